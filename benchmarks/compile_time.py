@@ -68,6 +68,7 @@ class Phases:
 
     def install(self) -> None:
         """Clock the compiler's own functions, where they are looked up."""
+        from tilewright.codegen.llvm import backend as llvm
         from tilewright.relay.backend import compilation, kernels
         from tilewright.relay.backend.constants import ConstantPool
 
@@ -75,8 +76,8 @@ class Phases:
         compilation.make_plan = self.clocked("plan", compilation.make_plan)
         kernels.scheduled = self.clocked("schedule", kernels.scheduled)
         kernels.lowered = self.clocked("lower", kernels.lowered)
-        kernels.emit_module = self.clocked("emit", kernels.emit_module)
-        kernels.compile_object = self.clocked("llvm", kernels.compile_object)
+        llvm.emit_module = self.clocked("emit", llvm.emit_module)
+        kernels.compile_code = self.clocked("llvm", kernels.compile_code)
         ConstantPool.blob = self.clocked("constants", ConstantPool.blob, time.perf_counter)  # type: ignore[method-assign]
 
 

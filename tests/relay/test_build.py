@@ -163,7 +163,7 @@ def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
     def never(*args: object) -> bytes:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(kernels, "kernel_text", never)
+    monkeypatch.setattr(kernels, "kernel_code", never)
     seen: list[tuple[int, int, str]] = []
     library = relay.build(mod, "llvm", params=params, progress=lambda *a: seen.append(a))
     assert seen[-1][0] == seen[-1][1] == len({c.kernel.name for c in library.plan.calls})
@@ -175,16 +175,16 @@ def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_scalars_in_loops_are_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of explicit vectors are compiled as they are; where rows are too short for vectors, LLVM joins several."""
-    from tilewright.codegen.llvm import compile_object
     from tilewright.relay.backend import kernels
 
     levels: list[int] = []
+    compile_code = kernels.compile_code
 
-    def compiled(text: str, target: Any, level: int = 1) -> bytes:
-        levels.append(level)
-        return compile_object(text, target, level)
+    def compiled(code: Any, target: Any) -> bytes:
+        levels.append(code.effort)
+        return compile_code(code, target)
 
-    monkeypatch.setattr(kernels, "compile_object", compiled)
+    monkeypatch.setattr(kernels, "compile_code", compiled)
     relay.build(IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(9, 64)))), "llvm")
     assert set(levels) == {1}
     narrow = relay.var("x", shape=(8, 1763, 3))

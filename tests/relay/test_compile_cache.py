@@ -13,6 +13,7 @@ import pytest
 
 import tilewright
 from tilewright import relay, topi
+from tilewright.codegen.backend import Code
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, Op
 from tilewright.relay.backend import kernels, te_compiler
@@ -61,21 +62,21 @@ def first_result(target: str = "llvm") -> np.ndarray:
 
 
 def count_compilations() -> list[str]:
-    """A list that gets the text of each module that LLVM compiles from now on."""
+    """A list that gets the text of all code that is compiled from now on."""
     texts: list[str] = []
-    compile_object = kernels.compile_object
+    compile_code = kernels.compile_code
 
-    def counted(text: str, *args: object) -> bytes:
-        texts.append(text)
-        return compile_object(text, *args)  # type: ignore[arg-type]
+    def counted(code: Code, target: Target) -> bytes:
+        texts.append(code.text)
+        return compile_code(code, target)
 
-    kernels.compile_object = counted  # type: ignore[assignment]
+    kernels.compile_code = counted
     return texts
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(kernels, "compile_object", kernels.compile_object)
+    monkeypatch.setattr(kernels, "compile_code", kernels.compile_code)
     return count_compilations()
 
 
@@ -156,8 +157,8 @@ def planned(mod: IRModule, target: str = "llvm") -> tuple[Plan, TECompiler]:
 def test_keys_depend_on_target_options_and_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     base = keys("llvm")
     assert keys("llvm") == base
-    cores = kernels.Target("llvm").cpu.cores
-    assert not set(base) & set(keys(f"llvm -num-cores={cores + 1}"))
+    threads = kernels.Target("llvm").cpu.threads
+    assert not set(base) & set(keys(f"llvm -num-cores={threads + 1}"))
     with tilewright.transform.PassContext(config={"tir.disable_vectorize": True}):
         assert not set(base) & set(keys("llvm"))
     monkeypatch.setattr(kernels, "compiler_digest", lambda: "another")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.codegen.backend import back_end_of
 from tilewright.driver.pipeline import host_pipeline, lower_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target
@@ -93,10 +94,5 @@ def build(
 
 def build_lowered(mod: IRModule, target: Any) -> Any:
     """Packed functions of lowered ones, compiled for the target."""
-    kind = str(getattr(target.kind, "name", target.kind))
-    if kind != "llvm":
-        raise ValueError(f'build: no code generator for target kind {kind!r} here; use "llvm"')
-    from tilewright.codegen import llvm
-
-    packed = host_pipeline(target)(mod)
-    return llvm.build(packed, target)
+    back_end = back_end_of(target)
+    return back_end.build(host_pipeline(target)(mod), target)

@@ -189,6 +189,16 @@ class Target:
         return self.kind.name in ("llvm", "c", "interp") and own and "mattr" not in self.attrs
 
     @property
+    def is_native(self) -> bool:
+        """Whether code for the target can run in this process, as far as architecture and system tell; its CPU features are the user's
+        word."""
+        host = host_cpu()
+        if self.is_host:
+            return True
+        system = [part for part in ("linux", "darwin", "windows") if part in host.triple]
+        return architecture(self.triple) == host.arch and all([part in self.triple for part in system])
+
+    @property
     def triple(self) -> str:
         """The LLVM triple; that of this process unless -mtriple was given."""
         return str(self.attrs.get("mtriple") or host_cpu().triple)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from tilewright.codegen.llvm.build import build
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
-from tilewright.codegen.llvm.module import AOT, ModuleEmitter, emit_module, emit_units
+from tilewright.codegen.llvm.module import ModuleEmitter, emit_module, emit_units
 
 __all__ = [
-    "AOT",
     "LoadedObjects",
     "ModuleEmitter",
     "build",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.codegen.llvm.effort import effort
-from tilewright.codegen.llvm.jit import is_native, load_objects
+from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
-from tilewright.codegen.llvm.symbols import CONTEXT, LIBRARY
 from tilewright.codegen.llvm.tiles import has_tiles, permission
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
+from tilewright.runtime.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
 from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
 
@@ -52,7 +52,7 @@ def unfit(target: Target) -> str:
     """Why code for the target cannot be called in this process; "" when it can."""
     from tilewright.runtime.packed_func import global_func
 
-    if not is_native(target):
+    if not target.is_native:
         return f"it was compiled for {target.triple}"
     missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
     if not missing:

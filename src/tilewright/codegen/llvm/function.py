@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tilewright.codegen.backend import IN_PLACE
 from tilewright.codegen.llvm.affine import AffineForms
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
-from tilewright.codegen.llvm.symbols import LIBRARY
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar
+from tilewright.runtime.symbols import LIBRARY
 from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
 
 if TYPE_CHECKING:
@@ -26,11 +27,6 @@ LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
 """Fields of the context that the runtime fills."""
 MOST_PIECES = 0x7FFF
 """Pieces that a loop is ever shared out in, whatever the number of threads."""
-
-
-IN_PLACE = "tilewright.in_place"
-"""Attribute of a function: the numbers of the parameters whose memory may be one and the same. Each of their elements is read
-only before it is written."""
 
 
 class FunctionEmitter(PackedEmitter):

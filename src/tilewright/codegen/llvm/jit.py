@@ -11,8 +11,7 @@ from llvmlite import binding
 
 from tilewright.codegen.llvm.machine import initialize, target_machine
 from tilewright.support.errors import TVMError
-from tilewright.target import Target, host_cpu
-from tilewright.target.cpu import architecture
+from tilewright.target import Target
 
 _names = itertools.count()
 _jit: Any = None
@@ -24,15 +23,6 @@ def _compiler() -> Any:
         initialize()
         _jit = binding.create_lljit_compiler(target_machine(Target("llvm")), use_jit_link=True)
     return _jit
-
-
-def is_native(target: Target) -> bool:
-    """Whether code for the target can be linked into this process; its CPU features are the user's word."""
-    host = host_cpu()
-    if target.is_host:
-        return True
-    system = [part for part in ("linux", "darwin", "windows") if part in host.triple]
-    return architecture(target.triple) == host.arch and all([part in target.triple for part in system])
 
 
 class LoadedObjects:

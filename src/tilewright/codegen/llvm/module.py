@@ -8,25 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.codegen.backend import AOT
 from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
+from tilewright.codegen.llvm.context import context_definition
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.stmt import SCALAR, SCALAR_LOOPS
-from tilewright.codegen.llvm.symbols import LIBRARY, context_definition
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
 from tilewright.node.leaves import numpy_dtype
+from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, StringImm, Var
 from tilewright.tir.transform.legalize import without_float8
-
-AOT = "aot"
-"""Value of the attribute "calling_conv" of kernels that are exported as `int32_t name(void** args)`."""
 
 CallEmitter._table[StringImm] = FunctionEmitter._string
 

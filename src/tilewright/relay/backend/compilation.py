@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.llvm import ModuleEmitter
-from tilewright.codegen.llvm.symbols import CONTEXT, context_definition
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.codegen.backend import back_end_of
+from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.transform import PassContext
 from tilewright.ir.transform import Sequential as Passes
@@ -184,9 +183,6 @@ def compile_plan(
 ) -> tuple[list[bytes], list[str]]:
     """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
     objects, target = compilers.objects(progress), compilers.config.targets[0]
-    text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)]) if entry and plan.calls else ""
-    if CONTEXT not in text:
-        # Kernels that use the context define it as well; the linker keeps one.
-        text += context_definition(target)
-    objects.append(cached_object(text, target))
+    code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry and plan.calls else [], target)
+    objects.append(cached_object(code, target))
     return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.llvm.jit import is_native, load_objects
-from tilewright.codegen.llvm.machine import compile_assembly
-from tilewright.codegen.llvm.symbols import CONTEXT
-from tilewright.codegen.llvm.tiles import permission
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
 from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.options import Executor, Runtime
-from tilewright.relay.backend.system_lib import registration
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
+from tilewright.runtime.symbols import CONTEXT
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 from tilewright.target import Target
@@ -31,12 +28,13 @@ if TYPE_CHECKING:
     from tilewright.relay.backend.plan import Plan
     from tilewright.relay.backend.te_compiler import Kernel
 
-SOURCE_KINDS = ("te", "tir", "lowered", "ll", "s", "asm")
+TIR_FORMS = ("te", "tir", "lowered")
+"""Forms of kernels before there is code: unscheduled, scheduled and lowered."""
 
 
 def need_host(target: Target, what: str) -> None:
     """TVMError unless code for a target runs on this machine; `what` was compiled: a "model", a "program"."""
-    if not is_native(target):
+    if not target.is_native:
         raise TVMError(
             f"this {what} was compiled for {target}, which is not this machine, so it cannot run here;"
             f' write it with export_library("{what}.so") and run it there'
@@ -54,15 +52,21 @@ class KernelTexts:
         """The kernels by name."""
         return self._make()
 
-    def all(self, kind: str = "ll") -> str:
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What `of` can be asked for: TIR_FORMS, and the forms of the back end's code, its own language first of them."""
+        return (*TIR_FORMS, *back_end_of(self.target).forms)
+
+    def all(self, kind: str = "") -> str:
         """All kernels, one after the other."""
         with self.target:
             return "\n".join([self.of(name, kind) for name in self.kernels])
 
-    def of(self, name: str, kind: str = "ll") -> str:
-        """One kernel in one of the SOURCE_KINDS."""
-        if kind not in SOURCE_KINDS:
-            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(SOURCE_KINDS)}")
+    def of(self, name: str, kind: str = "") -> str:
+        """One kernel in one of the `forms`; "": in the back end's own language."""
+        kind = kind or back_end_of(self.target).forms[0]
+        if kind not in self.forms:
+            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(self.forms)}")
         kernel = self.kernels.get(name)
         if kernel is None:
             raise TVMError(f"the model has no kernel {name!r}; it has {', '.join(self.kernels)}")
@@ -74,8 +78,7 @@ class KernelTexts:
                 return str(kernels.scheduled(kernel.func, target))
             if kind == "lowered":
                 return str(kernels.lowered(kernels.scheduled(kernel.func, target), target))
-            text, level = kernels.kernel_text(kernel, target)
-            return compile_assembly(text, target, level) if kind in ("s", "asm") else text
+            return back_end_of(target).text(kernels.kernel_code(kernel, target), target, kind)
 
 
 class ExecutorFactoryModule:
@@ -186,19 +189,21 @@ class ExecutorFactoryModule:
             facts, constants = self.metadata, self.constants()
         text = json.dumps(facts).encode() + b"\0"
         described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
-        texts = {kind: functools.partial(self.texts.all, kind) for kind in ("ll", "s", "asm", "tir")}
-        objects = [*self.objects, described, *permission(self.target)]
+        back_end = back_end_of(self.target)
+        texts = {kind: functools.partial(self.texts.all, kind) for kind in (*back_end.forms, "tir")}
+        objects = [*self.objects, described, *back_end.companions(self.target)]
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
             names = [*self.symbols, CONTEXT, "__tilewright_metadata", *blob, *self.external.exported()]
-            objects.append(registration(names, self.target))
+            objects.append(kernels.cached_object(back_end.emit_registration(names, self.target), self.target))
         return runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
         """The objects, loaded once, as a module that says `facts` of itself."""
         if self._loaded is None:
             need_host(self.target, "model")
-            self._loaded = load_objects(self.objects, [*self.symbols, CONTEXT, *self.external.slots()])
+            exports = [*self.symbols, CONTEXT, *self.external.slots()]
+            self._loaded = back_end_of(self.target).load(self.objects, exports)
         source, held = self.source(facts, constants), self.external.base(self._loaded)
         symbols = self.external.without_slots(self._loaded.symbols)
         return self.external.attach(runtime.Module.from_aot(symbols, json.dumps(facts), constants, held, source))
@@ -234,7 +239,7 @@ class ExecutorFactoryModule:
         text: .ll (LLVM IR) or .s (assembly). Returns the path."""
         path = os.fspath(file_name)
         kind = os.path.splitext(path)[1].removeprefix(".")
-        if kind in ("ll", "s"):
+        if kind in back_end_of(self.target).forms:
             write_whole(path, self.get_source(kind).encode())
             return path
         export_library(
@@ -242,12 +247,13 @@ class ExecutorFactoryModule:
         )
         return path
 
-    def get_source(self, kind: str = "ll") -> str:
-        """LLVM IR ("ll"), assembly ("s" or "asm") or scheduled TIR ("tir") of all kernels."""
+    def get_source(self, kind: str = "") -> str:
+        """All kernels as text: for LLVM, its IR ("ll", also without a kind), assembly ("s" or "asm"), or scheduled TIR ("tir")."""
         return self.texts.all(kind)
 
-    def kernel_source(self, name: str, kind: str = "ll") -> str:
-        """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, as LLVM IR ("ll") or assembly ("s")."""
+    def kernel_source(self, name: str, kind: str = "") -> str:
+        """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, or as code: for LLVM, its IR ("ll", also without
+        a kind) or assembly ("s")."""
         return self.texts.of(name, kind)
 
 

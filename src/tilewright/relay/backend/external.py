@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime, te, tir
-from tilewright.codegen.llvm.jit import LoadedObjects, is_native
-from tilewright.codegen.llvm.symbols import LIBRARY
+from tilewright.codegen.backend import Loaded
 from tilewright.ir import IRModule
 from tilewright.relay.backend.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function
 from tilewright.relay.functor import post_order
 from tilewright.runtime.export import LIBRARY_BIN
 from tilewright.runtime.source_module import CSource
+from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -101,7 +101,7 @@ class ExternalCode:
             module.import_module(other)
         return module
 
-    def base(self, loaded: LoadedObjects) -> Any:
+    def base(self, loaded: Loaded) -> Any:
         """What keeps objects that call external code alive: they and the module in which they find it."""
         if not self:
             return loaded
@@ -165,7 +165,7 @@ class ExternalCode:
         """Adds a module that has the function `symbol`."""
         source = module.source
         if isinstance(source, CSource):
-            if not is_native(self.target):
+            if not self.target.is_native:
                 source.triple = self.target.triple
             source.native = self.target.is_host
         known = source.func_names if isinstance(source, CSource) else []

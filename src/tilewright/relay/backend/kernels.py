@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tilewright.codegen.llvm import AOT, compile_object, emit_module
-from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
+from tilewright.codegen.backend import AOT, Code, back_end_of
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -44,11 +43,15 @@ def lowered(func: PrimFunc, target: Target) -> IRModule:
     )
 
 
-def kernel_text(kernel: Kernel, target: Target) -> tuple[str, int]:
-    """LLVM IR of one kernel, and how much LLVM is to optimise it: nothing where its schedule leaves no scalars in loops."""
+def kernel_code(kernel: Kernel, target: Target) -> Code:
+    """The code of one kernel."""
     with deep_recursion():
-        mod = lowered(scheduled(kernel.func, target), target)
-        return emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE
+        return back_end_of(target).emit(lowered(scheduled(kernel.func, target), target), target)
+
+
+def compile_code(code: Code, target: Target) -> bytes:
+    """The object of code."""
+    return back_end_of(target).compile(code, target)
 
 
 def cache_key(kernel: Kernel, target: Target) -> str:
@@ -63,12 +66,12 @@ def cache_key(kernel: Kernel, target: Target) -> str:
     )
 
 
-def cached_object(text: str, target: Target) -> bytes:
-    """The object of LLVM IR text, from the cache where it is there."""
-    key = disk.key("text", compiler_digest(), target_key(target), text)
+def cached_object(code: Code, target: Target) -> bytes:
+    """The object of code, from the cache where it is there."""
+    key = disk.key("code", compiler_digest(), target_key(target), str(code.effort), code.text)
     found = disk.get(key)
     if found is None:
-        found = compile_object(text, target)
+        found = compile_code(code, target)
         disk.put(key, found)
     return found
 
@@ -98,10 +101,9 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
                 done += 1
                 report("compiling kernels")
                 continue
-            text, level = kernel_text(kernel, target)
-            future = pool.submit(compile_object, text, target, level)
+            future = pool.submit(compile_code, kernel_code(kernel, target), target)
             objects.append(future)
-            # LLVM works on other threads meanwhile; what it has finished is counted here.
+            # Other threads compile meanwhile; what it has finished is counted here.
             done = sum([not isinstance(o, Future) or o.done() for o in objects])
             report(kernel.name)
         finished: list[bytes] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig, Target, make_compilation_config
@@ -22,8 +23,7 @@ def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
 def need_code_generators(config: CompilationConfig, what: str) -> None:
     """TVMError for a target that nothing here generates code for."""
     for t in config.targets:
-        if t.kind.name != "llvm":
-            raise TVMError(f'{what}: there is no code generator for target kind {t.kind.name!r}; use "llvm"')
+        back_end_of(t, what)
     if len({t.triple.split("-")[0] for t in config.targets}) > 1:
         raise TVMError(
             f"{what}: all targets must be of one architecture, which one library holds, but they are"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.codegen.llvm.function import IN_PLACE
+from tilewright.codegen.backend import IN_PLACE
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tilewright.codegen.llvm.symbols import context_definition
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
@@ -121,7 +121,7 @@ def compile(
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(compiler.pool.blob)
             objects = kernels.objects(progress)
-            objects.append(cached_object(context_definition(chosen), chosen))
+            objects.append(cached_object(back_end_of(chosen).emit_entry(IRModule({}), [], chosen), chosen))
         facts = {
             "format": METADATA_FORMAT,
             "version": VERSION,

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.llvm.jit import load_objects
-from tilewright.codegen.llvm.symbols import CONTEXT
-from tilewright.codegen.llvm.tiles import permission
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.relay.backend.evaluate import Call, ProgramExecutor
 from tilewright.relay.backend.executor_factory import need_host
@@ -25,6 +23,7 @@ from tilewright.relay.expr import Function
 from tilewright.runtime.container import ADT, Ref
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
+from tilewright.runtime.symbols import CONTEXT
 from tilewright.runtime.vm import Executable as LoadedExecutable
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.target import Target
@@ -98,7 +97,7 @@ class Executable(LoadedExecutable):
         arch = self.target.triple.split("-")[0]
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", arch)
         code = data_object(BYTECODE, self.code, arch)
-        objects = [*self.objects, described, code, *permission(self.target)]
+        objects = [*self.objects, described, code, *back_end_of(self.target).companions(self.target)]
         return runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
 
     @property
@@ -111,7 +110,8 @@ class Executable(LoadedExecutable):
             return self._module
 
     def _load(self) -> runtime.Module:
-        loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT, *self.external.slots()])
+        exports = [*self.program.kernels, CONTEXT, *self.external.slots()]
+        loaded = back_end_of(self.target).load(self.objects, exports)
         held = runtime.array(np.frombuffer(self.code, np.uint8))
         symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
         keep = (self.external.base(loaded), held)

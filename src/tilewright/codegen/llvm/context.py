@@ -1,13 +1,9 @@
-"""Symbols of libraries that the runtime fills in when it loads them."""
+"""The context of compiled code: the variable that the runtime fills in with its functions."""
 
 from __future__ import annotations
 
+from tilewright.runtime.symbols import CONTEXT
 from tilewright.target import Target
-
-CONTEXT = "__tilewright_context"
-"""Functions of the runtime that compiled code calls."""
-LIBRARY = "__tvm_ffi__library_ctx"
-"""Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 
 
 def context_definition(target: Target) -> str:

@@ -1,0 +1,111 @@
+"""What the rest of the compiler knows of code generators: one interface, and a table of those that there are.
+
+The driver, the graph compiler, its cache and its executors use a `BackEnd` of the target's kind, and know none of them by name. Code goes
+through it in two forms: `Code` is text, which people can read and the cache can compare; an object is what `compile` makes of it, bytes
+that the cache keeps, `load` brings into this process and an exported library holds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from tilewright.ir import IRModule
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+
+AOT = "aot"
+"""Value of the attribute "calling_conv" of kernels: they are exported as `int32_t name(void** args)` and return 0 or an error code."""
+
+IN_PLACE = "tilewright.in_place"
+"""Attribute of a kernel: the numbers of the parameters whose memory may be one and the same. Each of their elements is read only before
+it is written."""
+
+
+class Code(NamedTuple):
+    """Functions as text in the back end's own language. effort: how much it is to be optimised, on the back end's own scale."""
+
+    text: str
+    effort: int = 1
+
+
+class Loaded(Protocol):
+    """Objects in this process: addresses by symbol; the code lives as long as this."""
+
+    symbols: dict[str, int]
+
+
+class BackEnd(ABC):
+    """A code generator for one kind of target. It has no state, and is safe under threads."""
+
+    kind: ClassVar[str]
+    """The kind of target."""
+    forms: ClassVar[tuple[str, ...]]
+    """Forms in which `text` gives code, the back end's own language first."""
+
+    @abstractmethod
+    def build(self, mod: IRModule, target: Target) -> Any:
+        """A runtime.Module of packed functions, as the driver's pipeline for hosts left them; what tvm.build answers."""
+
+    @abstractmethod
+    def emit(self, mod: IRModule, target: Target) -> Code:
+        """The code of a kernel: lowered functions of the calling convention AOT."""
+
+    @abstractmethod
+    def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        """The code of the named functions, which call others of the module that are only declared, and of the variables that the runtime
+        fills in when it loads the code (tilewright.runtime.symbols); these alone where no function is named."""
+
+    @abstractmethod
+    def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
+        """Code that registers these symbols with the runtime when it is loaded: a system library."""
+
+    @abstractmethod
+    def compile(self, code: Code, target: Target) -> bytes:
+        """The object of code."""
+
+    @abstractmethod
+    def text(self, code: Code, target: Target, form: str) -> str:
+        """Code in one of the `forms`."""
+
+    @abstractmethod
+    def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
+        """Brings objects into this process. TVMError where they do not fit together, or not into it."""
+
+    @abstractmethod
+    def companions(self, target: Target) -> list[bytes]:
+        """The objects that an exported library for the target holds beside its kernels."""
+
+
+_BACK_ENDS: dict[str, BackEnd | str] = {"llvm": "tilewright.codegen.llvm.backend"}
+"""By kind of target: a back end, or the module whose `BACK_END` it is, which is imported when it is first asked for."""
+
+
+def register_back_end(back_end: BackEnd, override: bool = False) -> None:
+    """Makes a code generator known for its kind of target. TVMError where the kind has one, unless it is to be overridden."""
+    if back_end.kind in _BACK_ENDS and not override:
+        raise TVMError(f"target kind {back_end.kind!r} has a code generator; pass override=True to replace it")
+    _BACK_ENDS[back_end.kind] = back_end
+
+
+def back_ends() -> Mapping[str, BackEnd | str]:
+    """The kinds of target that code can be generated for, and by what."""
+    return dict(_BACK_ENDS)
+
+
+def back_end_of(target: Target, what: str = "build") -> BackEnd:
+    """The code generator for a target; `what` asks for it. TVMError where there is none."""
+    kind = target.kind.name
+    found = _BACK_ENDS.get(kind)
+    if found is None:
+        raise TVMError(
+            f"{what}: there is no code generator for target kind {kind!r}; there are ones for {', '.join(sorted(_BACK_ENDS))}"
+        )
+    if isinstance(found, str):
+        found = _BACK_ENDS[kind] = import_module(found).BACK_END
+    return found
+
+
+__all__ = ["AOT", "IN_PLACE", "BackEnd", "Code", "Loaded", "back_end_of", "back_ends", "register_back_end"]

@@ -1,0 +1,68 @@
+"""LLVM as a back end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from tilewright.codegen.backend import BackEnd, Code
+from tilewright.codegen.llvm.build import build
+from tilewright.codegen.llvm.context import context_definition
+from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
+from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
+from tilewright.codegen.llvm.machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.module import ModuleEmitter, emit_module
+from tilewright.codegen.llvm.tiles import permission
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.runtime.symbols import CONTEXT
+from tilewright.target import Target
+
+
+class LLVM(BackEnd):
+    """LLVM IR as text, compiled and linked in process through llvmlite."""
+
+    kind: ClassVar[str] = "llvm"
+    forms: ClassVar[tuple[str, ...]] = ("ll", "s", "asm")
+
+    def build(self, mod: IRModule, target: Target) -> Any:
+        return build(mod, target)
+
+    def emit(self, mod: IRModule, target: Target) -> Code:
+        # Schedules of kernels leave no scalars in loops, but where LLVM has its whole work to do.
+        return Code(emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE)
+
+    def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        text = ModuleEmitter(mod, target).emit([GlobalVar(name) for name in names]) if names else ""
+        # Kernels that use the context define it as well; the linker keeps one.
+        return Code(text if CONTEXT in text else text + context_definition(target))
+
+    def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
+        lines = ["declare i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr, ptr)"]
+        calls = []
+        for i, name in enumerate(dict.fromkeys(symbols)):
+            lines.append(f"@{name} = external global i8")
+            lines.append(f'@name{i} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
+            calls.append(f"  %r{i} = call i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr @name{i}, ptr @{name})")
+        lines += ["define internal void @register() {", *calls, "  ret void", "}"]
+        entry = "{ i32, ptr, ptr }"
+        lines.append(
+            f"@llvm.global_ctors = appending global [1 x {entry}] [{entry} {{ i32 65535, ptr @register, ptr null }}]"
+        )
+        return Code("\n".join(lines) + "\n")
+
+    def compile(self, code: Code, target: Target) -> bytes:
+        return compile_object(code.text, target, code.effort)
+
+    def text(self, code: Code, target: Target, form: str) -> str:
+        return code.text if form == "ll" else compile_assembly(code.text, target, code.effort)
+
+    def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> LoadedObjects:
+        return load_objects(objects, exports)
+
+    def companions(self, target: Target) -> list[bytes]:
+        return permission(target)
+
+
+BACK_END = LLVM()
+
+__all__ = ["BACK_END", "LLVM"]
