@@ -182,11 +182,12 @@ class Conv2D(OpCard):
             "w" in self.kernel_layout
             and self.kernel_size is not None
             and isinstance(kw, int)
-            and 0 <= kw - self.kernel_size[1] < layout_axes(self.kernel_layout)[-1][1]
+            and 0 <= kw - two(self.kernel_size)[1] < layout_axes(self.kernel_layout)[-1][1]
         ):
             # Filled up with zeros to whole groups.
-            kw = self.kernel_size[1]
-        for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
+            kw = two(self.kernel_size)[1]
+        size = two(self.kernel_size) if self.kernel_size is not None else None
+        for name, given, found in (("channels", self.channels, o), ("kernel_size", size, (kh, kw))):
             if given is not None:
                 pairs: Any = [(given, found)] if isinstance(given, int) else zip(given, found, strict=True)
                 need(
@@ -236,7 +237,7 @@ class Conv2D(OpCard):
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
         if "w" in self.kernel_layout and self.kernel_size is not None:
-            w = w[..., : self.kernel_size[1]]
+            w = w[..., : two(self.kernel_size)[1]]
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         if w.shape[1] * self.groups != x.shape[1]:
@@ -259,6 +260,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         (((1, 3, 6, 7), (4, 3, 3, 3)), {"padding": (1, 1)}),
         (((2, 4, 7, 7), (6, 2, 3, 3)), {"strides": (2, 2), "padding": (1, 0, 0, 1), "groups": 2}),
         (((1, 4, 6, 6), (4, 1, 3, 3)), {"padding": (1,), "groups": 4}),
+        (((1, 3, 6, 7), (4, 3, 3, 3)), {"kernel_size": (3,), "channels": 4}),
         (((1, 3, 9, 9), (2, 3, 3, 2)), {"dilation": (2, 3)}),
         (((1, 6, 6, 3), (3, 3, 3, 4)), {"data_layout": "NHWC", "kernel_layout": "HWIO"}),
     ]
@@ -484,7 +486,13 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
         if "w" in self.kernel_layout:
             assert self.kernel_size is not None
             return topi.nn.conv2d_rows_NCHWc(
-                data, weight, self.kernel_size[1], self.strides, self.padding, self.dilation, self.out_dtype or None
+                data,
+                weight,
+                two(self.kernel_size)[1],
+                self.strides,
+                self.padding,
+                self.dilation,
+                self.out_dtype or None,
             )
         if self.data_layout == "NCHW":
             return topi.nn.conv2d_plain_NCHWc(

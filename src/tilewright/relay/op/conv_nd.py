@@ -82,7 +82,8 @@ class ConvND(OpCard):
             1,
         )
         given = tuple([k[a] for a in self.letters])
-        for name, want, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, given)):
+        size = tuple(each(self.kernel_size, len(given))) if self.kernel_size is not None else None
+        for name, want, found in (("channels", self.channels, o), ("kernel_size", size, given)):
             need(
                 want is None or want == found,
                 f"the attribute {name} must agree with the weights",
@@ -171,6 +172,7 @@ class conv3d(ConvND, key="nn.conv3d"):
     schedule = "conv3d"
     samples = [
         (((1, 2, 4, 5, 4), (3, 2, 2, 3, 2)), {"padding": (1, 1, 0), "strides": (1, 2, 1)}),
+        (((1, 2, 4, 4, 4), (3, 2, 2, 2, 2)), {"kernel_size": (2,), "channels": 3}),
         (((1, 4, 3, 4, 4), (4, 2, 2, 2, 2)), {"groups": 2, "dilation": (1, 2, 1)}),
         (((1, 3, 4, 4, 2), (2, 2, 2, 2, 3)), {"data_layout": "NDHWC", "kernel_layout": "DHWIO"}),
     ]
