@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -79,6 +78,41 @@ _CPU_FEATURES: dict[str, str] = {
 _SVE_BITS = {"neoverse-v1": 256, "a64fx": 512}
 """Bits of the SVE registers of CPUs where they are wider than 128."""
 
+_CACHES = {
+    "32K 256K 8M": "nehalem corei7 westmere sandybridge ivybridge haswell core-avx2 broadwell skylake",
+    "32K 1M 32M": "skylake-avx512 skx cascadelake cooperlake znver4",
+    "48K 512K 8M": "icelake-client rocketlake",
+    "48K 1280K 16M": "icelake-server tigerlake alderlake raptorlake",
+    "48K 2M 32M": "sapphirerapids emeraldrapids graniterapids",
+    "32K 512K 16M": "znver1 znver2",
+    "32K 512K 32M": "znver3",
+    "48K 1M 32M": "znver5",
+    "32K 512K 0": "cortex-a53 cortex-a55 cortex-a7 cortex-a9 cortex-a15",
+    "32K 1M 0": "cortex-a72 cortex-a73 cortex-a75",
+    "64K 512K 4M": "cortex-a76 cortex-a78",
+    "64K 1M 32M": "neoverse-n1 neoverse-n2 neoverse-v1",
+    "64K 2M 64M": "neoverse-v2",
+    "64K 8M 0": "a64fx",
+    "128K 4M 8M": "apple-m1 apple-m2 apple-m3 apple-m4",
+}
+"""Data caches of CPUs by level, as their makers state them for the common models: what a core has of the first two, and what cores
+share of the third."""
+
+SCHEDULED_THREADS = 16
+"""Threads that parallel loops are cut for where -num-cores does not say. Up to four times as many find work, since a loop has several
+pieces for each; one thread runs the pieces one after the other, in the order that a loop without them would."""
+
+
+def known_caches(cpu: str) -> dict[int, int]:
+    """Bytes of the data caches of the named CPU by level; empty for names that the table does not hold."""
+    sizes = next((sizes for sizes, names in _CACHES.items() if cpu in names.split()), "")
+    return {level: _in_bytes(size) for level, size in enumerate(sizes.split(), 1)}
+
+
+def _in_bytes(size: str) -> int:
+    """48K, 2M: the number that it stands for."""
+    return int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1:], 0)
+
 
 def architecture(triple: str) -> str:
     """The family of `triple` that names of CPUs and features belong to: x86, aarch64, arm, riscv, wasm or other."""
@@ -116,9 +150,9 @@ def sve_bits(cpu: str) -> int:
 
 
 class HostCpu:
-    """The machine this process runs on: LLVM's `name`, `features` that are on, `triple`, cores it may use, caches, SVE's width."""
+    """The machine this process runs on: LLVM's `name`, `features` that are on, `triple`, caches, SVE's width."""
 
-    __slots__ = ("arch", "caches", "cores", "features", "name", "off", "sve_bits", "triple")
+    __slots__ = ("arch", "caches", "features", "name", "off", "sve_bits", "triple")
 
     def __init__(self) -> None:
         self.name = binding.get_host_cpu_name()
@@ -127,8 +161,6 @@ class HostCpu:
         flags = binding.get_host_cpu_features()
         self.features = frozenset(name for name, on in flags.items() if on)
         self.off = frozenset(name for name, on in flags.items() if not on)
-        affinity = getattr(os, "sched_getaffinity", None)
-        self.cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
         self.caches = _cache_sizes()
         self.sve_bits = _host_sve_bits()
 
@@ -145,13 +177,12 @@ def _cache_sizes() -> dict[int, int]:
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
             kind = (index / "type").read_text().strip()
-            text = (index / "size").read_text().strip()
+            size = _in_bytes((index / "size").read_text().strip())
             level = int((index / "level").read_text())
         except (OSError, ValueError):
             continue
-        match = re.fullmatch(r"(\d+)([KMG]?)", text)
-        if kind != "Instruction" and match:
-            sizes[level] = int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+        if kind != "Instruction":
+            sizes[level] = size
     return sizes
 
 
@@ -168,7 +199,8 @@ class CpuFacts:
 
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
     architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where
-    either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); cache sizes in bytes.
+    either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); `threads` how many parallel loops are cut for
+    (a run may have fewer or more); cache sizes in bytes.
     """
 
     __slots__ = (
@@ -178,7 +210,6 @@ class CpuFacts:
         "avx2",
         "avx512",
         "avx512_bf16",
-        "cores",
         "dotprod",
         "extremes_keep_nan",
         "features",
@@ -193,15 +224,16 @@ class CpuFacts:
         "simd128",
         "sve",
         "sve_bits",
+        "threads",
         "vector_bits",
         "vector_registers",
         "vnni",
     )
 
-    def __init__(self, triple: str, features: frozenset[str], cores: int, caches: dict[int, int]) -> None:
+    def __init__(self, triple: str, features: frozenset[str], threads: int, caches: Mapping[int, int]) -> None:
         self.arch = arch = architecture(triple)
         self.features = features
-        self.cores = cores
+        self.threads = threads
         has = features.__contains__
         head = triple.split("-", 1)[0].lower()
         self.pointer_bits = 64 if head in ("x86_64", "amd64") or "64" in head else 32
@@ -247,7 +279,7 @@ class CpuFacts:
         return max(1, self.vector_bits // dtype_bits)
 
     def __repr__(self) -> str:
-        return f"CpuFacts({self.arch}, {self.vector_registers}x{self.vector_bits} bit, {self.cores} cores)"
+        return f"CpuFacts({self.arch}, {self.vector_registers}x{self.vector_bits} bit, {self.threads} threads)"
 
 
 def apply_attributes(features: Iterable[str], attributes: Iterable[str]) -> frozenset[str]:

@@ -13,11 +13,13 @@ from typing import Any, ClassVar, Self
 from tilewright.node import register_leaf
 from tilewright.support.errors import TVMError
 from tilewright.target.cpu import (
+    SCHEDULED_THREADS,
     CpuFacts,
     apply_attributes,
     architecture,
     cpu_features,
     host_cpu,
+    known_caches,
     sve_bits,
     sve_feature,
 )
@@ -239,13 +241,13 @@ class Target:
         """The facts that CPU schedules ask for."""
         if self._facts is None:
             attrs = self.attrs
-            local = "mtriple" not in attrs or attrs["mtriple"] == host_cpu().triple
-            caches = dict(host_cpu().caches) if local else {}
+            # What names another CPU is compiled alike wherever it is compiled.
+            here = self.is_host or attrs.get("mcpu") == "native"
+            caches = dict(host_cpu().caches) if here else known_caches(self.mcpu)
             for level in (1, 2, 3):
                 if (size := attrs.get(f"l{level}-cache-bytes")) is not None:
                     caches[level] = size
-            cores = attrs.get("num-cores") or (host_cpu().cores if local else 4)
-            facts = CpuFacts(self.triple, self.features, cores, caches)
+            facts = CpuFacts(self.triple, self.features, attrs.get("num-cores", SCHEDULED_THREADS), caches)
             if (width := attrs.get("vector-width")) is not None:
                 facts.vector_bits = width
             self._facts = facts

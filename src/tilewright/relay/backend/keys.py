@@ -89,7 +89,7 @@ def target_key(target: Target) -> str:
         target.triple,
         target.mcpu,
         target.feature_string,
-        cpu.cores,
+        cpu.threads,
         cpu.l1_bytes,
         cpu.l2_bytes,
         cpu.l3_bytes,

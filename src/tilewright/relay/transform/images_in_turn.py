@@ -179,7 +179,7 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
     return found
 
 
-def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, cores: int) -> Turns | None:
+def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int) -> Turns | None:
     """What saves the most bytes, if anything does."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
     # The layer that reads a result last; the end where others read it.
@@ -190,7 +190,7 @@ def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache
                 until[a] = max(until.get(a, 0), place.get(e, len(layers)))
     best: Turns | None = None
     # As many images as threads, so that each has one of its own, or else fewer.
-    for images in divisors(gcd(batch, cores), batch // 2):
+    for images in divisors(gcd(batch, threads), batch // 2):
         turns, saved = batch // images, 0
         going_on: list[Call] = []
         for i, layer in enumerate(layers):
@@ -241,7 +241,7 @@ def piece_of(x: Var, first: int, images: int) -> Expr:
 def in_turn(func: Function) -> Function:
     """The function with its first layers in turn, where that saves bytes."""
     target = Target.current(True)
-    cache, cores = (target.cpu.l3_bytes // PART, target.cpu.cores) if target is not None else (0, 1)
+    cache, threads = (target.cpu.l3_bytes // PART, target.cpu.threads) if target is not None else (0, 1)
     inputs = [p for p in func.params if len(static_shape(p) or ()) > 2]
     batch = batch_of(inputs)
     if not cache or batch is None or batch < 2:
@@ -249,7 +249,7 @@ def in_turn(func: Function) -> Function:
     order = list(post_order(func.body, skip=lambda e: isinstance(e, Function)))
     if all([size(e) + sum(map(size, operands(e))) <= cache for e in order]):
         return func
-    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache, cores)
+    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache, threads)
     return func if turns is None else func.replace(body=substitute(func.body, {turns.last: joined(turns, batch)}))
 
 

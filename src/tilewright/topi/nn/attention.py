@@ -38,7 +38,7 @@ class Blocks(NamedTuple):
         tile = tiling(queries, ceil_div(keys, lanes), registers)
         tiles = ceil_div(queries, tile.tile_rows)
         most = max(1, cpu.l2_bytes // 2 // (2 * bits // 8 * tile.tile_rows * keys))
-        blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.cores, heads)))
+        blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.threads, heads)))
         rows = tile.tile_rows * ceil_div(tiles, blocks)
         return Blocks((tile.tile_rows, tile.tile_columns), register_tile(rows, ceil_div(width, lanes), registers), rows)
 

@@ -139,9 +139,9 @@ def _cut(made: te.Tensor, p: Matrices, rows: int, columns: int) -> te.Tensor:
 
 def _long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
     """Tiles of a single row over a matrix that memory holds: as many neighbouring vectors as there are registers for their sums, since each
-    of the matrix's rows lies on pages of its own, from which pieces of a few lines come slowly. Each core gets one."""
+    of the matrix's rows lies on pages of its own, from which pieces of a few lines come slowly. Each thread gets one."""
     most = cpu.vector_registers * 3 // 4
-    columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.cores)))
+    columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.threads)))
     computed = ceil_div(vectors, columns) * columns
     return Tiling(1, columns, 1, computed, computed / 2)
 

@@ -14,9 +14,10 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
-from tilewright.topi.schedule.injective import parallelize, schedule_injective
+from tilewright.topi.schedule.injective import schedule_injective
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of
 from tilewright.topi.schedule.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial
+from tilewright.topi.schedule.sharing import parallelize
 from tilewright.topi.schedule.tiles import LONG_BODY, TILE_COLUMNS, TILE_ROWS, unroll_factor
 
 SUMS = "attention_sums"

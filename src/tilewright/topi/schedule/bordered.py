@@ -33,7 +33,7 @@ from tilewright.tir import (
 )
 from tilewright.tir.schedule.leaves import conjuncts
 from tilewright.tir.schedule.rewrite import ReplaceBuffers
-from tilewright.topi.schedule.injective import PARALLEL_WORK
+from tilewright.topi.schedule.sharing import useful_threads
 
 
 class Border(NamedTuple):
@@ -146,7 +146,7 @@ def _fill(border: Border, target: Target) -> Stmt:
             parts.append(_constant(border, outer, spans, target))
     nest: Stmt = SeqStmt(tuple(parts)) if len(parts) > 1 else parts[0]
     elements = prod(_sizes(whole)) - prod(_sizes(border.inside))
-    shared = target.cpu.cores > 1 and elements >= PARALLEL_WORK
+    shared = useful_threads(elements, target) > 1
     for v, (_, _, size) in reversed(list(zip(outer, ranges, strict=False))):
         nest = For(v, 0, size, ForKind.SERIAL, nest)
     if shared and isinstance(nest, For):

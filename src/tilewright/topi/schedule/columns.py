@@ -11,8 +11,8 @@ from math import prod
 
 from tilewright.target import Target
 from tilewright.topi.schedule.contraction import attach_epilogue
-from tilewright.topi.schedule.injective import PARALLEL_WORK
 from tilewright.topi.schedule.kernel import BlockView, KernelView
+from tilewright.topi.schedule.sharing import useful_threads
 
 STRIP = 8
 """Vectors that are summed side by side."""
@@ -37,16 +37,16 @@ def is_columns(block: BlockView, target: Target) -> bool:
 
 def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None:
     """Schedules one such reduction and its epilogue."""
-    sch, cpu = view.sch, target.cpu
-    work = block.iterations
+    sch = view.sch
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *outer, column = [by_axis[v] for v in block.spatial]
     reduction = [by_axis[v] for v in block.reduction]
-    lanes = cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     vectors = -(-block.extents[block.block.iter_vars.index(block.spatial[-1])] // lanes)
     others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
     # Strips of one width, and at least one for each thread.
-    strips = max(-(-vectors // STRIP), min(vectors, -(-cpu.cores // others)) if work >= PARALLEL_WORK else 1)
+    threads = useful_threads(block.iterations, target)
+    strips = max(-(-vectors // STRIP), min(vectors, -(-threads // others)))
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])
     sch.reorder(*outer, strip, *reduction, several, lane)
@@ -59,5 +59,5 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     *_, last = sch.get_loops(epilogue)
     _, lane = sch.split(last, [None, lanes])
     sch.vectorize(lane)
-    if work >= PARALLEL_WORK and cpu.cores > 1 and others * strips > 1:
+    if threads > 1 and others * strips > 1:
         sch.parallel(sch.fuse(*outer, strip) if outer else strip)

@@ -19,8 +19,9 @@ from tilewright.tir import Buffer, BufferRegion, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.ahead import mark_ahead, mark_early
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
-from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
+from tilewright.topi.schedule.injective import vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.topi.schedule.sharing import most_even, parallelize, useful_threads
 from tilewright.topi.schedule.tiles import (
     LANE_SUMS,
     LONG_BODY,
@@ -173,7 +174,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         attach_own_data(view, block, epilogue[-1], outer[0], cpu.lanes(32))
         start, end = 0, 1
     else:
-        start, end = most_even(sch, outer, target)
+        start, end = most_even(sch, outer, useful_threads(work, target))
     shared_out = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
@@ -216,7 +217,7 @@ def images_of_threads(sch: Schedule, block: BlockView, axes: _Axes, target: Targ
         return 1
     (place,) = axes.vector_role
     sizes = [prod([divisor_of(d) for d in r.buffer.shape]) for r in block.block.reads]
-    return gcd(batch.value, target.cpu.cores) if sizes[place] < max(sizes) else 1
+    return gcd(batch.value, target.cpu.threads) if sizes[place] < max(sizes) else 1
 
 
 def single(sch: Schedule, loops: list[LoopRV]) -> bool:

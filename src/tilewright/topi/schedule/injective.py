@@ -11,12 +11,10 @@ from tilewright.tir import LT, Call, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
-from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of, uses
+from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.topi.schedule.padding import pads_pixels, schedule_padding
+from tilewright.topi.schedule.sharing import parallelize
 from tilewright.topi.schedule.tiles import MATERIALIZE
-
-PARALLEL_WORK = 1 << 15
-"""Iterations below which handing work to another thread costs more than it saves."""
 
 
 def schedule_injective(view: KernelView, block: BlockView, target: Target) -> None:
@@ -157,57 +155,3 @@ def vector_width(extent: int, lanes: int) -> int:
     if width >= min(4, lanes):
         return width
     return lanes if extent >= 2 * lanes else 1
-
-
-def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
-    """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly. inside: iterations in one of
-    the innermost."""
-    if work < PARALLEL_WORK or target.cpu.cores < 2 or not loops:
-        return
-    start, end = most_even(sch, loops, target)
-    if start and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
-        # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
-        start, end = 0, leading_open(sch, loops)
-    enough = 8 * target.cpu.cores
-    count, take = 1, start
-    for loop in loops[start:end]:
-        count *= extent_of(sch.get(loop)) if end - start == 1 else divisor_of(sch.get(loop).extent)
-        take += 1
-        if count >= enough:
-            break
-    if count < 2 and take - start < 2:
-        return
-    shared = [*loops[start:take]]
-    extent = sch.get(shared[-1]).extent
-    if all([extent_of(sch.get(loop)) == 1 for loop in loops[take:]]) and len(shared) > 1 and isinstance(extent, IntImm):
-        # Some of the innermost loop stays inside, where what the outer ones say is known.
-        least = -(-enough * extent.value // count)
-        parts = next(d for d in range(min(least, extent.value), extent.value + 1) if extent.value % d == 0)
-        if parts < extent.value:
-            shared[-1], _ = sch.split(shared[-1], [parts, None], disable_predication=True)
-    sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
-
-
-def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:
-    """How many of the outermost loops have unknown extents."""
-    known = [isinstance(sch.get(loop).extent, IntImm) for loop in loops]
-    return known.index(True) if True in known else len(loops)
-
-
-def most_even(sch: Schedule, loops: list[LoopRV], target: Target) -> tuple[int, int]:
-    """Which neighbouring loops (from, to) are to run in parallel: the outermost that surely have enough iterations for each
-    thread, else those with most. A loop of unknown extent stays by itself, so that no index is taken apart by a divisor that
-    is not known."""
-    groups: list[tuple[int, int]] = []
-    for i, loop in enumerate(loops):
-        if i and isinstance(sch.get(loop).extent, IntImm) and isinstance(sch.get(loops[i - 1]).extent, IntImm):
-            groups[-1] = (groups[-1][0], i + 1)
-        else:
-            groups.append((i, i + 1))
-    least = [prod([divisor_of(sch.get(loop).extent) for loop in loops[a:b]]) for a, b in groups]
-    enough = 8 * target.cpu.cores
-    most = least.index(max(least))
-    if least[most] == 1:
-        # Nothing is sure to have two iterations: the first that may have.
-        most = next((i for i, (a, _) in enumerate(groups) if not isinstance(sch.get(loops[a]).extent, IntImm)), most)
-    return groups[next((i for i, n in enumerate(least) if n >= enough), most)]

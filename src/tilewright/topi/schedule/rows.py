@@ -13,17 +13,15 @@ from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.topi.schedule.injective import PARALLEL_WORK, parallelize, schedule_injective, vector_width
+from tilewright.topi.schedule.injective import schedule_injective, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.topi.schedule.sharing import PARALLEL_WORK, PIECES, parallelize, useful_threads
 
 FOLD = 16
 """Lanes that are folded without a loop at the end of a reduction."""
 
 RAGGED = 4
 """Vectors that a row has at least, where the last one may be masked."""
-
-PIECES = 8
-"""Parts of one sum for each thread."""
 
 ACCUMULATORS = 4
 """Vectors that a long reduction is spread over, so that additions need not wait for each other."""
@@ -79,7 +77,7 @@ def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[Lo
     if not all([isinstance(e, IntImm) for e in extents[1:]]):
         for i, e in enumerate(extents):
             least *= divisor_of(e)
-            if least >= 2 * target.cpu.cores:
+            if least >= 2 * target.cpu.threads:
                 end = i + 1
                 break
     shared_out = sch.fuse(*loops[:end]) if end > 1 else loops[0]
@@ -91,19 +89,20 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
 
     Answers the names of the blocks behind the rows; none where nothing was changed.
     """
-    sch, cores = view.sch, target.cpu.cores
+    sch = view.sch
     blocks = view.blocks()
     reductions = [b for b in blocks if b.reduction]
-    if len(reductions) != 1 or cores < 2 or any([b.is_opaque for b in blocks]):
+    if len(reductions) != 1 or any([b.is_opaque for b in blocks]):
         return set()
     (block,) = reductions
     loops = view.loops(block)[-len(block.reduction) :]
     rows, extent = block.iterations // prod(view.extents(loops)), sch.get(loops[0]).extent
-    if rows >= cores or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
+    threads = useful_threads(block.iterations, target)
+    if rows >= threads or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
         return set()
-    most = min(PIECES * cores, block.iterations // PARALLEL_WORK)
+    most = min(PIECES * threads, block.iterations // PARALLEL_WORK)
     parts = max([n for n in range(1, most + 1) if extent.value % n == 0], default=1)
-    if parts < cores:
+    if parts < 2:
         return set()
     outer, _ = sch.split(loops[0], [parts, None], disable_predication=True)
     sch.rfactor(outer, 0)

@@ -30,8 +30,8 @@ from tilewright.tir import Add, BufferLoad, BufferRegion, BufferStore, Cast, Mul
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.tir.tensor_intrin.amx import DOT, FILL, KINDS, SCOPE, SIDE, STORE, STORE_LOCAL, Tile
 from tilewright.topi.schedule.contraction import vectorize_tile
-from tilewright.topi.schedule.injective import most_even, parallelize
 from tilewright.topi.schedule.kernel import BlockView, KernelView, uses
+from tilewright.topi.schedule.sharing import most_even, parallelize, useful_threads
 from tilewright.topi.schedule.tiles import divisors
 
 MOST_ROWS = MOST_COLUMNS = 2 * SIDE
@@ -218,7 +218,7 @@ def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Fo
     far, near = sch.split(reduction[-2], [None, tile.steps], disable_predication=True)
     sch.reorder(*outer, *reduction[:-2], far, *inner, near, reduction[-1])
     sums, epilogue = _attach(view, block, outer[-1])
-    start, end = most_even(sch, outer, target)
+    start, end = most_even(sch, outer, useful_threads(work, target))
     shared = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     at = shared if end == len(outer) else outer[-1]
     init = sch.decompose_reduction(block.rv, reduction[0] if len(reduction) > 2 else far)

@@ -22,8 +22,9 @@ from tilewright.target import Target
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
-from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
+from tilewright.topi.schedule.injective import vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of, uses
+from tilewright.topi.schedule.sharing import useful_threads
 from tilewright.topi.schedule.tiles import LANE_SUMS, NEAR, divisors
 
 TAPS = 64
@@ -116,7 +117,8 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     wide, vector = sch.split(vector, [None, lanes])
     column_outer, column_inner = sch.split(column, [None, tile])
     outside = prod([extent_of(sch.get(loop)) for loop in channels])
-    band = _band(view, block, rows, outside, cpu.cores if work >= PARALLEL_WORK else 1)
+    threads = useful_threads(work, target)
+    band = _band(view, block, rows, outside, threads)
     bands, row_inner = sch.split(row, [None, band])
     sch.reorder(*channels, bands, row_inner, column_outer, wide, *reduction, column_inner, vector)
     epilogue = attach_epilogue(view, block, wide)
@@ -131,7 +133,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     sch.vectorize(vector)
     for each in (init, *epilogue):
         vectorize_tile(sch, each, wide, lanes)
-    if work >= PARALLEL_WORK and cpu.cores > 1 and extent_of(sch.get(shared)) > 1:
+    if threads > 1 and extent_of(sch.get(shared)) > 1:
         sch.parallel(shared)
 
 
@@ -143,13 +145,13 @@ def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
     return len(reduction) - 1
 
 
-def _band(view: KernelView, block: BlockView, rows: int, outside: int, cores: int) -> int:
+def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: int) -> int:
     """Rows that are computed together: as few as keep the padded input small and all threads busy."""
     producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
     size = sum([prod(p.extents[-3:]) * p.block.writes[0].buffer.dtype.bytes for p in producers])
     bands = max(1, -(-size // BAND_BYTES))
-    if outside * bands < 4 * cores:
-        bands = -(-4 * cores // outside)
+    if outside * bands < 4 * threads:
+        bands = -(-4 * threads // outside)
     # Each band pads again what the one before reads below its last row: at least four rows. Channels have nothing in common.
     axis = block.spatial[-3].var
     alone = any([r.min is axis for read in block.block.reads for r in read.region])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 from tilewright.ir import IntImm
@@ -35,18 +36,27 @@ STREAM, NEAR = 5, 12
 """Bytes that a core reads in a cycle from memory (10 to 20 GB/s), and from the last cache."""
 
 
+STEPS, START = 3, 10_000
+"""Parallel loops over a group's steps, where threads share those instead of groups; cycles until all threads have begun one."""
+
+ALIKE = 1.03
+"""Ratio of cycles up to which plans count as equally fast."""
+
 OPEN_IMAGES = 8
 """The most images in a group of tiles where nobody knows how many there are."""
 
 
 @dataclass(frozen=True)
 class WinogradPlan:
-    """cycles: expected, on one core; group: tiles that are worked on together; panel: filters in a panel of weights."""
+    """cycles: expected, on one core; shared: of all cores together, where some wait for others; group: tiles that are worked on together;
+    panel: filters in a panel of weights; by_group: whether threads share the groups, or else each step of one."""
 
     cycles: float
+    shared: float
     tile_size: int
     panel: int
     group: int
+    by_group: bool
 
 
 def direct_cycles(channels: int, filters: int, pixels: int, lanes: int) -> float:
@@ -63,7 +73,7 @@ def winograd_plan(
     tile_size: int,
     lanes: int,
     registers: int,
-    cores: int,
+    threads: int,
     l2_bytes: int,
 ) -> WinogradPlan | None:
     """The best grouping of tiles of results of tile_size x tile_size, or None where they cannot be grouped well. shape: the (images,
@@ -76,7 +86,7 @@ def winograd_plan(
     panel = next((v * lanes for v in (4, 2, 1) if filters % (v * lanes) == 0), 0)
     if not panel:
         return None
-    best: WinogradPlan | None = None
+    plans: list[WinogradPlan] = []
     for group in divisors(tiles, tiles):
         groups = tiles // group
         cost = tile_cost(*register_tile(group if known else min(group, each), panel // lanes, registers), registers)
@@ -87,16 +97,27 @@ def winograd_plan(
         held = 4 * places * group * (channels + filters)
         again = (groups - 1) * weights / NEAR if weights > l2_bytes // 2 else 0.0
         spilled = 2 * 4 * places * tiles * (channels + filters) / NEAR if held > l2_bytes // 2 else 0.0
-        even = -(-groups // cores) * cores / groups if shared_by_group(groups, cores) else 1.0
-        cycles = (max(work, weights / STREAM) + moved + again + spilled) * even
-        if best is None or cycles < best.cycles:
-            best = WinogradPlan(cycles, tile_size, panel, group)
-    return best
+        cycles = max(work, weights / STREAM) + moved + again + spilled
+        by_group, by_step = cycles * waiting(groups, threads), cycles + starts(groups, threads)
+        plans.append(WinogradPlan(cycles, min(by_group, by_step), tile_size, panel, group, by_group <= by_step))
+    # What one thread does as fast: of those, what several share best.
+    most = ALIKE * min([p.cycles for p in plans], default=0.0)
+    return min([p for p in plans if p.cycles <= most], key=lambda p: p.shared, default=None)
 
 
-def shared_by_group(groups: int, cores: int) -> bool:
-    """Whether threads share groups of tiles, and not each step of one."""
-    return groups >= 4 * cores or (groups > 1 and groups % cores == 0)
+def counts(threads: int) -> list[int]:
+    """Numbers of threads that a kernel made for up to `threads` may meet."""
+    return [*[1 << n for n in range(threads.bit_length()) if 1 << n < threads], threads]
+
+
+def waiting(groups: int, threads: int) -> float:
+    """How much longer threads take, as a mean over their numbers, since they do not all have as many groups."""
+    return fmean([-(-groups // n) * n / groups for n in counts(threads)])
+
+
+def starts(groups: int, threads: int) -> float:
+    """Cycles of all threads, as a mean over their numbers, in which they start on the steps of each group."""
+    return fmean([n * groups * STEPS * START if n > 1 else 0 for n in counts(threads)])
 
 
 def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], target: Target) -> WinogradPlan | None:
@@ -111,7 +132,7 @@ def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], t
     plans = []
     for m in (4, 2):
         shape = images, -(-height // m), -(-width // m)
-        plan = winograd_plan(channels, filters, shape, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
+        plan = winograd_plan(channels, filters, shape, m, lanes, cpu.vector_registers, cpu.threads, cpu.l2_bytes)
         if plan is not None and plan.cycles < 0.8 * direct:
             plans.append(plan)
     return min(plans, key=lambda p: p.cycles, default=None)
@@ -138,7 +159,7 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
     each = rows * columns
     known = tiles // each if images == 1 else None
     plan = winograd_plan(
-        channels, filters, (known, rows, columns), m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes
+        channels, filters, (known, rows, columns), m, lanes, cpu.vector_registers, cpu.threads, cpu.l2_bytes
     )
     group = plan.group if plan is not None else tiles
     yo, yi = sch.split(y, [None, m])
@@ -158,13 +179,13 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
         sch.compute_at(block, inner)
         sch.set_scope(block, 0, "local")
         _straight(view, block, 3)
-    by_group = (shared_by_group(tiles // group, cpu.cores) or (known is None and tiles // group > 1)) and cpu.cores > 1
-    by_step = not by_group and cpu.cores > 1
+    by_group = (plan is not None and plan.by_group) if known else tiles // group > 1
+    by_step = not by_group and cpu.threads > 1
     if by_step:
         sch.parallel(sch.fuse(t, fo))
     _schedule_product(view, product.rv, g, panel, target, by_step)
     _schedule_data(view, names, g, by_step)
-    if by_group:
+    if by_group and cpu.threads > 1:
         sch.parallel(sch.fuse(several, g) if known is None else g)
 
 

@@ -13,8 +13,8 @@ from math import prod
 
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV
-from tilewright.topi.schedule.injective import parallelize
 from tilewright.topi.schedule.kernel import BlockView, KernelView
+from tilewright.topi.schedule.sharing import parallelize
 from tilewright.topi.schedule.tiles import WOVEN
 from tilewright.topi.utils import get_const_int
 

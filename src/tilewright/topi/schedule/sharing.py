@@ -1,0 +1,84 @@
+"""What threads share: how many a kernel's work is worth, and which loops they take iterations of.
+
+How many threads there are is known when a kernel runs, not when it is compiled: code is the same whatever machine compiles it. A parallel
+loop has as many iterations as feed the threads that the target asks for (`CpuFacts.threads`), or that the work is worth where it is less;
+the runtime hands out runs of neighbouring iterations, so fewer threads lose nothing by it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.ir import IntImm
+from tilewright.target import Target
+from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.topi.schedule.kernel import divisor_of, extent_of
+
+PARALLEL_WORK = 1 << 15
+"""Iterations of an element-wise kernel from which two threads take less time than one."""
+
+PIECES = 8
+"""Iterations of a parallel loop for each thread, so that threads which are late leave little to wait for."""
+
+
+def useful_threads(work: int, target: Target) -> int:
+    """Threads that a kernel of so many iterations is to be shared among: 1 where a second one would not pay."""
+    return max(1, min(target.cpu.threads, 2 * work // PARALLEL_WORK)) if work >= PARALLEL_WORK else 1
+
+
+def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
+    """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly. inside: iterations in one of
+    the innermost."""
+    threads = useful_threads(work, target)
+    if threads < 2 or not loops:
+        return
+    start, end = most_even(sch, loops, threads)
+    if start and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
+        # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
+        start, end = 0, leading_open(sch, loops)
+    enough = PIECES * threads
+    count, take = 1, start
+    for loop in loops[start:end]:
+        count *= extent_of(sch.get(loop)) if end - start == 1 else divisor_of(sch.get(loop).extent)
+        take += 1
+        if count >= enough:
+            break
+    if count < 2 and take - start < 2:
+        return
+    shared = [*loops[start:take]]
+    extent = sch.get(shared[-1]).extent
+    if all([extent_of(sch.get(loop)) == 1 for loop in loops[take:]]) and len(shared) > 1 and isinstance(extent, IntImm):
+        # Some of the innermost loop stays inside, where what the outer ones say is known.
+        least = -(-enough * extent.value // count)
+        parts = next(d for d in range(min(least, extent.value), extent.value + 1) if extent.value % d == 0)
+        if parts < extent.value:
+            shared[-1], _ = sch.split(shared[-1], [parts, None], disable_predication=True)
+    sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+
+
+def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:
+    """How many of the outermost loops have unknown extents."""
+    known = [isinstance(sch.get(loop).extent, IntImm) for loop in loops]
+    return known.index(True) if True in known else len(loops)
+
+
+def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, int]:
+    """Which neighbouring loops (from, to) are to run in parallel: the outermost that surely have enough iterations for each
+    thread, else those with most. A loop of unknown extent stays by itself, so that no index is taken apart by a divisor that
+    is not known."""
+    groups: list[tuple[int, int]] = []
+    for i, loop in enumerate(loops):
+        if i and isinstance(sch.get(loop).extent, IntImm) and isinstance(sch.get(loops[i - 1]).extent, IntImm):
+            groups[-1] = (groups[-1][0], i + 1)
+        else:
+            groups.append((i, i + 1))
+    least = [prod([divisor_of(sch.get(loop).extent) for loop in loops[a:b]]) for a, b in groups]
+    enough = PIECES * threads
+    most = least.index(max(least))
+    if least[most] == 1:
+        # Nothing is sure to have two iterations: the first that may have.
+        most = next((i for i, (a, _) in enumerate(groups) if not isinstance(sch.get(loops[a]).extent, IntImm)), most)
+    return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
+
+
+__all__ = ["PARALLEL_WORK", "PIECES", "leading_open", "most_even", "parallelize", "useful_threads"]
