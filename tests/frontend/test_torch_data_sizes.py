@@ -1,4 +1,4 @@
-"""Sizes that only the data say, through exported programs and TorchScript, in the virtual machine; sizes outside of their range."""
+"""Sizes that only the data say, through exported programs and TorchScript, in the virtual machine."""
 
 from __future__ import annotations
 
@@ -140,9 +140,7 @@ def test_number_out_of_a_tensor() -> None:
 def test_number_out_of_a_tensor_outside_of_its_range() -> None:
     run = compiled(number, x, torch.tensor(2))
     for n in (-1, 4):
-        with pytest.raises(
-            ValueError, match=f"the number that item reads must be from 0 to 3: .*, but they are {n} and"
-        ):
+        with pytest.raises(ValueError, match=f"the number that item reads must be from 0 to 3, but it is {n}$"):
             run(x, torch.tensor(n))
 
 
@@ -176,17 +174,3 @@ def test_graph_of_fixed_sizes_says_what_to_use() -> None:
     mod, params = relay.frontend.from_pytorch(program)
     with pytest.raises(TVMError, match="compile for the virtual machine"):
         relay.build(mod, "llvm", params=params)
-
-
-def test_sizes_outside_of_their_range() -> None:
-    rows, columns = torch.export.Dim("rows", min=3, max=9), torch.export.Dim("columns", max=8)
-    run = compiled(lambda x: x * 2, torch.ones(4, 3), dynamic=({0: rows, 1: columns},))
-    for shape in ((3, 1), (9, 8)):
-        assert run(torch.ones(shape))[0].shape == shape
-    for shape, rule in (
-        ((2, 3), "dimension 0 of .* must be from 3 to 9: .*, but they are 2 and 3"),
-        ((10, 3), "dimension 0 of .* must be from 3 to 9"),
-        ((4, 9), "dimension 1 of .* must be 8 or less"),
-    ):
-        with pytest.raises(ValueError, match=rule):
-            run(torch.ones(shape))

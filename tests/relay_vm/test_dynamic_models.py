@@ -102,7 +102,7 @@ def test_one_size_in_two_places() -> None:
     np.testing.assert_allclose(vm.run(a, b).numpy(), a.sum(1) * b, rtol=1e-5)
     with pytest.raises(ValueError) as caught:
         vm.run(a, b[:4])
-    assert str(caught.value) == "main: dimension 0 of y must be the size n that it is elsewhere, but they are 4 and 5"
+    assert str(caught.value) == "main: dimension 0 of y must equal x.shape[0], but y.shape[0] is 4 and x.shape[0] is 5"
 
 
 def test_kernels_are_shared_by_calls_that_differ_in_names() -> None:

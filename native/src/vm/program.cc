@@ -60,7 +60,7 @@ uint64_t checksum(const char* data, size_t size) {
   return h;
 }
 
-constexpr int64_t kMagic = 0x324d56776c6974;  // "tilwVM2"
+constexpr int64_t kMagic = 0x334d56776c6974;  // "tilwVM3"
 
 }  // namespace
 

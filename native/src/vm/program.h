@@ -15,13 +15,14 @@ namespace tw {
   X(AllocAdt, "dxS") X(AllocClosure, "dcS") X(Invoke, "dfS") X(TailInvoke, "fS") X(InvokeClosure, "dsS")              \
   X(TailInvokeClosure, "sS") X(Kernel, "kSS") X(AllocStatic, "dY") X(Alloc, "dyS") X(ReshapeStatic, "dsY")            \
   X(Reshape, "dsS") X(ShapeOf, "dsn") X(Int, "dosss") X(LoadInt, "dxx") X(LoadElement, "dss") X(RefNew, "ds")         \
-  X(RefRead, "ds") X(RefWrite, "ss") X(Kill, "R") X(NeedSize, "ssm") X(PartStatic, "dsnY")
+  X(RefRead, "ds") X(RefWrite, "ss") X(Kill, "R") X(Need, "smS") X(PartStatic, "dsnY")
 enum Op : int32_t {
 #define TW_NAME(name, layout) k##name,
   TW_INSTRUCTIONS(TW_NAME)
 #undef TW_NAME
   kNumOps
 };
+constexpr char kNumberHere = 1;  // in a message of Need: one of its numbers
 enum IntOp : int32_t { kAdd, kSub, kMul, kFloorDiv, kFloorMod, kMin, kMax, kEq, kLt, kSelect, kNumIntOps };
 
 struct TensorSpec {

@@ -157,10 +157,17 @@ TVMFFIAny Run::loop() {
         for (int32_t i = 0; i < w[1]; ++i) destroy(slot(w[2 + i]));
         at += 2 + w[1];
         continue;
-      case kNeedSize: {
-        int64_t a = integer(w[1]), b = integer(w[2]);
-        if (a != b) fail("ValueError", "%s: %s, but they are %lld and %lld", function_->name.c_str(), p_.messages[static_cast<size_t>(w[3])].c_str(), static_cast<long long>(a), static_cast<long long>(b));
-        at += 4;
+      case kNeed: {
+        // w: condition, message, n, the numbers that stand where the message has kNumberHere
+        if (!integer(w[1])) {
+          std::string text;
+          int32_t i = 0;
+          for (char c : p_.messages[static_cast<size_t>(w[2])])
+            if (c == kNumberHere && i < w[3]) text += std::to_string(integer(w[4 + i++]));
+            else text += c;
+          fail("ValueError", "%s: %s", function_->name.c_str(), text.c_str());
+        }
+        at += 4 + w[3];
         continue;
       }
     }

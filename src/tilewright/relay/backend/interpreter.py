@@ -37,7 +37,9 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import flow_children
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.op.open_attributes import name_sizes, with_sizes
+from tilewright.relay.op.relations import is_static
 from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.size_rules import NUMBER, STATED, size_rules
 from tilewright.relay.transform.findings import call_text
 from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.runtime import array
@@ -266,12 +268,25 @@ class Interpreter:
     def body(self, f: Function, args: Sequence[Value]) -> Value:
         """The value of a function's body, in a scope within this one."""
         inner = Interpreter(self.mod, dict(zip(f.params, args, strict=True)), self)
+        check_sizes(f, args)
         found: dict[SizeName, IntImm] = {}
         for p, v in zip(f.params, args, strict=True):
             name_sizes(p.type_annotation, v, found)
         if found:
             inner.sizes = {**self.sizes, **found}
         return inner.evaluate(f.body)
+
+
+def check_sizes(f: Function, args: Sequence[Value]) -> None:
+    """ValueError where extents of arguments are not what the function's rules say."""
+    types = [p.type_annotation for p in f.params]
+    stated = f.attrs.get(STATED) or ()
+    if not stated and all([t is None or is_static(t) for t in types]):
+        return
+    for rule in size_rules([p.name_hint for p in f.params], types, stated):
+        numbers = [int(args[p]) if axis == NUMBER else args[p].shape[axis] for p, axis in rule.extents.values()]
+        if not rule.holds(numbers):
+            raise ValueError(rule.message(numbers))
 
 
 _RULES: dict[type, Callable[[Interpreter, Any], Value]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,7 @@ from tilewright.relay.op import elemwise
 from tilewright.relay.op.card import OpCard, need
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.relations import tensor
-from tilewright.tir.op import max as larger
-from tilewright.tir.op import min as smaller
+from tilewright.tir import GE, LE, And
 
 
 class within(Dynamic, key="dyn.within"):
@@ -43,25 +43,24 @@ class within(Dynamic, key="dyn.within"):
             need(self.high is None or number <= self.high, self.rule(), f"it is {number}", 1)
         return self.of()
 
-    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, PrimExpr, str]]:
-        """That the number is what is left of it between the bounds."""
+    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+        """That the number lies between the bounds."""
         (number,) = values[1]
-        if isinstance(number, int):
-            return []
-        return [(number, clamped(number, self.low, self.high), self.rule())]
+        return [] if isinstance(number, int) else [(within_range(number, self.low, self.high), self.rule(), number)]
 
     def rule(self) -> str:
         """The rule in words."""
-        return f"{self.name or 'the number'} must be {range_text(self.low, self.high)}: it must equal the nearest such number"
+        return f"{self.name or 'the number'} must be {range_text(self.low, self.high)}"
 
     def grad(self, data: Expr, number: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return [dy, None]
 
 
-def clamped(e: PrimExpr, low: int | None, high: int | None) -> PrimExpr:
-    """What is left of a number between two bounds."""
-    e = e if low is None else larger(e, IntImm("int64", low))
-    return e if high is None else smaller(e, IntImm("int64", high))
+def within_range(e: PrimExpr, low: int | None, high: int | None) -> PrimExpr:
+    """Whether a number lies between two bounds, of which one may be None."""
+    parts: list[PrimExpr] = [] if low is None else [GE(e, IntImm("int64", low))]
+    parts += [] if high is None else [LE(e, IntImm("int64", high))]
+    return functools.reduce(And, parts)
 
 
 def range_text(low: int | None, high: int | None) -> str:

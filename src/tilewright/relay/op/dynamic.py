@@ -82,8 +82,8 @@ class Dynamic(OpCard):
         """The elements that are read, where some stand for what the arguments' types say."""
         return values
 
-    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, PrimExpr, str]]:
-        """What must hold of the values when a program runs: pairs that are equal, and the rule in words."""
+    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+        """What must hold of the values when a program runs: conditions, the rule in words, and the number that it is about."""
         return []
 
     def infer(self, *args: TensorType, **kwargs: Any) -> Type:

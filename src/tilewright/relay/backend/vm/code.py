@@ -34,7 +34,7 @@ LAYOUTS = {
     "ref_read": "ds",
     "ref_write": "ss",
     "kill": "R",
-    "need_size": "ssm",
+    "need": "smS",
     "part_static": "dsnY",
 }
 """What follows an instruction's word: d register written, s operand (below 0: constant -1 - i), S and R counted operands and
@@ -44,7 +44,9 @@ o operation on sizes. native/src/vm/program.h reads by the same table."""
 OPCODES = {name: i for i, name in enumerate(LAYOUTS)}
 INT_OPS = ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "eq", "lt", "select")
 ENDS = frozenset(("ret", "fatal", "goto", "tail_invoke", "tail_invoke_closure"))
-MAGIC = 0x324D56776C6974
+NUMBER = "\x01"
+"""In a message of `need`: where one of its numbers stands."""
+MAGIC = 0x334D56776C6974
 
 Operand = int | list[int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.memory_plan import ALIGNMENT
 from tilewright.relay.backend.te_compiler import is_view, tensor_types
-from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
+from tilewright.relay.backend.vm.code import NUMBER, Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (
     Call,
@@ -33,13 +33,15 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
-from tilewright.relay.op.checks import clamped, range_text
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.open_attributes import has_sizes
 from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
+from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
 from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.relay.transform.lambda_lift import CLOSURE
 from tilewright.support.errors import TVMError
+from tilewright.tir import EQ
 from tilewright.tir import Var as SizeName
 
 TUPLE_TAG = 0
@@ -73,12 +75,10 @@ class ProgramCompiler:
             self.functions[gvar.name_hint] = len(self.program.functions)
             made = VMFunction(gvar.name_hint, [(p.name_hint, self.param_type(p)) for p in params])
             self.program.functions.append(made)
-            todo.append((made, params, body, f.attrs.get("size_ranges") or {}))
-        for made, params, body, ranges in todo:
+            todo.append((made, params, body, f.attrs.get(STATED) or ()))
+        for made, params, body, stated in todo:
             with deep_recursion():
-                compiler = _FunctionCompiler(self, made, params)
-                compiler.check_ranges(ranges)
-                compiler.compile(body)
+                _FunctionCompiler(self, made, params, stated).compile(body)
             made.free_dead_registers()
         return self.program
 
@@ -115,7 +115,9 @@ def _dimension(d: Any) -> int:
 
 
 class _FunctionCompiler:
-    def __init__(self, home: ProgramCompiler, out: VMFunction, params: Sequence[Var]) -> None:
+    def __init__(
+        self, home: ProgramCompiler, out: VMFunction, params: Sequence[Var], stated: Sequence[StatedRule]
+    ) -> None:
         self.home, self.out = home, out
         self.registers: dict[Expr, int] = {}
         self.types: dict[int, Type] = {}
@@ -129,28 +131,31 @@ class _FunctionCompiler:
             t = type_of(p) or p.type_annotation
             self.registers[p] = i
             if t is not None:
-                self.check_sizes(i, named(t, p.name_hint))
+                self.note(i, named(t, p.name_hint))
+        self.check_sizes(
+            size_rules([p.name_hint for p in params], [self.types.get(i) for i in range(len(params))], stated)
+        )
 
-    def check_sizes(self, parameter: int, t: Type) -> None:
-        """A size that stands in the types of two parameters is the same in both."""
-        if isinstance(t, TensorType):
-            for axis, d in enumerate(t.shape):
-                if isinstance(d, SizeName) and d in self.sources:
-                    again = self.out.register()
-                    self.out.emit("shape_of", again, parameter, axis)
-                    text = f"dimension {axis} of {self.out.params[parameter][0]} must be the size {d.name} that it is elsewhere"
-                    self.out.emit("need_size", again, self.sizes.register(d), self.home.program.message(text))
-        self.note(parameter, t)
+    def check_sizes(self, rules: Sequence[SizeRule]) -> None:
+        """Extents of arguments are what the rules say."""
+        for rule in rules:
+            for v, (parameter, axis) in rule.extents.items():
+                self.sizes.registers[v] = self.extent(parameter, axis)
+            text = rule.message([NUMBER] * len(rule.extents))
+            self.sizes.need(rule.condition, self.home.program.message(text), list(rule.extents))
 
-    def check_ranges(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
-        """Sizes of parameters, by name, lie between their bounds; None is no bound."""
-        for d, (parameter, axis) in list(self.sources.items()):
-            if d.name not in ranges:
-                continue
-            low, high = [None if b is None else int(b) for b in ranges[d.name]]
-            name = self.out.params[parameter][0]
-            rule = f"dimension {axis} of {name} must be {range_text(low, high)}: it must equal the nearest such size"
-            self.sizes.need_equal(d, clamped(d, low, high), self.home.program.message(rule))
+    def extent(self, parameter: int, axis: int) -> int:
+        """The register of an extent of a parameter, or of the number that it is."""
+        t = self.types[parameter]
+        d = t.shape[axis] if isinstance(t, TensorType) and axis != NUMBER_ITSELF else None
+        if isinstance(d, SizeName) and self.sources.get(d) == (parameter, axis):
+            return self.sizes.register(d)
+        made = self.out.register()
+        if axis == NUMBER_ITSELF:
+            self.out.emit("load_element", made, parameter, self.sizes.number(0))
+        else:
+            self.out.emit("shape_of", made, parameter, axis)
+        return made
 
     @property
     def sources(self) -> dict[SizeName, tuple[int, int]]:
@@ -374,7 +379,8 @@ class _FunctionCompiler:
             call = DynamicCall(func, types)
             func, sizes, result = call.func, call.sizes, call.result
             for a, b, rule in call.assumed:
-                self.sizes.need_equal(a, b, self.home.program.message(f"{rule} ({operators(func)})"))
+                text = f"{rule} ({operators(func)}), but they are {NUMBER} and {NUMBER}"
+                self.sizes.need(EQ(a, b), self.home.program.message(text), [a, b])
             if is_view(func):
                 assert isinstance(result, TensorType)
                 self.out.emit("reshape", dst, inputs[0], [self.sizes.register(d) for d in result.shape])
@@ -449,8 +455,8 @@ class _FunctionCompiler:
             static = card.static(card.settled(values, given))
         except TypeRuleError as error:
             raise TVMError(f"{self.out.name}: {card.type_key}: {error}") from None
-        for a, b, rule in card.needs(values):
-            self.sizes.need_equal(a, b, self.home.program.message(rule))
+        for condition, rule, number in card.needs(values):
+            self.sizes.need(condition, self.home.program.message(f"{rule}, but it is {NUMBER}"), [number])
         kept: list[Any] = [call.args[i] for i in card.kept() if i < len(call.args)]
         used = {e for a in kept for e in post_order(a)}
         params = [Var(p.name_hint, types[places[p]]) for p in func.params if p in used]

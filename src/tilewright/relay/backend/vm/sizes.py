@@ -27,12 +27,15 @@ from tilewright.tir import (
     LT,
     NE,
     Add,
+    And,
     Cast,
     FloorDiv,
     FloorMod,
     Max,
     Min,
     Mul,
+    Not,
+    Or,
     Select,
     SizeVar,
     Sub,
@@ -51,6 +54,8 @@ _BINARY: dict[type, str] = {
     Max: "max",
     EQ: "eq",
     LT: "lt",
+    And: "min",
+    Or: "max",
 }
 
 
@@ -205,6 +210,8 @@ class Sizes:
             a, b = (e.a, e.b) if isinstance(e, GE) else (e.b, e.a)
             less = self.operation("lt", self.register(a), self.register(b))
             return less if isinstance(e, GT) else self.negated(less)
+        if isinstance(e, Not):
+            return self.negated(self.register(e.a))
         if isinstance(e, NE):
             return self.negated(self.operation("eq", self.register(e.a), self.register(e.b)))
         if isinstance(e, Select):
@@ -224,6 +231,6 @@ class Sizes:
             self.out.emit("int", made, *key, *([registers[0]] * (3 - len(registers))))
         return self.results[key]
 
-    def need_equal(self, a: PrimExpr, b: PrimExpr, message: int) -> None:
-        """Emits a check that two dimensions are equal."""
-        self.out.emit("need_size", self.register(a), self.register(b), message)
+    def need(self, condition: PrimExpr, message: int, numbers: Sequence[PrimExpr]) -> None:
+        """Emits a check that a condition holds; its message tells the numbers."""
+        self.out.emit("need", self.register(condition), message, [self.register(n) for n in numbers])

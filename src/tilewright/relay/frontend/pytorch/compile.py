@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.value import ModelError, Value
 from tilewright.relay.frontend.pytorch.dtypes import STORED, dtype_name, tensor_array, torch_dtype
-from tilewright.relay.frontend.pytorch.exported import ExportedImporter
+from tilewright.relay.frontend.pytorch.exported import ExportedImporter, extents_of, is_alone
 from tilewright.relay.frontend.pytorch.higher_order import higher_order
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.support.errors import TVMError
@@ -124,25 +124,6 @@ class GraphImporter(ExportedImporter):
 
     def __init__(self, title: str = "a piece of the graph") -> None:
         super().__init__(title, "float32", None, False)
-
-    def number_input(self, name: str, meta: Any) -> Any:
-        """A whole number that the graph is given, and that is no extent of a tensor: an input without axes."""
-        value = self.input(name, [], "int64")
-        self.sizes.define(str(meta.node.expr), value)
-        return self.sizes.plain(meta)
-
-
-def extents_of(places: Iterable[Any]) -> set[str]:
-    """The symbols that stand as extents of the tensors that a graph is given."""
-    shapes = [getattr(n.meta.get("val"), "shape", ()) for n in places]
-    return {str(d.node.expr) for shape in shapes for d in shape if hasattr(d, "node")}
-
-
-def is_alone(meta: Any, extents: Set[str]) -> bool:
-    """Whether a given number is a symbol that is nobody's extent."""
-    import torch
-
-    return isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol and str(meta.node.expr) not in extents
 
 
 class Probe(GraphImporter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.value import ModelError, Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
+from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
 from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
 from tilewright.relay.frontend.pytorch.importer import Importer
 from tilewright.relay.frontend.pytorch.value import TorchCall
@@ -27,8 +28,6 @@ IGNORED = {
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
 UNWRITTEN = {"aten::detach_", "aten::requires_grad_"}
 """Operators that change what is known of a tensor, and no element."""
-UNBOUNDED = (1 << 63) - 2
-"""A bound that PyTorch writes where it means none."""
 TRANSFORMS = "torch._functorch.predispatch"
 """Where the functions are from that torch.func's transformations (vmap) leave in a program."""
 ITEMS = ("aten::item", "aten::_local_scalar_dense")
@@ -52,14 +51,21 @@ class ExportedImporter(Importer):
 
     def run(self, program: Any, infos: Sequence[tuple[str, Any]] | None) -> tuple[IRModule, dict[str, Any]]:
         """Import an ExportedProgram."""
+        stated = program
         program = self.prepared(program)
         self.check_supported(program.graph_module)
         signature = program.graph_signature
         places = [n for n in program.graph.nodes if n.op == "placeholder"]
         given = self.user_inputs(places, signature, infos)
+        for p in places:
+            name, shape = given.get(p.name, ("", None))
+            if shape is not None:
+                self.pin(name, p.meta["val"], shape)
         self.solve_sizes(places)
-        self.ranges = {str(s): _bounds(r) for s, r in program.range_constraints.items()}
-        self.sizes.ranges = self.ranges
+        self.extents = extents_of(places)
+        called = {p.name: given[p.name][0] if p.name in given else p.name for p in places}
+        self.rules = stated_rules(stated, {place: self.name(name) for place, name in called.items()})
+        self.ranges = {str(s): bounds(r) for s, r in program.range_constraints.items()}
         values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
         self.finish()
         results = self.graph(program.graph_module, values)
@@ -77,6 +83,8 @@ class ExportedImporter(Importer):
         # What the model writes in its buffers and inputs follows its own outputs.
         return self.module([v for _, v in own + written], [n for n, _ in own + written])
 
+    extents: Set[str] = frozenset()
+    """Symbols that are extents of inputs."""
     ranges: Mapping[str, tuple[int | None, int | None]] = {}
     """What PyTorch says of symbols: the least and the greatest number."""
 
@@ -177,11 +185,17 @@ class ExportedImporter(Importer):
             return None
         fake = place.meta.get("val")
         if place.name not in given:
+            if is_alone(fake, self.extents):
+                return self.number_input(place.name, fake)
             return self.sizes.plain(fake) if fake is not None else getattr(spec.arg, "value", None)
-        name, shape = given[place.name]
-        if shape is not None:
-            self.pin(name, fake, shape)
+        name, _ = given[place.name]
         return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
+
+    def number_input(self, name: str, meta: Any) -> Any:
+        """A whole number that the graph is given, and that is no extent of a tensor: an input without axes."""
+        value = self.input(name, [], "int64")
+        self.sizes.define(str(meta.node.expr), value)
+        return self.sizes.plain(meta)
 
     def constant(self, name: str, tensor: Any) -> Value:
         """A tensor that the model's code made, small ones known."""
@@ -199,14 +213,28 @@ class ExportedImporter(Importer):
         for k, (want, have) in enumerate(zip(shape, declared, strict=True)):
             if not isinstance(want, (int, np.integer)) or want < 0:
                 continue
-            symbol = None if isinstance(have, int) else have.node.expr
-            if symbol is not None and symbol.is_Symbol:
-                self.sizes.pinned[str(symbol)] = int(want)
-            elif isinstance(have, int) and have != want:
+            if not isinstance(have, int):
+                self.pin_size(name, k, have.node.expr, int(want))
+            elif have != want:
                 raise ModelError(
                     f"{self.title}: axis {k} of the input {name!r} was exported as {have}, but input_infos gives it {want}."
                     " Export it with dynamic_shapes there, or with an example of that size"
                 )
+
+    def pin_size(self, name: str, axis: int, e: Any, want: int) -> None:
+        """Give the size in the expression of an extent the number that makes it the one wanted."""
+        import sympy
+
+        e = e.subs({s: self.sizes.pinned[str(s)] for s in e.free_symbols if str(s) in self.sizes.pinned})
+        found = sympy.solve(e - want, *e.free_symbols) if len(e.free_symbols) == 1 else []
+        whole = [v for v in found if v.is_Integer and v >= 0]
+        if whole:
+            self.sizes.pinned[str(next(iter(e.free_symbols)))] = int(whole[0])
+        elif e != want:
+            raise ModelError(
+                f"{self.title}: input_infos gives axis {axis} of the input {name!r} the extent {want}, but the program was exported with"
+                f" {e} there. Give a number that this can be"
+            )
 
     def is_ignored(self, name: str) -> bool:
         """Whether calls of this operator only check."""
@@ -339,6 +367,19 @@ class ExportedImporter(Importer):
         return self.sizes.plain(meta)
 
 
+def extents_of(places: Iterable[Any]) -> set[str]:
+    """The symbols that stand as extents of the tensors that a graph is given."""
+    shapes = [getattr(n.meta.get("val"), "shape", ()) for n in places]
+    return {str(d.node.expr) for shape in shapes for d in shape if hasattr(d, "node")}
+
+
+def is_alone(meta: Any, extents: Set[str]) -> bool:
+    """Whether a given number is a symbol that is nobody's extent."""
+    import torch
+
+    return isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol and str(meta.node.expr) not in extents
+
+
 class _Broken:
     """The result of a call that was reported."""
 
@@ -388,15 +429,6 @@ def _read(node: Any, k: int) -> bool:
 def first_line(error: Exception) -> str:
     """What an error says, shortly."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
-
-
-def _bounds(interval: Any) -> tuple[int | None, int | None]:
-    """The least and the greatest number of one of PyTorch's ranges, None where there is none."""
-
-    def number(e: Any) -> int | None:
-        return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < UNBOUNDED else None
-
-    return number(interval.lower), number(interval.upper)
 
 
 def _title(node: Any) -> str:

@@ -45,6 +45,7 @@ from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.op.relations import tensor_type
+from tilewright.relay.size_rules import STATED, StatedRule, size_rules
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
 
 LIMIT = 1 << 16
@@ -81,6 +82,8 @@ class Importer:
         self.inputs: list[Var] = []
         self.problems: list[str] = []
         self.sizes = Sizes()
+        self.rules: list[StatedRule] = []
+        """What the program relies on of its inputs' extents (see relay.size_rules)."""
         self.draws = 0
         self.hosted = 0
         self.keep_quantized = False
@@ -96,9 +99,13 @@ class Importer:
         keys = (f"{name}.{overload}", name, full.replace("::", "."))
         return next((self.custom[k] for k in keys if k in self.custom), None)
 
+    def name(self, name: str) -> str:
+        """What a parameter of main is called."""
+        return plain_name(name) if self.friendly else name
+
     def input(self, name: str, shape: Sequence[Any], dtype: str) -> Value:
         """A new input of main."""
-        var = Var(plain_name(name) if self.friendly else name, tensor_type(tuple(shape), dtype))
+        var = Var(self.name(name), tensor_type(tuple(shape), dtype))
         self.inputs.append(var)
         self.sizes.homes.append(var)
         return Value(var, None, name)
@@ -116,7 +123,7 @@ class Importer:
             return Value(array=array, name=name)
         if array.dtype.kind == "c":
             raise OpNotImplemented(f"the weight {name!r} is complex: keep its parts apart (torch.view_as_real)")
-        key = plain_name(name) if self.friendly else name
+        key = self.name(name)
         if key not in self.weights:
             self.weights[key] = Var(key, tensor_type(array.shape, array.dtype.name))
             self.params[key] = array
@@ -172,9 +179,12 @@ class Importer:
         fields = [self.output(o) for o in outputs]
         if not fields:
             raise ModelError(f"{self.title}: it has no outputs that are tensors")
-        bounds = self.sizes.bounds()
-        attrs = {"size_ranges": bounds} if bounds else {}
         params = [*self.inputs, *self.weights.values()]
+        try:
+            size_rules([p.name_hint for p in params], [p.type_annotation for p in params], self.rules)
+        except TVMError as error:
+            raise ModelError(f"{self.title}: {error}") from None
+        attrs = {STATED: tuple(self.rules)} if self.rules else {}
         return module_of(self.title, params, fields, names, attrs), dict(self.params)
 
     def output(self, value: Any) -> Expr:

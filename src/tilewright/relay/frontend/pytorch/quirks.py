@@ -12,6 +12,11 @@ WRITES = Quirk(
 )
 STATE = Quirk("PyTorch", "state", "a buffer or an input that the model writes comes back as an output after its own")
 CHECKS = Quirk("PyTorch", "checks", "assertions of torch.export are dropped: compiled code checks its sizes itself")
+UNCHECKED = Quirk(
+    "PyTorch",
+    "unchecked",
+    "a condition that torch.export took as true, and that is none of whole numbers, is not checked",
+)
 WRAPPERS = Quirk("PyTorch", "wrappers", "graphs under no_grad, autocast or checkpoints are inlined")
 TABLES = Quirk("PyTorch", "tables", "weights that are whole numbers or masks are constants, not parameters")
 QUANTISED = Quirk("PyTorch", "quantised", "what is float32 between dequantize and quantize runs on integers")

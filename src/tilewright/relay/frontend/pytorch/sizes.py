@@ -57,22 +57,8 @@ class Sizes(InputSizes):
         self.pinned: dict[str, int] = {}
         self.solved: dict[Any, Any] = {}
         """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
-        self.ranges: Mapping[str, tuple[int | None, int | None]] = {}
-        """What PyTorch says of symbols: the least and the greatest number."""
         self.from_data: dict[str, Value | tuple[Value, int]] = {}
         """What symbols are that no input's shape says: a tensor without axes, or (tensor, the axis that is so long)."""
-
-    def bounds(self) -> dict[str, tuple[int | None, int | None]]:
-        """The least and the greatest extent of each size of the inputs that has such bounds."""
-        found = {}
-        for name, (low, high) in self.ranges.items():
-            if name not in self.symbols or name in self.from_data:
-                continue
-            # PyTorch looks at no example with an extent of 0 or 1; programs that it exports are right for 1 all the same.
-            low = None if low is None or low <= 2 else low
-            if low is not None or high is not None:
-                found[name] = (low, high)
-        return found
 
     def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
         """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` says not."""
