@@ -18,7 +18,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGe
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError
 from tilewright.relay.op.dynamic import Dynamic, dyn_reshape
-from tilewright.relay.op.relations import is_any, known_equal, nonnegative
+from tilewright.relay.op.relations import is_any, nonnegative
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed_pass
 from tilewright.tir import NE, Max, Min, Select, Var
@@ -354,7 +354,7 @@ class Rule:
             static = card.static(card.settled(elements, [type_of(a) for a in call.args]))
         except TypeRuleError:
             return None
-        if any([not known_equal(a, b) for a, b, _ in card.needs(elements)]):
+        if any([not Analyzer().can_prove(condition) for condition, *_ in card.needs(elements)]):
             # Whether it holds, only a run can tell.
             return None
         return Call(static.op, tuple(kept), static, (), call.span)
