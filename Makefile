@@ -83,14 +83,8 @@ test-tensorflow: build/tensorflow/.done  ## the TensorFlow importer beside Tenso
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7; COUNT=0: until stopped)
-	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
-	$(BIN)/python -m tests.fuzz.loops --count $(COUNT) --seed $(SEED)
-	$(BIN)/python -m tests.arith.fuzz --count $$((10 * $(COUNT))) --seed $(SEED)
-	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
-	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)
-	$(BIN)/python -m tests.fuzz.relay_programs --count $(COUNT) --seed $(SEED) --vm
-	$(BIN)/python -m tests.fuzz.relay_passes --count $(COUNT) --seed $(SEED)
+fuzz: $(VENV)/.extra-test  ## random programs and models of all families against their references (COUNT=1000 SEED=7)
+	$(BIN)/python -m tests.fuzz.families --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/.extra-lint  ## style, types, layers
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.fuzz import check as fuzz
-from tests.fuzz import shrink, worker
+from tests.fuzz import families, relay_programs, shrink, worker
 from tests.fuzz.native import Guarded
 from tests.generators import tensors
 from tests.generators.case import Recipe, difference
@@ -139,3 +139,28 @@ def test_command(workers: str) -> None:
 
 
 SUMMARIES: dict[str, str] = {}
+
+
+def test_all_families_run_whatever_one_finds(capfd: pytest.CaptureFixture[str]) -> None:
+    none, bad = families.Family("tests.fuzz.relay_damage"), families.Family("tests.fuzz.no_such_family")
+    assert families.run([bad, none], 2, 0) == 1
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-2].split()[:2] == ["tests.fuzz.no_such_family", "2"] and "FOUND SOMETHING (exit code 1)" in lines[-2]
+    assert lines[-1].split()[:2] == ["tests.fuzz.relay_damage", "2"] and "nothing found" in lines[-1]
+    assert families.run([none], 1, 0) == 0
+
+
+def test_relay_programs_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert relay_programs.main(["--count", "12", "--seed", "84"]) == 0
+    assert capsys.readouterr().out.endswith("12 of 12 programs from seed 84 ran (100.0 %)\n")
+    assert relay_programs.main(["--count", "3", "--seed", "10", "--vm"]) == 0
+
+
+def test_a_relay_program_that_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        relay_programs.main(
+            ["--count", "3"], lambda seed, compiled: ("BAD vm: other results" if seed else "ran", "text")
+        )
+        == 1
+    )
+    assert capsys.readouterr().out.endswith("1 of 3 programs from seed 0 ran (33.3 %)\n")

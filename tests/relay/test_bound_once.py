@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay
+from tilewright.node import assert_structural_equal
 from tilewright.relay import analysis
 from tilewright.relay.prelude import Prelude
 from tilewright.relay.transform import InferType, ToANormalForm, ToGraphNormalForm
@@ -57,3 +58,49 @@ def test_functions_of_a_module_may_share_their_parameters() -> None:
     mod["other"] = relay.Function([x], relay.exp(x))
     mod = InferType()(mod)
     assert mod["main"].params[0] is mod["other"].params[0] is x
+
+
+def shared_block() -> tuple[relay.IRModule, relay.Expr]:
+    """A program in which a branch, a closure and the code around them use one block with a let."""
+    x, b, r = relay.var("x", shape=(3,)), relay.var("b", shape=(), dtype="bool"), relay.var("r")
+    ref, after = relay.var("ref"), relay.var("after")
+    block = relay.Let(ref, relay.RefCreate(x), relay.Let(after, relay.RefRead(ref), after * after))
+    inner = relay.Let(r, relay.tanh(x), relay.If(b, block, r + x))
+    closure = relay.Function([], block + x)
+    body = relay.Tuple([inner, relay.If(b, x, block), closure(), block])
+    return InferType()(relay.IRModule.from_expr(relay.Function([x, b], body))), block
+
+
+def test_a_block_that_several_scopes_use_is_printed_once() -> None:
+    mod, _ = shared_block()
+    text = mod.astext()
+    assert text.count("ref(%x)") == 1
+    assert_structural_equal(relay.parse(text), mod)
+
+
+@pytest.mark.parametrize(
+    "name", ["ToANormalForm", "ToGraphNormalForm", "FuseOps", "SimplifyExpr", "ToBasicBlockNormalForm"]
+)
+def test_passes_keep_blocks_that_several_scopes_use(name: str) -> None:
+    mod, _ = shared_block()
+    made = getattr(relay.transform, name)()(mod)
+    assert analysis.well_formed(made)
+    for b in (True, False):
+        want = relay.create_executor("debug", mod).evaluate()(X, b)
+        got = relay.create_executor("debug", made).evaluate()(X, b)
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-6)
+
+
+def test_parts_of_functions_are_typed_in_their_module() -> None:
+    """What SimplifyInference changes in a scope is typed again, calls of the module's functions with it."""
+    x, f, y = relay.var("x", shape=(3,)), relay.var("f"), relay.var("y", shape=(3,))
+    mod = relay.IRModule()
+    mod["twice"] = relay.Function([y], y + y)
+    call = mod.get_global_var("twice")(relay.nn.softmax(relay.nn.dropout(x)))
+    closure = relay.Function([relay.var("p", shape=(3,))], call)
+    mod["main"] = relay.Function([x], relay.Tuple([relay.Let(f, closure, f(x) + mod.get_global_var("twice")(x))]))
+    mod = InferType()(mod)
+    made = relay.transform.SimplifyInference()(mod)
+    (got,), (want,) = [relay.create_executor("debug", m).evaluate()(X) for m in (made, mod)]
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz.relay_programs import fate
+from tests.fuzz.relay_damage import fate
 from tilewright import relay, tir
 from tilewright.ir import Op
 from tilewright.ir.diagnostics import DiagnosticContext, DiagnosticLevel, override_renderer

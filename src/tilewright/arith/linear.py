@@ -29,11 +29,13 @@ class Atom:
     REMAINDER (form, form).
     """
 
-    __slots__ = ("args", "kind", "leaf", "nodes")
+    __slots__ = ("args", "kind", "leaf", "nodes", "order")
 
     def __init__(self, kind: int, args: tuple[Any, ...], leaf: PrimExpr | None = None) -> None:
         self.kind, self.args, self.leaf = kind, args, leaf
         self.nodes: dict[str, PrimExpr] = {}
+        self.order: tuple[Any, ...] | None = None
+        """What schedules order it by, once they did."""
 
 
 class Lin:

@@ -78,6 +78,7 @@ OPTIONS: dict[str, Kind] = {
     "relay.backend.use_meta_schedule_dispatch": int,
     "relay.backend.use_multitargets": bool,
     "relay.build.precision": str,
+    "relay.check_bounds": bool,
     "relay.collage.byoc_max_depth": int,
     "relay.collage.byoc_fusion_style": (list, tuple),
     "relay.collage.tvm_max_depth": int,

@@ -288,7 +288,8 @@ class ExprMutator(Functor):
     def visit_let(self, let: Let) -> Expr:
         chain: list[tuple[Let, Expr, Expr]] = []
         body: Expr = let
-        while type(body) is Let:
+        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
+        while type(body) is Let and body not in self.memo_map:
             chain.append((body, self.visit(body.var), self.visit(body.value)))
             body = body.body
         result = self.visit(body)
@@ -297,6 +298,7 @@ class ExprMutator(Functor):
                 result = node
             else:
                 result = Let(var, value, result, node.span)  # type: ignore[arg-type]
+            self.memo_map[node] = result
         return result  # type: ignore[no-any-return]
 
     def visit_if(self, ite: If) -> Expr:

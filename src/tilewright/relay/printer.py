@@ -331,10 +331,11 @@ class Printer:
             self.emit(f"  {c.name_hint}{inputs},")
         self.emit("}")
 
-    def block(self, body: Expr) -> None:
-        """The statements and the result of one scope."""
+    def block(self, body: Expr, opened: Expr | None = None) -> None:
+        """The statements and the result of one scope; `opened` is a block whose braces stand there already."""
         self.indent += 1
-        while isinstance(body, Let):
+        # What several scopes use is a block of its own, with a number.
+        while isinstance(body, Let) and (body is opened or body not in self.shared):
             self.flow(body.value, bound=body.value not in self.shared)
             note = f": {self.type(body.var.type_annotation)}" if body.var.type_annotation is not None else ""
             head = f"let {self.var_name(body.var)}{note} = "
@@ -404,7 +405,7 @@ class Printer:
             self.emit("}")
         else:
             self.emit(f"{head}{{")
-            self.block(node)
+            self.block(node, opened=node)
             self.emit("}")
         self.lines[-1] += end
 

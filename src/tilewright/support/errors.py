@@ -29,6 +29,14 @@ class DepthError(TVMError, RecursionError):
     """Calls of a program nest deeper than the limit."""
 
 
+class BoundsError(TVMError, IndexError):
+    """An index lies outside of its axis in a program whose indices are checked (option "relay.check_bounds")."""
+
+
+class DivisionByZeroError(TVMError, ZeroDivisionError):
+    """A whole number is divided by zero in a program in which this is checked (option "relay.check_bounds")."""
+
+
 class ScheduleError(TVMError):
     """A schedule primitive was refused."""
 

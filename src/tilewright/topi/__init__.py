@@ -6,6 +6,7 @@ with their own axes, paddings are stages of their own, and data movement never d
 
 from __future__ import annotations
 
+from tilewright.topi import bounds as bounds
 from tilewright.topi import image, nn, random, tag, testing, utils, vision
 from tilewright.topi.arrange import (
     adv_index,

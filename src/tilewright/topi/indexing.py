@@ -12,12 +12,12 @@ from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, sha
 
 
 def data_index(i: Any, extent: Dim, mode: str) -> Any:
-    """A data index made safe: clipped, wrapped around, clipped after negatives were counted from the end (signed), or (fast) not made
-    safe, with negatives counted from the end."""
+    """A data index made safe: clipped (clip, bounded), wrapped around, clipped after negatives were counted from the end (signed), or
+    (fast) not made safe, with negatives counted from the end."""
     i = whole(i)
     top = to(extent, i.dtype)
     zero = tir.const(0, i.dtype)
-    if mode == "clip":
+    if mode in ("clip", "bounded"):
         return tir.min(tir.max(i, zero), top - tir.const(1, i.dtype))
     if mode == "wrap":
         return tir.floormod(i, top if isinstance(extent, int) and extent else tir.max(top, tir.const(1, i.dtype)))
@@ -28,8 +28,7 @@ def data_index(i: Any, extent: Dim, mode: str) -> Any:
 def take(
     a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> te.Tensor:
-    """a[..., indices, ...] along `axis` (of flattened a when None). Modes: clip, wrap, fast (negatives count from the end;
-    none may lie outside)."""
+    """a[..., indices, ...] along `axis` (of flattened a when None). Modes: those of `data_index`."""
     shape, where = shape_of(a), shape_of(indices)
     if axis is None:
         from tilewright.topi.transform import reshape

@@ -132,9 +132,13 @@ def address(value: int) -> Pointer | None:
 
 
 def failure(message: Any) -> str:
-    """The text of a failed assertion: a string, or (kind of the error, text, number behind it)."""
+    """The text of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands behind the text, one before
+    that in the place of its character 1."""
     if isinstance(message, tuple):
-        return f"{message[0]}: {''.join(map(str, message[1:]))}"
+        kind, text, *numbers = message
+        if len(numbers) > 1:
+            text = text.replace("\1", str(numbers[0]))
+        return f"{kind}: {text}{''.join(map(str, numbers[-1:]))}"
     return f"assertion failed: {message}"
 
 

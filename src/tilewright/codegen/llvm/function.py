@@ -10,7 +10,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
-from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
+from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar
@@ -149,8 +149,9 @@ class FunctionEmitter(PackedEmitter):
         place = f"getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 {field})"
         return b.here(f"load ptr, ptr {place}")
 
-    def require(self, cond: str, kind: str, message: str, value: str | None = None) -> None:
-        """Fails with `message` (and the number `value` behind it) unless the condition holds."""
+    def require(self, cond: str, kind: str, message: str, *values: str) -> None:
+        """Fails with `message` unless the condition holds: of its numbers the last stands behind it, one before that in the place of its
+        character 1."""
         b = self.b
         ok, fail = b.label("ok"), b.label("fail")
         scope = b.scopes[-1]
@@ -158,12 +159,14 @@ class FunctionEmitter(PackedEmitter):
         scope.label = ok
         self.module.uses_context = True
         kind_text, text = self.module.string(kind), self.module.string(message)
-        if value is None:
-            self.module.helpers.add(TELL)
-            tell = f"  call void @.tell(ptr {kind_text}, ptr {text})"
-        else:
-            self.module.helpers.add(TELL_NUMBER)
-            tell = f"  call void @.tell_number(ptr {kind_text}, ptr {text}, i64 {value})"
+        name, helpers = (
+            (".tell", [TELL]),
+            (".tell_number", [TELL_NUMBER]),
+            (".tell_numbers", [TELL_NUMBER, TELL_NUMBERS]),
+        )[len(values)]
+        self.module.helpers.update(helpers)
+        numbers = "".join([f", i64 {v}" for v in values])
+        tell = f"  call void @{name}(ptr {kind_text}, ptr {text}{numbers})"
         self.tail += [f"{fail}:", tell, "  ret i32 -1"]
 
     def check(self, code: str) -> None:

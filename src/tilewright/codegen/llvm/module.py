@@ -15,7 +15,7 @@ from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.stmt import SCALAR, SCALAR_LOOPS
-from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
+from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
@@ -140,7 +140,7 @@ class ModuleEmitter:
         self._check_names(chosen)
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
         parts += self.functions
-        parts += [text for text in (TELL, TELL_NUMBER) if text in self.helpers]
+        parts += [text for text in (TELL, TELL_NUMBER, TELL_NUMBERS) if text in self.helpers]
         if any(["half" in text for text in self.functions]):
             parts.append(half_helpers(self.target))
         if any([SCALAR in text for text in self.functions]):

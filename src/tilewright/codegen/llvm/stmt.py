@@ -316,16 +316,16 @@ class StmtEmitter(MemoryEmitter):
         if cond == "1":
             self.stmt(s.body)
             return
-        kind, message, value = "AssertionError", s.message, None
+        kind, message = "AssertionError", s.message
+        values: list[str] = []
         if isinstance(message, Call) and getattr(message.op, "name", "") == "tir.tvm_tuple":
-            # (kind of the error, text) or (kind, text, number that follows it)
+            # (kind of the error, text, numbers): the last number follows the text
             if isinstance(message.args[0], StringImm):
                 kind = message.args[0].value
-            if len(message.args) > 2:
-                number = message.args[2]
-                value = self.convert(self.expr(number), number.dtype, DataType("int64"))
+            for number in message.args[2:]:
+                values.append(self.convert(self.expr(number), number.dtype, DataType("int64")))
             message = message.args[1]
-        self.require(cond, kind, message.value if isinstance(message, StringImm) else str(message), value)
+        self.require(cond, kind, message.value if isinstance(message, StringImm) else str(message), *values)
         self.stmt(s.body)
 
     # --- storage
@@ -379,7 +379,7 @@ class StmtEmitter(MemoryEmitter):
     def parallel(self, s: For, low: str, extent: str) -> None:
         raise self.error("parallel loops are emitted by the function", s)
 
-    def require(self, cond: str, kind: str, message: str, value: str | None = None) -> None:
+    def require(self, cond: str, kind: str, message: str, *values: str) -> None:
         raise self.error("checks are emitted by the function", None)
 
     def workspace(self, size: str) -> str:

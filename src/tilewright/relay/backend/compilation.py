@@ -45,12 +45,14 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
     """The relay passes, in order; `config` names the devices and their targets."""
     devices = [transform.PlanDevices(config)] if config is not None else []
     alone = config is None or len(config.targets) == 1
+    checks = PassContext.current().config.get("relay.check_bounds", False)
     narrow = NARROW[precision()]
     mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
     return Passes(
         [
             transform.ToGraphNormalForm(),  # type: ignore[list-item]
             transform.InferType(),  # type: ignore[list-item]
+            *([transform.CheckBounds()] if checks else []),
             qnn.transform.Legalize(),
             qnn.transform.CanonicalizeOps(),
             transform.SimplifyInference(),

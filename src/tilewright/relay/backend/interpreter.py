@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir.transform import PassContext
 from tilewright.node.leaves import numpy_dtype
 from tilewright.node.structural import deep_recursion
 from tilewright.relay.adt import (
@@ -359,6 +360,8 @@ def run_card(e: Call, args: Sequence[Value], sizes: Mapping[SizeName, IntImm] | 
     try:
         with np.errstate(all="ignore"):
             result = card.ref(*args)
+    except TVMError:
+        raise
     except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
         raise misfit(e, card, args, error) from None
     if isinstance(result, (tuple, list)):
@@ -373,7 +376,12 @@ class DebugExecutor(ProgramExecutor):
     NDArrays."""
 
     def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
-        super().__init__(infer_module(IRModule() if mod is None else mod), device, target)
+        typed = infer_module(IRModule() if mod is None else mod)
+        if PassContext.current().config.get("relay.check_bounds", False):
+            from tilewright.relay.transform.check_bounds import CheckBounds
+
+            typed = CheckBounds()(typed)
+        super().__init__(typed, device, target)
 
     def make(self, gvar: GlobalVar | None, func: Function) -> Run:
         def run(args: Sequence[Any]) -> Any:

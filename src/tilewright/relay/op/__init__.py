@@ -16,6 +16,7 @@ from tilewright.relay.op import (
     adjoint,
     arrange,
     binary,
+    bounds,
     checks,
     compiler_regions,
     contraction,

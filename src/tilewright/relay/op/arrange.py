@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
+from tilewright.relay.op.card import INJECTIVE, OPAQUE, Indexed, OpCard, as_expr, need
 from tilewright.relay.op.indexing import integers, need_elements, picks, within
 from tilewright.relay.op.relations import (
     Dim,
@@ -441,6 +441,9 @@ class adv_index(OpCard, key="adv_index"):
         shape = [*where, *dims(source)[len(indices) :]]
         need_elements(dims(source)[: len(indices)], shape)
         return tensor_type(shape, source.dtype)
+
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        return [Indexed((0, k + 1), (0, 0), (k,)) for k in range(len(types[0].fields) - 1)]
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
         return topi.adv_index(data[0], data[1:])

@@ -96,9 +96,11 @@ def _binary(
     dtype: str | None = None,
     slopes: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None,
     bits: bool = False,
+    divides: bool = False,
 ) -> type[Binary]:
     class card(Binary, key=key):
         samples = cases
+        divisors = (1,) if divides else ()
         result_dtype = dtype
         of_bits = bits
         flat = slopes is None
@@ -126,23 +128,28 @@ multiply = _binary("multiply", np.multiply, "lhs * rhs.", FLOATS + INTS, slopes=
 divide = _binary(
     "divide",
     _truncated,
-    "lhs / rhs; integers truncate towards zero.",
+    "lhs / rhs; integers truncate towards zero, and by 0 give 0.",
     DIVISION,
+    divides=True,
     slopes=lambda a, b, y, dy: (dy / b, op("negative")(dy * y / b)),
 )
-floor_divide = _binary("floor_divide", np.floor_divide, "floor(lhs / rhs).", DIVISION)
+floor_divide = _binary(
+    "floor_divide", np.floor_divide, "floor(lhs / rhs); integers by 0 give 0.", DIVISION, divides=True
+)
 mod = _binary(
     "mod",
     np.fmod,
-    "Remainder with the sign of lhs.",
+    "Remainder with the sign of lhs; of integers by 0 it is 0.",
     DIVISION,
+    divides=True,
     slopes=lambda a, b, y, dy: (dy, op("negative")(dy) * op("trunc")(a / b)),
 )
 floor_mod = _binary(
     "floor_mod",
     np.mod,
-    "Remainder with the sign of rhs.",
+    "Remainder with the sign of rhs; of integers by 0 it is 0.",
     DIVISION,
+    divides=True,
     slopes=lambda a, b, y, dy: (dy, op("negative")(dy) * op("floor")(a / b)),
 )
 maximum = _binary(

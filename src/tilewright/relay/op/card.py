@@ -19,7 +19,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,18 @@ def need(holds: object, rule: str, finding: str, arg: int | None = None, remedy:
     """Raise TypeRuleError unless `holds`. `rule` says what must be ("the axis must lie in [-2, 2)"), `finding` what is."""
     if not holds:
         raise TypeRuleError(rule, finding, arg, remedy)
+
+
+class Indexed(NamedTuple):
+    """An argument of an operator that holds indices: which one, of which argument, along which axes of that (None: of all its elements in
+    a row). One axis is that of all indices; several, or `rows`, are those of the rows of the first axis. below: negative indices count
+    from the end. Either may be an item of a tuple: (number of the argument, number of the item)."""
+
+    indices: int | tuple[int, int]
+    data: int | tuple[int, int]
+    axes: tuple[int, ...] | None
+    rows: bool = False
+    below: bool = True
 
 
 class CardMeta(NodeMeta):
@@ -128,6 +140,14 @@ class OpCard(Attrs, metaclass=CardMeta):
     def simplify(self, *args: Any, **kwargs: Any) -> Expr | None:
         """A simpler equal expression for these argument expressions (types known), or None. Run by SimplifyExpr."""
         return None
+
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        """The arguments (of these types) whose indices must lie within the data. What is outside is defined, but an error of the program,
+        which `relay.transform.CheckBounds` finds."""
+        return ()
+
+    divisors: ClassVar[tuple[int, ...]] = ()
+    """The arguments by which is divided: of integers, a zero among them is an error of the program, as with `indexed`."""
 
     first: ClassVar[tuple[str, ...]] = ()
     """Attributes that the constructor takes before the others, where these are declared by a base."""

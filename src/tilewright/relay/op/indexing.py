@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.adjoint import derived, op
-from tilewright.relay.op.card import INJECTIVE, OpCard, need
+from tilewright.relay.op.card import INJECTIVE, Indexed, OpCard, need
 from tilewright.relay.op.relations import (
     Dim,
     as_dim,
@@ -57,9 +57,13 @@ def need_elements(extents: Sequence[Dim], result: Sequence[Dim]) -> None:
             assume(extent, larger(as_dim(extent), least), rule="an axis of {0} elements must have those that are taken")
 
 
+MODES = ("clip", "wrap", "fast", "signed", "bounded")
+
+
 class take(OpCard, key="take"):
     """data[.., indices, ..] along `axis` (of the flattened data when None). mode: clip, wrap, or fast (negatives count from the end, and
-    whoever writes the program vouches that all lie within the data)."""
+    whoever writes the program vouches that all lie within the data). Of indices that must lie within the data, and where they do not are
+    clipped: signed (negatives count from the end) or bounded (there are no negative ones)."""
 
     axis: int | None = None
     batch_dims: int = 0
@@ -71,11 +75,13 @@ class take(OpCard, key="take"):
         (((4, 5), picks(20, 2)), {}),
         (((2, 4, 3), picks(4, 2, 2)), {"axis": 1, "batch_dims": 1}),
         (((4, 5), np.array([-1, 2], np.int64)), {"axis": 1, "mode": "fast"}),
+        (((4, 5), np.array([-1, 2, -9, 7], np.int64)), {"axis": 1, "mode": "signed"}),
+        (((4, 5), np.array([-1, 2, 9], np.int64)), {"axis": 0, "mode": "bounded"}),
     ]
 
     def infer(self, data: TensorType, indices: TensorType) -> Type:
         d, i = tensor(data, 0), integers(tensor(indices, 1), 1)
-        need(self.mode in ("clip", "wrap", "fast"), 'mode must be "clip", "wrap" or "fast"', f"it is {self.mode!r}")
+        need(self.mode in MODES, f"mode must be one of {', '.join(MODES)}", f"it is {self.mode!r}")
         if self.axis is None:
             need_elements([product(dims(d))], dims(i))
             return tensor_type(i.shape, d.dtype)
@@ -102,13 +108,22 @@ class take(OpCard, key="take"):
         axis %= data.ndim
         extent = data.shape[axis]
         i = indices.astype(np.int64)
-        i = np.clip(i, 0, extent - 1) if self.mode == "clip" else i % extent
+        if self.mode == "wrap":
+            i = i % extent
+        else:
+            i = np.clip(i, 0, extent - 1) if self.mode in ("clip", "bounded") else within(i, extent)
         if not self.batch_dims:
             return np.take(data, i, axis)
         batch = self.batch_dims
         lead = data.shape[:batch]
         parts = [np.take(data[b], i[b], axis - batch) for b in np.ndindex(*lead)]
         return np.stack(parts).reshape(*lead, *parts[0].shape)
+
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        if self.mode in ("clip", "wrap"):
+            return ()
+        axes = None if self.axis is None else (self.axis % len(types[0].shape),)
+        return [Indexed(1, 0, axes, below=self.mode != "bounded")]
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         """What came from a place is added up there."""
@@ -120,7 +135,9 @@ class take(OpCard, key="take"):
         source = op("reshape")(data, (-1,)) if flat else data
         extent = op("take")(op("shape_of")(source, dtype="int64"), const(axis, "int64"), axis=0)
         at = op("cast")(indices, "int64")
-        if self.mode == "clip":
+        if self.mode == "signed":
+            at = op("where")(op("less")(at, const(0, "int64")), at + extent, at)
+        if self.mode in ("clip", "bounded", "signed"):
             at = op("minimum")(op("maximum")(at, const(0, "int64")), extent - const(1, "int64"))
         elif self.mode == "wrap":
             at = op("floor_mod")(at, extent)
@@ -181,6 +198,9 @@ class gather(OpCard, key="gather"):
         need_elements(dims(d), dims(i))
         return tensor_type(i.shape, d.dtype)
 
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        return [Indexed(1, 0, (self.axis % len(types[0].shape),))]
+
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather(data, self.axis, indices)
 
@@ -220,6 +240,10 @@ class gather_nd(OpCard, key="gather_nd"):
         shape = [*dims(i)[1:], *dims(d)[self.batch_dims + m :]]
         need_elements(dims(d)[: self.batch_dims + m], shape)
         return tensor_type(shape, d.dtype)
+
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        first = self.batch_dims
+        return [Indexed(1, 0, tuple(range(first, first + int(dims(types[1])[0]))), rows=True)]  # type: ignore[arg-type]
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather_nd(data, indices, self.batch_dims)

@@ -204,9 +204,10 @@ def _whole(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class trunc_divide(Binary, key="trunc_divide"):
-    """lhs / rhs, rounded towards zero."""
+    """lhs / rhs, rounded towards zero; integers by 0 give 0."""
 
     samples = DIVISION
+    divisors = (1,)
     flat = True
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
@@ -219,9 +220,10 @@ class trunc_divide(Binary, key="trunc_divide"):
 
 
 class trunc_mod(Binary, key="trunc_mod"):
-    """What trunc_divide leaves, with the sign of lhs."""
+    """What trunc_divide leaves, with the sign of lhs; of integers by 0 it is 0."""
 
     samples = DIVISION
+    divisors = (1,)
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
         return topi.mod(lhs, rhs)

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
-from tilewright.relay.op.card import OPAQUE, OpCard, need
+from tilewright.relay.op.card import OPAQUE, Indexed, OpCard, need
 from tilewright.relay.op.indexing import from_start, integers, no_more_than_data
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor
 
@@ -73,10 +73,12 @@ def _adjoints(
 
 class scatter_elements(OpCard, key="scatter_elements"):
     """data with `updates` put at positions `indices` along `axis`, one after the other; reduction: update, add, mul, min, max, or mean
-    (of what stood there and all updates). Negative indices count from the end; updates whose index lies outside are left out."""
+    (of what stood there and all updates). Negative indices count from the end; updates whose index lies outside are left out
+    (`outside`: as the program means it)."""
 
     axis: int = 0
     reduction: str = "update"
+    outside: bool = False
     fuse = OPAQUE
     samples = [
         (((4, 3), np.array([[1, 0, 3], [2, 2, 0]], np.int32), (2, 3)), {}),
@@ -107,6 +109,9 @@ class scatter_elements(OpCard, key="scatter_elements"):
         need(u.dtype == d.dtype, "updates must have data's dtype", f"they are {u.dtype} and {d.dtype}", 2)
         return d
 
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        return () if self.outside else [Indexed(1, 0, (self.axis % len(types[0].shape),))]
+
     def compute(self, data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
         return topi.scatter_elements(data, indices, updates, self.axis, self.reduction)
 
@@ -120,15 +125,16 @@ class scatter_elements(OpCard, key="scatter_elements"):
     def grad(self, data: Expr, indices: Expr, updates: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return _adjoints(
             self.reduction, data, updates, result, dy,
-            lambda x, u, mode: op("scatter_elements")(x, indices, u, axis=self.axis, reduction=mode),
+            lambda x, u, mode: op("scatter_elements")(x, indices, u, axis=self.axis, reduction=mode, outside=self.outside),
             lambda x: op("gather")(x, self.axis, indices),
         )  # fmt: skip
 
 
 class scatter_nd(OpCard, key="scatter_nd"):
-    """data with updates[y.., x..] put at data[indices[0, y..], .., indices[m-1, y..], x..]; modes as scatter_elements."""
+    """data with updates[y.., x..] put at data[indices[0, y..], .., indices[m-1, y..], x..]; modes and `outside` as scatter_elements."""
 
     mode: str = "update"
+    outside: bool = False
     fuse = OPAQUE
     samples = [
         (((4, 3), np.array([[1, 3, 0]], np.int32), (3, 3)), {}),
@@ -165,6 +171,10 @@ class scatter_nd(OpCard, key="scatter_nd"):
         )
         return d
 
+    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+        count: Any = dims(types[1])[0]
+        return () if self.outside else [Indexed(1, 0, tuple(range(count)), rows=True)]
+
     def compute(self, data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
         return topi.scatter_nd(data, indices, updates, self.mode)
 
@@ -176,6 +186,6 @@ class scatter_nd(OpCard, key="scatter_nd"):
     def grad(self, data: Expr, indices: Expr, updates: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return _adjoints(
             self.mode, data, updates, result, dy,
-            lambda x, u, mode: op("scatter_nd")(x, indices, u, mode=mode),
+            lambda x, u, mode: op("scatter_nd")(x, indices, u, mode=mode, outside=self.outside),
             lambda x: op("gather_nd")(x, indices),
         )  # fmt: skip

@@ -31,6 +31,7 @@ from tilewright.relay.transform.canonical import (
     SimplifyExprPostAlterOp,
     SimplifyFCTranspose,
 )
+from tilewright.relay.transform.check_bounds import CheckBounds
 from tilewright.relay.transform.collage import CollagePartition
 from tilewright.relay.transform.combine_parallel import (
     BatchingOps,
@@ -178,6 +179,7 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
+    "CheckBounds",
     "TransposedConvolutions",
     "WidenKernels",
     "WriteBorders",

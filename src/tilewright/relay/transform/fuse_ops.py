@@ -19,9 +19,11 @@ import numpy as np
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.adt import Match
+from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import ExprMutator, contains, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
+from tilewright.relay.transform.bound_once import bound_once
 from tilewright.relay.transform.infer_type import infer_module, set_type, type_of
 from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, typed
 
@@ -352,7 +354,9 @@ def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function
     """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
     with deep_recursion():
         partition = _Partition(func.body, max_depth, fuse)
-        return func.replace(body=_Extract(partition, fuse).run(func.body))
+        made = func.replace(body=_Extract(partition, fuse).run(func.body))
+        # What several scopes use is rewritten in each of them.
+        return bound_once(made) if contains(made, lambda e: type(e) is Let or type(e) is Match) else made
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:

@@ -23,8 +23,17 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import ExprMutator, children, flow_children, lets_around, post_order, recursive_lets
+from tilewright.relay.functor import (
+    ExprMutator,
+    children,
+    contains,
+    flow_children,
+    lets_around,
+    post_order,
+    recursive_lets,
+)
 from tilewright.relay.transform.basic_block import LATER, LET_BODY, Scopes
+from tilewright.relay.transform.bound_once import bound_once
 from tilewright.relay.transform.effects import Effects
 
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
@@ -178,7 +187,10 @@ def to_anf(expr: Expr) -> Expr:
     with deep_recursion():
         if isinstance(expr, Function) and expr.is_primitive:
             return expr
-        return anf_and_delayed(expr)[0]
+        made = anf_and_delayed(expr)[0]
+        # A block that several scopes use is written out in each of them.
+        shared = isinstance(expr, Function) and contains(expr, lambda e: type(e) is Let or type(e) is Match)
+        return bound_once(made) if shared and isinstance(made, Function) else made
 
 
 def anf_and_delayed(expr: Expr) -> tuple[Expr, set[Expr]]:
@@ -205,7 +217,8 @@ class _Graph(ExprMutator):
     def visit_let(self, let: Let) -> Expr:
         kept: list[tuple[Let, Expr]] = []
         body: Expr = let
-        while isinstance(body, Let):
+        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
+        while isinstance(body, Let) and body not in self.memo_map:
             value: Expr = self.visit(body.value)
             if body.var in self.recursive or self.has_effect(body.value):
                 kept.append((body, value))
@@ -214,7 +227,7 @@ class _Graph(ExprMutator):
             body = body.body
         result: Expr = self.visit(body)
         for node, value in reversed(kept):
-            result = node.replace(value=value, body=result)
+            result = self.memo_map[node] = node.replace(value=value, body=result)
         return result
 
     def visit_function(self, fn: Function) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from tilewright.support.errors import OpError
 
 Rule = Callable[[Call], Expr | None]
 FunctionRewrite = Callable[[Function, IRModule], Any]
+_module: ContextVar[IRModule | None] = ContextVar("module", default=None)
+"""The module of the function that a pass rewrites: where the type of a part is asked for, the part may call its functions."""
 
 
 def typed_pass(
@@ -29,9 +32,14 @@ def typed_pass(
         from tilewright.relay.expr import Function
 
         mod = infer_module(mod)
-        functions = {
-            g: run(f, mod) if isinstance(f, Function) and not f.is_primitive else f for g, f in mod.functions.items()
-        }
+        outer = _module.set(mod)
+        try:
+            functions = {
+                g: run(f, mod) if isinstance(f, Function) and not f.is_primitive else f
+                for g, f in mod.functions.items()
+            }
+        finally:
+            _module.reset(outer)
         return infer_module(mod.with_functions(functions))
 
     return Pass(PassInfo(opt_level, name, (), needs, gives), run_module)
@@ -103,7 +111,7 @@ def rewrite_calls(expr: Expr, rule: Rule, counts: dict[Expr, int] | None = None)
 def typed(e: Expr) -> Expr:
     """`e`, its type inferred (operands usually are already, so this is one step)."""
     if type_of(e) is None and not _applied(e):
-        infer_types(e)
+        infer_types(e, _module.get())
     return e
 
 
@@ -164,9 +172,8 @@ def keep_type(new: Call, old: Call) -> None:
 
 
 def same_result(new: Call, old: Call) -> Call:
-    """A call of a function with other arguments: what it answers does not change with how these are computed. Inference of this
-    call alone would not know the functions of the module. A function that stands in the call has its type first: nothing below what
-    has a type is without one."""
+    """A call of a function with other arguments: what it answers does not change with how these are computed. A function that stands in
+    the call has its type first: nothing below what has a type is without one."""
     known = type_of(old)
     if known is not None and (type(new.op) is GlobalVar or type_of(new.op) is not None):
         set_type(new, known)

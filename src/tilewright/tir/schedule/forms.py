@@ -65,9 +65,13 @@ def standing(a: Lin) -> tuple[Any, ...]:
 
 
 def _standing(t: Atom) -> tuple[Any, ...]:
-    if t.kind == LEAF:
-        return t.kind, t.leaf.name if isinstance(t.leaf, Var) else "", ()
-    return t.kind, "", tuple([standing(x) if isinstance(x, Lin) else (x,) for x in t.args])
+    # Atoms share what they are made of: each is looked at once.
+    if t.order is None:
+        if t.kind == LEAF:
+            t.order = t.kind, t.leaf.name if isinstance(t.leaf, Var) else "", ()
+        else:
+            t.order = t.kind, "", tuple([standing(x) if isinstance(x, Lin) else (x,) for x in t.args])
+    return t.order
 
 
 class Forms:

@@ -91,7 +91,7 @@ def _embedding(c: LayerCall, x: Value, reverse: bool = False) -> Any:
             return dense(c, x, table)
         return c.call("nn.dense", x, table)
     places = x if x.dtype in ("int32", "int64") else c.cast(x, "int32")
-    out = c.call("take", table, places, axis=0)
+    out = c.call("take", table, places, axis=0, mode="bounded")
     if c.get("mask_zero", False):
         c.home.masks[id(out)] = c.call("not_equal", places, 0)
     return out

@@ -319,7 +319,7 @@ def _take(c: LayerCall, x: Any, indices: Any) -> Any:
     if axis is None:
         x, axis = c.reshape(x, [-1]), 0
     places = places if places.dtype in ("int32", "int64") else c.cast(places, "int32")
-    return c.call("take", x, places, axis=c.axis(int(axis), x.ndim), mode="wrap")
+    return c.call("take", x, places, axis=c.axis(int(axis), x.ndim), mode="signed")
 
 
 @keras_op("TakeAlongAxis")
@@ -367,7 +367,7 @@ def _get_item(c: LayerCall, x: Value, key: Any) -> Any:
             places.append((axis, c.tensor(p)))
         axis += 1
     for k, index in places:
-        x = c.call("take", x, index, axis=k, mode="wrap")
+        x = c.call("take", x, index, axis=k, mode="signed")
     if axes:
         x = c.call("strided_slice", x, begin=tuple(begin), end=tuple(end), strides=tuple(step), axes=tuple(axes))
     x = c.call("squeeze", x, axis=tuple(gone)) if gone else x

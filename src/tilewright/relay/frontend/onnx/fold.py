@@ -12,9 +12,11 @@ from tilewright.arith import Analyzer
 from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE
+from tilewright.relay.frontend.common.whole import each, taken, truncated
 from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
+from tilewright.relay.op.binary import whole_quotient
 
 ALWAYS = {
     "Reshape",
@@ -112,7 +114,7 @@ def _constant_of_shape(node: OnnxNode, shape: np.ndarray) -> np.ndarray | None:
 
 @_folds("Gather")
 def _gather(node: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    return np.asarray(np.take(x, indices.astype(np.int64), node.get("axis", 0)))
+    return taken(x, indices, node.get("axis", 0), below=True)
 
 
 @_folds("Concat")
@@ -212,8 +214,9 @@ def _binary(f: Callable[[Any, Any], Any]) -> Folder:
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype == object or b.dtype == object:
-        return np.asarray(a // b)  # extents are not negative
-    return np.trunc(a / b).astype(a.dtype) if a.dtype.kind in "iu" else np.asarray(a / b)
+        return each(truncated, a, b)
+    with np.errstate(all="ignore"):
+        return whole_quotient(a, b) if a.dtype.kind in "iu" else np.asarray(a / b)
 
 
 folders["Add"] = _binary(np.add)

@@ -241,19 +241,17 @@ def _slice_by_computed_steps(
 @onnx_op("Gather")
 def _gather(node: OnnxNode, x: Value, indices: Value) -> Any:
     axis = node.get("axis", 0)
-    known = indices.array
-    if known is not None and known.dtype != object:
-        extent = x.shape[axis]
-        if known.ndim == 0 and isinstance(extent, int):
+    known, extent = indices.array, x.shape[axis]
+    if known is not None and known.dtype != object and isinstance(extent, int):
+        places = np.where(known < 0, known + extent, known)
+        if ((places >= 0) & (places < extent)).all():
+            if known.ndim:
+                return node.call("take", x, Value(array=places), axis=axis)
             # One known place is a slice, which later steps read in place.
-            at = int(known) + (extent if known < 0 else 0)
+            at = int(places)
             part = node.call("strided_slice", x, begin=(at,), end=(at + 1,), strides=(1,), axes=(axis,))
             return node.call("squeeze", part, axis=(axis,))
-        if isinstance(extent, int) and known.size and known.min() < 0:
-            indices = Value(array=np.where(known < 0, known + extent, known))
-        return node.call("take", x, indices, axis=axis)
-    # Negative indices count from the end; an index outside wraps around rather than read foreign memory.
-    return node.call("take", x, indices, axis=axis, mode="wrap")
+    return node.call("take", x, indices, axis=axis, mode="signed")
 
 
 @onnx_op("GatherElements")

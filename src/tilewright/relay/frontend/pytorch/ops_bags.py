@@ -21,7 +21,7 @@ def _counted(c: TorchCall, groups: Value, start: Value, weights: Value | None = 
     """How many elements are in each group (int64), or the sum of their weights; `start` is what to begin with."""
     flat = c.reshape(groups, [-1])
     ones = c.broadcast(c.number(1, start.dtype), flat.shape) if weights is None else c.reshape(weights, [-1])
-    return c.call("scatter_elements", start, flat, ones, axis=0, reduction="add")  # type: ignore[no-any-return]
+    return c.call("scatter_elements", start, flat, ones, axis=0, reduction="add", outside=True)  # type: ignore[no-any-return]
 
 
 def _places(c: TorchCall, count: Any) -> Value:
@@ -38,7 +38,7 @@ def _embedding_bag(
     (count,), (bags,) = indices.shape, offsets.shape
     bags = bags - 1 if include_last_offset else bags
     name = ("sum", "mean", "max")[mode]
-    rows = c.call("take", weight, c.cast(indices, "int64"), axis=0)
+    rows = c.call("take", weight, c.cast(indices, "int64"), axis=0, mode="bounded")
     if per_sample_weights is not None:
         rows = c.call("multiply", rows, c.call("expand_dims", per_sample_weights, axis=1))
     groups = c.call("searchsorted", c.cast(offsets, "int64"), _places(c, count), right=True, dtype="int64")
@@ -51,7 +51,7 @@ def _embedding_bag(
         ones = c.cast(kept, rows.dtype)
     width = weight.shape[1]
     start = c.full([bags, width], START[name], rows.dtype)
-    made = c.call("scatter_nd", start, c.call("expand_dims", groups, axis=0), rows, mode=MODES[name])
+    made = c.call("scatter_nd", start, c.call("expand_dims", groups, axis=0), rows, mode=MODES[name], outside=True)
     if name != "sum":
         number = c.call("expand_dims", _counted(c, groups, c.full([bags], 0, rows.dtype), ones), axis=1)
         if name == "mean":
@@ -88,11 +88,11 @@ def _segment_reduce(
     wide = c.broadcast(c.reshape(groups, [*groups.shape, *[1] * (x.ndim - axis - 1)]), x.shape)
     shape = [*x.shape[:axis], segments, *x.shape[axis + 1 :]]
     start = c.full(shape, START[reduce] if initial is None else initial, x.dtype)
-    made = c.call("scatter_elements", start, wide, x, axis=axis, reduction=MODES[reduce])
+    made = c.call("scatter_elements", start, wide, x, axis=axis, reduction=MODES[reduce], outside=True)
     if reduce != "mean":
         return made
     ones = c.full(x.shape, 1, x.dtype)
-    number = c.call("scatter_elements", c.full(shape, 0, x.dtype), wide, ones, axis=axis, reduction="add")
+    number = c.call("scatter_elements", c.full(shape, 0, x.dtype), wide, ones, axis=axis, reduction="add", outside=True)
     nothing = c.call("equal", number, 0)
     mean = c.call("divide", made, c.call("maximum", number, 1))
     return mean if initial is not None else c.call("where", nothing, c.number(np.nan, x.dtype), mean)

@@ -26,19 +26,18 @@ def places(c: TorchCall, indices: Value, extent: Any) -> Value:
 
 def picked(c: TorchCall, x: Value, axis: int, indices: Value) -> Value:
     """x[.., indices, ..] along an axis."""
-    found = places(c, indices, x.shape[axis])
-    # An index outside wraps around rather than read foreign memory, and so do negative ones.
-    mode = (
-        "clip"
-        if found.array is not None and found.is_number and (found.array.size == 0 or found.array.min() >= 0)
-        else "wrap"
-    )
-    return c.call("take", x, found, axis=axis, mode=mode)  # type: ignore[no-any-return]
+    found, extent = places(c, indices, x.shape[axis]), x.shape[axis]
+    inside = False
+    if found.array is not None and found.is_number and isinstance(extent, int):
+        inside = bool(((found.array >= 0) & (found.array < extent)).all())
+    return c.call("take", x, found, axis=axis, mode="clip" if inside else "signed")  # type: ignore[no-any-return]
 
 
 @aten("embedding")
 def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: Any) -> Any:
-    return c.call("take", weight, c.cast(indices, "int64") if indices.dtype != "int32" else indices, axis=0)
+    return c.call(
+        "take", weight, c.cast(indices, "int64") if indices.dtype != "int32" else indices, axis=0, mode="bounded"
+    )
 
 
 @aten("index_select")

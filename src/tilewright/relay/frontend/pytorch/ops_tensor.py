@@ -199,7 +199,7 @@ def slice_(c: TorchCall, x: Value, dim: int = 0, start: Any = None, end: Any = N
 def select(c: TorchCall, x: Value, dim: int, index: Any) -> Any:
     axis = c.axis(dim, x.ndim)
     if isinstance(index, Value):
-        return c.call("take", x, index, axis=axis, mode="wrap")
+        return c.call("take", x, index, axis=axis, mode="signed")
     if isinstance(index, int) and index < 0:
         index = index + x.shape[axis]
     return c.call("squeeze", cut(c, x, axis, index, index + 1), axis=(axis,))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tensor
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
@@ -46,10 +47,7 @@ def _rank(c: NodeCall, x: Any) -> Any:
 
 def _elementwise(f: Callable[[Any, Any], Any]) -> Folder:
     def fold(c: NodeCall, a: Value, b: Value) -> Any:
-        x, y = np.broadcast_arrays(_array(a), _array(b))
-        found = np.empty(x.shape, object)
-        found.reshape(-1)[:] = [f(p, q) for p, q in zip(x.reshape(-1).tolist(), y.reshape(-1).tolist(), strict=True)]
-        return sizes_value(c, found, a.dtype)
+        return sizes_value(c, each(f, _array(a), _array(b)), a.dtype)
 
     return fold
 
@@ -62,8 +60,9 @@ for _names, _f in {
     ("Add", "AddV2"): lambda a, b: a + b,
     ("Sub",): lambda a, b: a - b,
     ("Mul",): lambda a, b: a * b,
-    ("FloorDiv", "Div", "RealDiv", "TruncateDiv"): lambda a, b: a // b,
-    ("FloorMod", "Mod"): lambda a, b: a % b,
+    ("FloorDiv",): floored,
+    ("Div", "RealDiv", "TruncateDiv"): truncated,
+    ("FloorMod",): remainder,
     ("Maximum",): _numbers(max, larger),
     ("Minimum",): _numbers(min, smaller),
 }.items():
@@ -102,9 +101,8 @@ def _concat(c: NodeCall, *xs: Value) -> Any:
 def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> Any:
     if not places.is_number or places.array is None:
         return None
-    return sizes_value(
-        c, np.take(_array(x), places.array, int(c.number_of(axis, "axis")) if axis is not None else 0), x.dtype
-    )
+    at = int(c.number_of(axis, "axis")) if axis is not None else 0
+    return sizes_value(c, taken(_array(x), places.array, at, below=False), x.dtype)
 
 
 @_folds("Reshape")

@@ -350,7 +350,7 @@ def _saved(c: NodeCall, handle: Any) -> Value:
 
 @tf_op("ResourceGather")
 def _resource_gather(c: NodeCall, handle: Any, places: Value) -> Any:
-    return c.call("take", _saved(c, handle), places, axis=0)
+    return c.call("take", _saved(c, handle), places, axis=0, mode="bounded")
 
 
 @tf_op("VariableShape")

@@ -253,7 +253,7 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
         x = c.call("strided_slice", x, begin=b, end=e, strides=s, axes=axes)
     for a, k in reversed(moving):
         place = c.call("squeeze", c.cut(begin, 0, k, k + 1), axis=(0,))
-        x = c.call("take", x, place, axis=a, mode="wrap")
+        x = c.call("take", x, place, axis=a, mode="signed")
     x = c.call("squeeze", x, axis=tuple([g - len([a for a, _ in moving if a < g]) for g in gone])) if gone else x
     for a in new:
         x = c.call("expand_dims", x, axis=a)
@@ -300,7 +300,7 @@ def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> 
     batch = int(c.attr("batch_dims", 0))
     at = 0 if axis is None else c.axis(int(c.number_of(axis, "axis")), x.ndim)
     batch = batch + places.ndim if batch < 0 else batch
-    return c.call("take", x, as_places(c, places), axis=at, batch_dims=batch)
+    return c.call("take", x, as_places(c, places), axis=at, batch_dims=batch, mode="bounded")
 
 
 @tf_op("GatherNd", "ResourceGatherNd")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
 from tilewright.relay.frontend.tflite.node import Node, Value, plain, small
 
 Folder = Callable[..., Any]
@@ -101,7 +102,7 @@ def _concatenation(node: Node, *parts: np.ndarray) -> np.ndarray:
 
 @_folds("GATHER")
 def _gather(node: Node, x: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
-    return None if indices.dtype == object else np.take(x, indices, int(node.get("axis")))
+    return None if indices.dtype == object else taken(x, indices, int(node.get("axis")), below=False)
 
 
 @_folds("SLICE")
@@ -135,14 +136,19 @@ folders["SUB"] = _binary(np.subtract)
 folders["MUL"] = _binary(np.multiply)
 
 
-@_folds("DIV", "FLOOR_DIV")
+@_folds("DIV")
 def _divide(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.asarray(a // b)  # extents are not negative
+    return each(truncated, a, b)
+
+
+@_folds("FLOOR_DIV")
+def _floor_divide(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return each(floored, a, b)
 
 
 @_folds("FLOOR_MOD")
 def _modulo(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.asarray(a % b)
+    return each(remainder, a, b)
 
 
 @_folds("MAXIMUM")

@@ -169,7 +169,7 @@ def _gather(node: Node, x: Value, indices: Value) -> Value:
     batch = batch + indices.ndim if batch < 0 else batch
     if indices.dtype not in ("int32", "int64"):
         indices = node.cast(indices, "int32")
-    return node.call("take", x, indices, axis=axis, batch_dims=batch, mode="clip")
+    return node.call("take", x, indices, axis=axis, batch_dims=batch, mode="bounded")
 
 
 @tflite_op("GATHER_ND")
@@ -209,7 +209,7 @@ def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value,
     flat = node.call("sum", node.call("multiply", kept, Value(array=steps)), axis=(1,))
     at = node.reshape(flat, [1, -1])
     shaped = node.reshape(weights, [-1, *[1] * len(rest)])
-    rows = node.call("multiply", node.call("take", table, ids, axis=0, mode="clip"), shaped)
+    rows = node.call("multiply", node.call("take", table, ids, axis=0, mode="bounded"), shaped)
     total = node.call("scatter_nd", Value(array=np.zeros([count, *rest], np.float32)), at, rows, mode="add")
     if combiner != "SUM":
         each = weights if combiner == "MEAN" else node.call("multiply", weights, weights)
@@ -223,7 +223,7 @@ def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value,
 
 @tflite_op("EMBEDDING_LOOKUP")
 def _embedding_lookup(node: Node, places: Value, table: Value) -> Value:
-    rows = node.call("take", table, places, axis=0, mode="clip")
+    rows = node.call("take", table, places, axis=0, mode="bounded")
     if table.quant is None or not node.out.dtype.startswith("float"):
         return rows
     if table.quant.single:

@@ -43,7 +43,7 @@ class Decoder(Tensors):
     def last(self, logits: Value) -> Value:
         """The scores (rows, words) of the last token, in float32."""
         if logits.ndim == 3:
-            logits = self("take", logits, self.number(-1, "int32"), axis=1, mode="wrap")
+            logits = self("take", logits, self.number(-1, "int32"), axis=1, mode="signed")
         return self.node.cast(logits, "float32")
 
 

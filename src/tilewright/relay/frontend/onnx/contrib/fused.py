@@ -166,15 +166,15 @@ def embed_layer_norm(
     places: Value | None = None,
 ) -> list[Any]:
     """[embeddings of tokens, places and kinds, normalised; how many tokens each of the batch has; the embeddings]."""
-    total: Any = node.call("take", words, ids, axis=0)
+    total: Any = node.call("take", words, ids, axis=0, mode="bounded")
     length = ids.shape[1]
     if places is not None:
-        total = node.call("add", total, node.call("take", positions, places, axis=0))
+        total = node.call("add", total, node.call("take", positions, places, axis=0, mode="bounded"))
     else:
         rows = node.call("strided_slice", positions, begin=(0,), end=(length,), strides=(1,), axes=(0,))
         total = node.call("add", total, rows)
     if segments is not None and segment_table is not None:
-        total = node.call("add", total, node.call("take", segment_table, segments, axis=0))
+        total = node.call("add", total, node.call("take", segment_table, segments, axis=0, mode="bounded"))
     summed = Value(total)
     out = node.call("nn.layer_norm", summed, gamma, beta, axis=-1, epsilon=float(node.get("epsilon", 1e-12)))
     if mask is None:

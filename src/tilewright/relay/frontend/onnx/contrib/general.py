@@ -38,7 +38,7 @@ def _same(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("TorchEmbedding", domain=DOMAIN)
 def _embedding(node: OnnxNode, weight: Value, places: Value, *training: Value | None) -> Any:
-    return node.call("take", weight, places, axis=0)
+    return node.call("take", weight, places, axis=0, mode="bounded")
 
 
 @onnx_op("CDist", domain=DOMAIN)

@@ -31,7 +31,7 @@ def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: boo
 
 def angles(node: OnnxNode, table: Value, places: Value) -> Any:
     """Rows of a table of cosines or sines at places (batch, length), for all heads."""
-    return node.call("expand_dims", node.call("take", table, places, axis=0), axis=1)
+    return node.call("expand_dims", node.call("take", table, places, axis=0, mode="bounded"), axis=1)
 
 
 def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Any:

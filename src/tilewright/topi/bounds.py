@@ -1,0 +1,66 @@
+"""Computes that copy indices or divisors and end the program at one that is outside of its axis, or zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import tir
+from tilewright.topi.loops import loop_kind, program, unflatten
+from tilewright.topi.utils import prod, shape_of, to, whole
+
+HERE = "\1"
+"""Stands in the text of an assertion for the first of two numbers; the second is behind the text."""
+INDEX = (
+    "{name}: an index along axis {axis} must lie in [{low}, extent), but the extent is " + HERE + " and the index is "
+)
+ZERO = "{name}: a whole number is divided by zero"
+
+
+def low_of(below: bool) -> str:
+    """The least index in words."""
+    return "-extent" if below else "0"
+
+
+def _assertion(ib: Any, condition: Any, *parts: Any) -> None:
+    """Emits an assertion over all that follows; parts: kind of the error, text, numbers."""
+    texts = [tir.StringImm(p) if isinstance(p, str) else to(p, "int64") for p in parts]
+    message = tir.tvm_tuple(*texts)
+    ib.emit(lambda body: tir.AssertStmt(condition, message, body))
+
+
+def checked_indices(
+    indices: te.Tensor, extents: te.Tensor, axes: Sequence[int], rows: bool, below: bool, name: str
+) -> te.Tensor:
+    """The indices, all places along `axes` of data of shape `extents`: one axis, or (`rows`) one for each row of indices. `below`: negative
+    ones count from the end. `name` is told where one is not."""
+    shape = shape_of(indices)
+    each = shape[1:] if rows else shape
+
+    def body(ib: Any, given: Any, sizes: Any, out: Any) -> None:
+        with ib.for_range(0, prod(each), "k", kind=loop_kind(*each)) as k:
+            for row, axis in enumerate(axes):
+                place = (row, *unflatten(k, each)) if rows else tuple(unflatten(k, each))
+                index, extent = to(whole(given[place]), "int64"), sizes[axis].astype("int64")
+                low = tir.const(0, "int64") - extent if below else tir.const(0, "int64")
+                text = INDEX.format(name=name, axis=axis, low=low_of(below))
+                with ib.new_scope():
+                    _assertion(ib, tir.And(index >= low, index < extent), "BoundsError", text, extent, index)
+                    out[place] = given[place]
+
+    return program([shape], [indices.dtype], [indices, extents], body, "checked_indices")[0]
+
+
+def checked_divisor(divisor: te.Tensor, name: str) -> te.Tensor:
+    """The divisor, in which there must be no zero. `name` is told where there is one."""
+    shape = shape_of(divisor)
+
+    def body(ib: Any, given: Any, out: Any) -> None:
+        with ib.for_range(0, prod(shape), "k", kind=loop_kind(*shape)) as k:
+            place = tuple(unflatten(k, shape))
+            value = given[place]
+            _assertion(ib, tir.NE(value, tir.const(0, value.dtype)), "DivisionByZeroError", ZERO.format(name=name))
+            out[place] = value
+
+    return program([shape], [divisor.dtype], [divisor], body, "checked_divisor")[0]
