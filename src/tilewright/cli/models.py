@@ -33,7 +33,16 @@ def compile_model(
         executor = executor_for(build, mod, static)
         verbose(f"{build.model}: imported in {imported - start:.2f} s; runs by {executor}; target {chosen}")
         library = build_module(
-            mod, params, chosen, build.opt_level, build.precision, report, instruments, executor, without
+            mod,
+            params,
+            chosen,
+            build.opt_level,
+            build.precision,
+            report,
+            instruments,
+            executor,
+            without,
+            build.check_bounds,
         )
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
@@ -48,12 +57,13 @@ def build_module(
     instruments: Sequence[Any] = (),
     executor: str = "graph",
     without: Sequence[str] = (),
+    check_bounds: bool = False,
 ) -> Any:
     """The library of an imported module."""
     import tilewright as tvm
     from tilewright import relay
 
-    config = precision_config(precision)
+    config: dict[str, Any] = {**precision_config(precision), **({"relay.check_bounds": True} if check_bounds else {})}
     with tvm.transform.PassContext(opt_level, disabled_pass=without, instruments=instruments, config=config):
         if executor == "vm":
             return relay.vm.compile(mod, target, params=params, progress=report)
@@ -237,6 +247,7 @@ def load_or_compile(build: Build) -> tuple[Any, dict[str, float]]:
         "--outputs": ("outputs are", bool(build.outputs)),
         "--inputs-at": ("inputs are", bool(build.inputs_at)),
         "--calibrate": ("precision is", bool(build.calibrate)),
+        "--check-bounds": ("checks are", build.check_bounds),
     }
     for option, (what, given) in fixed.items():
         if given:

@@ -26,7 +26,7 @@ class Build:
     and compile it."""
 
     __slots__ = (
-        "calibrate", "executor", "inputs_at", "model", "opt_level", "outputs", "precision", "shapes", "target", "values",
+        "calibrate", "check_bounds", "executor", "inputs_at", "model", "opt_level", "outputs", "precision", "shapes", "target", "values",
     )  # fmt: skip
 
     def __init__(
@@ -41,10 +41,12 @@ class Build:
         outputs: Sequence[str] = (),
         inputs_at: Sequence[str] = (),
         calibrate: Sequence[Path] = (),
+        check_bounds: bool = False,
     ) -> None:
         self.model, self.shapes, self.target, self.opt_level = model, tuple(shapes), target, opt_level
         self.precision, self.executor, self.values = precision, executor, tuple(values)
         self.outputs, self.inputs_at, self.calibrate = tuple(outputs), tuple(inputs_at), tuple(calibrate)
+        self.check_bounds = check_bounds
 
     def but(self, **changes: Any) -> Build:
         """The same with other options."""
@@ -213,6 +215,11 @@ model_options = gathered(
             multiple=True,
             type=input_path,
             help="For --precision int8: an .npz with samples of the inputs, one or many along the first axis. May be given again.",
+        ),
+        click.option(
+            "--check-bounds",
+            is_flag=True,
+            help="End a run with an error at an index outside of its axis, and at an integer divided by zero (docs/outside.md).",
         ),
     ),
 )
