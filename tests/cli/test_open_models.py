@@ -99,9 +99,9 @@ def test_pins_are_tried_before_they_are_proposed(tmp_path: Path) -> None:
     assert done.code == 1
     assert done.err == (
         f"error: {model}: --executor aot has fixed sizes and a fixed order of kernels, but the model leaves sizes open:"
-        " x (n, 1, 24, w); --executor vm takes it as it is, or pin them, such as --shape x=1,1,24,16\n"
+        " x (n, 1, 24, w); --executor vm takes it as it is, or pin them, such as --shape x=1,1,24,224\n"
     )
-    pinned = command("compile", model, "--executor", "aot", "--shape", "x=1,1,24,16", "-o", tmp_path / "m.so")
+    pinned = command("compile", model, "--executor", "aot", "--shape", "x=1,1,24,224", "-o", tmp_path / "m.so")
     assert pinned.code == 0, pinned.err
 
 
@@ -134,7 +134,7 @@ def test_control_flow(tmp_path: Path) -> None:
 def test_the_machine_runs_static_models_when_asked(tmp_path: Path) -> None:
     model = relu_model(tmp_path / "m.onnx", [2, 3])
     done = command("compile", model, "--executor", "vm", "-o", tmp_path / "m.so", "--json")
-    assert done.code == 0 and not done.err and json.loads(done.out)["executor"] == "vm"
+    assert done.code == 0 and "note" not in done.err and json.loads(done.out)["executor"] == "vm"
     assert "2x3" in command("run", tmp_path / "m.so").out
 
 

@@ -12,7 +12,7 @@ from tilewright.cli.machine import MachineExecutor
 from tilewright.cli.options import PRECISIONS, Build
 from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbose
 from tilewright.cli.subgraph import cut
-from tilewright.cli.tensors import OPEN_SIZES, Array, samples_of
+from tilewright.cli.tensors import OPEN_SIZES, Array, likely_extent, samples_of
 from tilewright.ir import IntImm
 from tilewright.support.errors import TVMError, said
 
@@ -203,8 +203,8 @@ def pins_text(build: Build, mod: Any) -> str:
     left = open_dimensions(mod)
     if not left:
         return "nothing can be pinned"
-    for size in OPEN_SIZES:
-        pins = likely_pins(left, size)
+    for turn in range(len(OPEN_SIZES)):
+        pins = likely_pins(left, turn)
         try:
             tried, _ = imported_model(build.but(shapes=[*build.shapes, *pins.items()], precision="fp32", calibrate=()))
         except Exception:
@@ -215,11 +215,11 @@ def pins_text(build: Build, mod: Any) -> str:
     return "pin them: " + " ".join([f"--shape {n}={','.join(map(str, dims))}" for n, dims in left.items()])
 
 
-def likely_pins(left: Mapping[str, Sequence[Any]], size: int) -> dict[str, tuple[int, ...]]:
-    """Extents for open dimensions: one for the first axis of several, this size for others."""
+def likely_pins(left: Mapping[str, Sequence[Any]], turn: int) -> dict[str, tuple[int, ...]]:
+    """Extents for open dimensions."""
     return {
         name: tuple(
-            [d.value if isinstance(d, IntImm) else 1 if k == 0 and len(dims) > 1 else size for k, d in enumerate(dims)]
+            [d.value if isinstance(d, IntImm) else likely_extent(k, len(dims), turn) for k, d in enumerate(dims)]
         )
         for name, dims in left.items()
     }

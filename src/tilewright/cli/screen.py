@@ -151,7 +151,7 @@ def line_report(title: str) -> Report:
         now = time.monotonic()
         if begun is None and total:
             begun = now, done
-        if begun is not None and done > begun[1] and now - shown >= QUIET_SECONDS:
+        if begun is not None and begun[1] < done < total and now - shown >= QUIET_SECONDS:
             shown = now
             left = (now - begun[0]) / (done - begun[1]) * (total - done)
             console.print(f"{title}: {done} of {total}, about {left:.0f} s left", soft_wrap=True)

@@ -28,17 +28,16 @@ def cut(mod: Any, form: Any, model: Path, outputs: Sequence[str], inputs_at: Seq
     wanted = dict([(n.split("=", 1) if "=" in n else [n, n]) for n in outputs]) or {n: n for n in results}
     found = _Values(mod, form, model, results)
     bodies = {new: found.value(old, "--outputs") for new, old in wanted.items()}
-    table: dict[Any, Expr] = {}
+    table: dict[Any, Var] = {}
     for name in inputs_at:
         value = found.value(name, "--inputs-at")
         table[value] = Var(name, value.checked_type)
-    used = set(_reached(list(bodies.values()), table))
-    for name, (value, _) in zip(inputs_at, table.items(), strict=True):
-        if value not in used:
-            raise TVMError(f"--inputs-at {name}: no output needs it; leave it out, or give other --outputs")
     fields = [substitute(b, table) for b in bodies.values()]
     body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
     left = set(free_vars(body))
+    for p in table.values():
+        if p not in left:
+            raise TVMError(f"--inputs-at {p.name_hint}: no output needs it; leave it out, or give other --outputs")
     params = [p for p in (*main.params, *table.values()) if p in left]
     attrs = {**dict(main.attrs or {}), "output_tensor_names": tuple(bodies)}
     return infer_module(mod.with_functions({mod.get_global_var("main"): Function(params, body, attrs=attrs)}))
@@ -51,11 +50,6 @@ def _names_of(main: Any) -> list[str]:
 
 def _fields(body: Expr) -> list[Expr]:
     return list(body.fields) if isinstance(body, Tuple) else [body]
-
-
-def _reached(roots: Sequence[Expr], stops: Mapping[Any, Expr]) -> list[Expr]:
-    """What computes some values, down to those that become inputs."""
-    return [e for root in roots for e in post_order(root, lambda e: e in stops)]
 
 
 class _Values:

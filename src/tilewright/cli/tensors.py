@@ -18,7 +18,16 @@ from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
 OPEN_SIZES = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
-"""Sizes of random inputs that are tried behind the first axis, which is a batch of one."""
+"""Sizes that are tried for open extents behind the first axis, which is a batch of one."""
+IMAGE_SIZES = (224, 256, 320, 512, 640, 64, 32, 16, 128, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
+"""The same for inputs of four axes and more."""
+
+
+def likely_extent(axis: int, rank: int, turn: int) -> int:
+    """What is tried for an open extent, the first time (turn 0) and each time after."""
+    if axis == 0 and rank > 1:
+        return 1
+    return (IMAGE_SIZES if rank >= 4 else OPEN_SIZES)[turn]
 
 
 def input_table(executor: Any) -> dict[str, TensorInfo]:
@@ -66,10 +75,10 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
 
 
 def extents(
-    table: Mapping[str, TensorInfo], given: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], size: int
+    table: Mapping[str, TensorInfo], given: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], turn: int
 ) -> dict[str, tuple[int, ...]]:
     """The extents of the inputs that are not given. Open ones are those asked for (`shapes`); else those that dimensions of the same
-    name have elsewhere; else one on the first axis of several, and `size`."""
+    name have elsewhere; else `likely_extent`."""
     known: dict[str, int] = {}
     for name, info in table.items():
         chosen = given[name].shape if name in given else shapes.get(name, ())
@@ -92,10 +101,7 @@ def extents(
             found[name] = tuple(shapes[name])
             continue
         found[name] = tuple(
-            [
-                d if isinstance(d, int) else known.get(d, 1 if k == 0 and len(dims) > 1 else size)
-                for k, d in enumerate(dims)
-            ]
+            [d if isinstance(d, int) else known.get(d, likely_extent(k, len(dims), turn)) for k, d in enumerate(dims)]
         )
     return found
 
@@ -149,8 +155,8 @@ def random_inputs(
     """Arrays for the inputs that are not given."""
     tried: list[dict[str, tuple[int, ...]]] = []
     failed: Exception | None = None
-    for size in OPEN_SIZES:
-        shapes = extents(table, values, feed.run_shapes, size)
+    for turn in range(len(OPEN_SIZES)):
+        shapes = extents(table, values, feed.run_shapes, turn)
         if shapes in tried:
             continue
         tried.append(shapes)
