@@ -33,6 +33,8 @@ def command(*args: str | Path) -> Done:
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["tilewright", *map(str, args)]),
         mock.patch.object(screen, "voice", screen.Voice()),
+        # Progress of a busy machine.
+        mock.patch.object(screen, "QUIET_SECONDS", float("inf")),
         mock.patch.object(screen, "console", screen.plain(stderr=True)),
     ):
         try:

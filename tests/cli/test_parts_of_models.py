@@ -73,7 +73,7 @@ VALUES = [
     ("count=x", 1, "error: --value count=x: a value is a number, several with commas between, true, false, or a file NAME.npy\n"),
     ("count=1.5", 1, "error: the value for the input 'count', float64 scalar, does not fit: it takes int64 scalar\n"),
     ("count=1,2", 1, "error: the value for the input 'count', int64 2, does not fit: it takes int64 scalar\n"),
-    ("count=no.npy", 1, "error: --value count=no.npy: this is no .npy file that can be read: [Errno 2]"),
+    ("count=no.npy", 1, "error: --value count=no.npy: this is no .npy file that can be read: no.npy: No such file or directory\n"),
     ("n=3", 1, "the model has no input 'n' to fix; its inputs are: count, x\n"),
     ("count", 2, "'count' is not of the form NAME=VALUE, such as sr=16000, axes=0,1 or mask=mask.npy"),
 ]  # fmt: skip

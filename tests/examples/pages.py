@@ -1,6 +1,7 @@
 """Runs the code of a Markdown page, top to bottom in one module, and compares what it prints with what the page shows.
 
-A block of ```python is run; a block of ```text right behind it is what it must print, with "..." for what varies.
+A block of ```python is run; a block of ```text right behind it is what it must print, with "..." for what varies. In a block of
+```console, lines that begin with "$ tilewright" are commands, and what follows each is what it must print.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import doctest
 import io
 import linecache
+import shlex
 import sys
 import types
 from dataclasses import dataclass
@@ -64,6 +66,8 @@ def run_page(path: Path) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     try:
         for block, behind in zip(blocks, [*blocks[1:], None], strict=True):
+            if block.language == "console":
+                run_commands(path, block)
             if block.language != "python":
                 continue
             code = "\n" * (block.line - 1) + "\n".join(block.lines) + "\n"
@@ -78,3 +82,22 @@ def run_page(path: Path) -> None:
                     )
     finally:
         del sys.modules[module.__name__], linecache.cache[str(path)]
+
+
+def run_commands(path: Path, block: Block) -> None:
+    """Runs the commands of a block, and compares what each prints, on standard error and output."""
+    from tests.cli.command import command
+
+    commands: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(block.lines, block.line):
+        if line.startswith("$ "):
+            commands.append((number, line[2:], []))
+        else:
+            commands[-1][2].append(line)
+    for number, text, shown in commands:
+        words = shlex.split(text, comments=True)
+        assert words[0] == "tilewright", f"{path.name}:{number}: only commands of tilewright are run, not {words[0]}"
+        done = command(*words[1:])
+        want, got = "\n".join(shown).strip() + "\n", (done.err + done.out).strip() + "\n"
+        if not doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
+            raise AssertionError(f"{path.name}:{number}: the page shows\n{want}\nbut the command prints\n{got}")

@@ -1,4 +1,4 @@
-"""The command line: import, compile, run, bench, profile, memory, compare, cache."""
+"""The command line: a group of commands, and what becomes of their errors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def cli() -> None:
     \b
     tilewright import resnet50.onnx --check
     tilewright compile resnet50.onnx -o resnet50.so --report passes.html
+    tilewright inspect resnet50.so
     tilewright run resnet50.so --input picture.npz
-    tilewright bench resnet50.onnx
+    tilewright bench resnet50.onnx --threads 1
     tilewright profile resnet50.onnx
     tilewright memory resnet50.onnx
     tilewright compare resnet50.onnx --reference onnxruntime
     tilewright compare resnet50.onnx --precision bf16
+    tilewright completion bash
+
+    Every command has examples in its --help; most print --json and --csv.
     """
 
 

@@ -199,7 +199,7 @@ class Comparison:
 
     def _lost_text(self, first: Difference) -> str:
         at = f"{first.lost} of {first.size} values are infinite or NaN at {self.precision} and finite in {self.against}"
-        if self.precision == "fp32":
+        if self.precision == "fp32" or self.precision not in DEPARTS:
             return f"{first.name} ({first.what}) loses numbers: {at}; it is the first layer of those that do"
         narrow = PRECISIONS.get(self.precision, self.precision)
         limit = f" {narrow} holds numbers up to {MOST[narrow]:.5g}." if narrow in MOST else ""
@@ -310,9 +310,10 @@ def compare_models(
                 for name, value, w in zip(names, mine.results(), wanted, strict=True)
             ]
         )
-    runs = {"library" if library is not None else build.precision: mine.executor.run, "fp32": reference.executor.run}
+    name = library.name if library is not None else build.precision
+    runs = {name: mine.executor.run, "fp32": reference.executor.run}
     return Comparison(
-        build.precision, "float32", layers.differences, outputs.differences, _times(runs), tolerance, inputs=len(sets)
+        name, "float32", layers.differences, outputs.differences, _times(runs), tolerance, inputs=len(sets)
     )
 
 
@@ -368,7 +369,8 @@ class Against:
         with progress("comparing") as report, shown_warnings():
             self.report: Report = report
             report(0, 0, "importing")
-            self.module, self.params = imported_model(self.build)
+            if self.library is None:
+                self.module, self.params = imported_model(self.build)
             self.reference = self.format.reference(self.model, self.runtime, self.shapes)
             fixed = self.fixed_inputs()
             if self.library is not None:
@@ -406,7 +408,7 @@ class Against:
         layers = [d for _, group in found for d in group]
         unmatched = len(self.reference.nodes) - len(found) if found else 0
         return Comparison(
-            self.precision,
+            self.precision if self.library is None else self.library.name,
             self.reference.title,
             layers,
             outputs.differences,

@@ -64,7 +64,7 @@ def contents(path: Path) -> list[bytes]:
     if path.suffix != ".tar":
         return [path.read_bytes()]
     with tarfile.open(path) as archive:
-        members = [archive.extractfile(m) for m in archive.getmembers() if m.isfile()]
+        members = [archive.extractfile(m) for m in archive.getmembers() if m.isfile() and m.name.endswith(".o")]
         return [m.read() for m in members if m is not None]
 
 
