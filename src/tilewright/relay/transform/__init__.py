@@ -65,6 +65,7 @@ from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
 from tilewright.relay.transform.legalize import Legalize
+from tilewright.relay.transform.loop_invariants import HoistInvariants
 from tilewright.relay.transform.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
@@ -138,6 +139,7 @@ __all__ = [
     "FunctionPass",
     "FuseAttention",
     "FuseOps",
+    "HoistInvariants",
     "InferType",
     "InferTypeLocal",
     "Inline",

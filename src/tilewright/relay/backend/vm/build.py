@@ -40,6 +40,7 @@ def vm_pipeline(config: CompilationConfig | None = None) -> Sequential:
     """The relay passes for the virtual machine, in order: closures lifted before what is shared becomes a graph."""
     return Sequential(
         [
+            transform.HoistInvariants(),  # type: ignore[list-item]
             transform.ToANormalForm(),  # type: ignore[list-item]
             transform.LambdaLift(),  # type: ignore[list-item]
             pipeline(config),
