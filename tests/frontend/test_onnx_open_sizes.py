@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from tilewright.relay.frontend.onnx.program import Program
 
@@ -60,3 +60,24 @@ def test_open_sizes(name: str) -> None:
         x = np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
         np.testing.assert_allclose(program([x])[0], session.run(None, {"x": x})[0], rtol=1e-5)
     assert not program.pinned and not program.bound
+
+
+def test_states_of_a_known_batch_tell_the_batch_of_a_recurrent_layer() -> None:
+    """Behind the layer every extent of 1 goes, as exporters of one example write it; another batch is refused when it comes."""
+    text = """<ir_version: 8, opset_import: ["" : 11]> g (float[b, 5] x, float[1, 1, 2] h0) => (float[n] y)
+        <int64[3] sizes = {1, -1, 5}> {
+        rows = Reshape (x, sizes)
+        all, last = GRU <hidden_size = 2> (rows, w, r, , , h0)
+        y = Squeeze (last)
+    }"""
+    made = parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    for name, shape in (("w", (1, 6, 5)), ("r", (1, 6, 2))):
+        made.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(shape).astype("float32"), name))
+    program = Program(made)
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    x, h0 = rng.standard_normal((1, 5), dtype=np.float32), rng.standard_normal((1, 1, 2), dtype=np.float32)
+    np.testing.assert_allclose(program([x, h0])[0], session.run(None, {"x": x, "h0": h0})[0], rtol=1e-5)
+    assert not program.pinned and not program.bound
+    with pytest.raises(ValueError, match="must be equal"):
+        program([np.zeros((2, 5), np.float32), h0])

@@ -212,6 +212,12 @@ def _recurrent(node: OnnxNode, *inputs: Value | None) -> Any:
     return recurrent(node, inputs, Cell)
 
 
+def of_known_batch(node: OnnxNode, x: Value, states: Sequence[Value | None]) -> Value:
+    """The inputs of all steps, with the batch of the given states where their own is dynamic: the two are equal, which a run checks."""
+    known = [s.shape[1] for s in states if s is not None and isinstance(s.shape[1], int)]
+    return node.value("reshape", x, newshape=(0, known[0], 0)) if known and not isinstance(x.shape[1], int) else x
+
+
 def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) -> Any:
     """[all states, last state, (last cell)] of all directions."""
     given = [*inputs, *[None] * (8 - len(inputs))]
@@ -223,6 +229,7 @@ def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) 
         for k in (5, 6):
             v = given[k]
             given[k] = None if v is None else node.value("transpose", v, axes=(1, 0, 2))
+    x = of_known_batch(node, x, given[5:7])
     how = node.get("direction", "forward")
     directions = [False, True] if how == "bidirectional" else [how == "reverse"]
     parts = [
