@@ -48,7 +48,7 @@ Run = Callable[[list[Array]], list[Array]]
 class Build:
     """A model compiled by us: ahead of time where all sizes are known, else for the virtual machine."""
 
-    def __init__(self, path: Path, shapes: dict[str, tuple[int, ...]], carried: bool) -> None:
+    def __init__(self, path: Path, shapes: dict[str, Any], carried: bool) -> None:
         from tilewright.relay.frontend.common import formats
         from tilewright.relay.frontend.common.module import is_static
         from tilewright.relay.frontend.tflite import from_tflite
@@ -146,7 +146,8 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
         chosen = range(len(inputs)) if kind == "open" else alike
         try:
             entry["stage"] = "import"
-            build = Build(path, {} if kind == "open" or not model.cases else dict(first), bool(own.state))
+            shapes: dict[str, Any] = model.open_shapes if kind == "open" else dict(first) if model.cases else {}
+            build = Build(path, shapes, bool(own.state))
             entry |= {"import_s": build.import_s, "executor": "aot" if build.static else "vm", "stage": "compile"}
             build.compile()
             entry |= {"compile_s": build.compile_s, "stage": "run"}

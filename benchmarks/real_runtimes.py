@@ -51,8 +51,6 @@ def lite_rt(path: Path, threads: int) -> Prepared:
     from tilewright.relay.frontend.tflite import initial_variables
 
     interpreter: Any = Interpreter(str(path), num_threads=threads)
-    # Refuses custom operators that only the package itself has kernels for.
-    interpreter.allocate_tensors()
     operators = {o["op_name"] for o in interpreter._get_ops_details()}
     details = interpreter.get_input_details()
     places = {d["name"]: d["index"] for d in details}
@@ -64,7 +62,11 @@ def lite_rt(path: Path, threads: int) -> Prepared:
         if allocated[0] != shapes:
             for name, place in places.items():
                 interpreter.resize_tensor_input(place, inputs[name].shape)
-            interpreter.allocate_tensors()
+            try:
+                interpreter.allocate_tensors()
+            except RuntimeError as error:
+                # Custom operators, which only the package itself has kernels for.
+                raise Unavailable(f"LiteRT refuses it: {error}") from None
             allocated[0] = shapes
         for name, place in places.items():
             interpreter.set_tensor(place, inputs[name])
