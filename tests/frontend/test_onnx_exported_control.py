@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import onnx
@@ -146,6 +146,19 @@ class Larger(nn.Module):
         return F.adaptive_avg_pool2d(x, 1)
 
 
+class FirstOrMore(nn.Module):
+    def forward(self, x, n: int):
+        last: Optional[torch.Tensor] = None  # noqa: UP045
+        for i in range(n):
+            y = x * float(i + 1)
+            if last is None:
+                last = y
+            else:
+                last = last + y
+        assert last is not None
+        return last
+
+
 class EarlyReturn(nn.Module):
     def forward(self, x):
         if x.size(0) > 3:
@@ -175,6 +188,7 @@ CASES: list[Case] = [
     ),
     (Nested(), [(R(4, 5), 3, 4), (R(4, 5), 4, 5)], {"x0": {0: "n"}}),
     (Larger(), [(R(1, 2, 3, 4), 2), (R(1, 2, 5, 4), 1)], {"x0": {2: "h", 3: "w"}}),
+    (FirstOrMore(), [(R(3), 2), (R(5), 4)], {"x0": {0: "n"}}),
     (EarlyReturn(), [(R(2, 3),), (R(5, 3),)], {"x0": {0: "n"}}),
 ]
 

@@ -8,6 +8,7 @@ branches answer different lengths, are packed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import (
     Listed,
     ListValue,
+    Nothing,
     OnnxNode,
-    Packed,
     Unknown,
     Value,
     elements_of,
@@ -186,19 +187,25 @@ def looped(
 
 
 def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Any]:
-    """The state of a loop with its sequences packed; tensors of an empty one have the rank that is declared, or that a round gives them."""
-    known = [rank_of(s) if isinstance(s, (ListValue, Packed)) else None for s in state]
-    if any([k is None and isinstance(s, ListValue) for k, s in zip(known, state, strict=True)]):
+    """The state of a loop with its sequences packed, and with optionals that a round may fill; tensors of an empty sequence have the
+    rank that a round gives them, or that is declared."""
+    known = [rank_of(s) for s in state]
+    after: list[Any] = [None] * len(state)
+    if any([isinstance(s, Nothing) or type(s) is ListValue and k is None for k, s in zip(known, state, strict=True)]):
         k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
-        try:
+        # The body may ask for what an empty sequence does not hold.
+        with suppress(OpNotImplemented, DiagnosticError, ModelError):
             after = step(Value(k), Value(going), state)[1]
-        except (OpNotImplemented, DiagnosticError, ModelError):
-            # The body asks for what an empty sequence does not hold.
-            after = [None] * len(state)
-        for other in ([rank_of(v) for v in after], ranks):
-            known = [k if k is not None else r for k, r in zip(known, [*other, *[None] * len(state)], strict=False)]
-    # What stays empty holds no tensor of another rank.
-    return [packed(node, s, k or 0) if type(s) is ListValue else s for s, k in zip(state, known, strict=True)]
+    for other in ([rank_of(v) for v in after], ranks):
+        known = [k if k is not None else r for k, r in zip(known, [*other, *[None] * len(state)], strict=False)]
+    made = []
+    for s, rank, v in zip(state, known, after, strict=True):
+        if type(s) is ListValue:
+            # What stays empty holds no tensor of another rank.
+            made.append(packed(node, s, rank or 0))
+        else:
+            made.append(matched(node, s, v)[0] if isinstance(s, Nothing) and v is not None else s)
+    return made
 
 
 def unrolled(

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.backend.interpreter import run_function
-from tilewright.relay.expr import Call, Expr, Function, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, finding_of
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.choices import of_choices, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
@@ -32,7 +30,7 @@ from tilewright.relay.frontend.onnx.functions import (
     schema_function,
 )
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
-from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, PackedOf, Tree
+from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.messages import attribute_value, messages
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
@@ -44,15 +42,17 @@ from tilewright.relay.frontend.onnx.value import (
     Listed,
     ListValue,
     MapValue,
-    Nothing,
+    Maybe,
     OnnxNode,
     Packed,
     SizesValue,
     Unknown,
     Value,
     as_value,
+    as_values,
     converters,
     elements_of,
+    evaluate,
     find_converter,
     typed_operators,
 )
@@ -227,6 +227,8 @@ class Importer:
                 elements_of(value.condition),
             )
             raise Unsupported(f"{self.name}: {unknown}{self.remedy(unknown)}", unknown.values, True)
+        if isinstance(value, Maybe):
+            return MaybeOf(self.output(value.has, fields), self.output(value.held, fields))
         if isinstance(value, Packed):
             return PackedOf(self.output(value.elements, fields), self.output(value.shapes, fields))
         return None
@@ -578,29 +580,6 @@ ISOLATED = "\0isolated"
 def plain_domain(domain: str) -> str:
     """A domain's name; ONNX's own is the empty one."""
     return "" if domain == "ai.onnx" else domain
-
-
-def evaluate(value: Any) -> Any:
-    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
-    if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
-        try:
-            if is_large(value):
-                return value
-            return Value(array=np.asarray(run_function(Function((), value.expr), [])), kind=value.kind)
-        except OpError:
-            return value
-    return value
-
-
-def as_values(result: Any) -> list[Any]:
-    """What a converter answered, as values."""
-    if isinstance(result, (Value, ListValue, Packed, Choice, Nothing)) or result is None:
-        return [result]
-    if isinstance(result, (np.ndarray, Expr)):
-        return [as_value(result)]
-    if isinstance(result, (TupleWrapper, list, tuple)):
-        return [v for r in result for v in as_values(r)]
-    raise TypeError(f"a converter answered {type(result).__name__}")
 
 
 def operator_title(proto: Any) -> str:

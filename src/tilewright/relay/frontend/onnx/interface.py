@@ -38,8 +38,17 @@ class PackedOf:
         self.elements, self.shapes = elements, shapes
 
 
+class MaybeOf:
+    """An optional of an interface that a run may leave empty: the leaf that tells whether it holds something, and the tree of that."""
+
+    __slots__ = ("has", "held")
+
+    def __init__(self, has: Leaf, held: Any) -> None:
+        self.has, self.held = has, held
+
+
 Tree = Any
-"""A Leaf, a list of trees (a sequence), a PackedOf, a MapOf, or None (an optional that holds nothing)."""
+"""A Leaf, a list of trees (a sequence), a PackedOf, a MaybeOf, a MapOf, or None (an optional that holds nothing)."""
 
 
 class Interface:
@@ -83,6 +92,8 @@ def _restore(tree: Tree, found: Sequence[Any]) -> Any:
         return [_restore(t, found) for t in tree]
     if isinstance(tree, MapOf):
         return {k: _restore(t, found) for k, t in zip(tree.keys, tree.values, strict=True)}
+    if isinstance(tree, MaybeOf):
+        return _restore(tree.held, found) if _restore(tree.has, found) else None
     if isinstance(tree, PackedOf):
         elements, shapes = _restore(tree.elements, found), np.asarray(found[tree.shapes.place])
         ends = np.cumsum(shapes.prod(axis=1, dtype=np.int64))

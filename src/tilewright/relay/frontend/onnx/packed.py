@@ -1,4 +1,4 @@
-"""Sequences whose length only a run knows, as two tensors: what loops carry from round to round, and branches answer."""
+"""Sequences whose length only a run knows, and optionals that may be empty, as tensors: what loops carry, and branches answer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Packed, Value, as_value
+from tilewright.relay.frontend.onnx.value import ListValue, Maybe, Nothing, OnnxNode, Packed, Value, as_value
 from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import Any as AnyDim
 
 
 def packed(node: OnnxNode, sequence: Any, rank: int | None = None) -> Packed:
@@ -44,6 +45,8 @@ def tensors(value: Any) -> list[Value]:
         return [value.elements, value.shapes]
     if type(value) is ListValue:
         return [t for v in value.items for t in tensors(v)]
+    if isinstance(value, Maybe):
+        return [value.has, *tensors(value.held)]
     if isinstance(value, Nothing):
         return []
     raise OpNotImplemented("it answers a map, which must be known at import")
@@ -58,6 +61,8 @@ def rebuilt(value: Any, made: list[Value]) -> Any:
         return Packed(rebuilt(value.elements, made), rebuilt(value.shapes, made))
     if isinstance(value, ListValue):
         return ListValue([rebuilt(v, made) for v in value.items], value.element)
+    if isinstance(value, Maybe):
+        return Maybe(rebuilt(value.has, made), rebuilt(value.held, made))
     return value
 
 
@@ -69,6 +74,8 @@ def alike(a: Any, b: Any) -> bool:
         return a.element == b.element and a.rank == b.rank
     if type(a) is ListValue and type(b) is ListValue:
         return len(a.items) == len(b.items) and all([alike(x, y) for x, y in zip(a.items, b.items, strict=True)])
+    if isinstance(a, Maybe) and isinstance(b, Maybe):
+        return alike(a.held, b.held)
     return isinstance(a, Nothing) and isinstance(b, Nothing)
 
 
@@ -77,6 +84,10 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
     others."""
     if alike(a, b):
         return a, b
+    if isinstance(a, (Maybe, Nothing)) or isinstance(b, (Maybe, Nothing)):
+        one, other = maybe(node, a, b), maybe(node, b, a)
+        if alike(one, other):
+            return one, other
     both = [a, b]
     if all([isinstance(v, Packed) or type(v) is ListValue for v in both]):
         rank = next((r for v in both if (r := rank_of(v)) is not None), None)
@@ -84,6 +95,25 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
         if alike(one, other):
             return one, other
     raise OpNotImplemented(f"it answers {description(a)} or {description(b)}")
+
+
+def maybe(node: OnnxNode, value: Any, other: Any) -> Any:
+    """A value as an optional that may be empty; `other` is what it holds where it is empty now."""
+    if isinstance(value, Maybe):
+        return value
+    if not isinstance(value, Nothing):
+        return Maybe(Value(array=np.array(True)), value)
+    held = other.held if isinstance(other, Maybe) else other
+    if isinstance(held, Nothing):
+        return value
+    made = []
+    for t in tensors(held):
+        shape = [0 if isinstance(d, AnyDim) else d for d in t.shape]
+        known = all([isinstance(d, int) for d in shape])
+        made.append(
+            Value(array=np.zeros(shape, t.dtype)) if known else node.value("zeros", shape=tuple(shape), dtype=t.dtype)
+        )
+    return Maybe(Value(array=np.array(False)), rebuilt(held, made))
 
 
 def rank_of(sequence: Any) -> int | None:
@@ -97,8 +127,8 @@ def description(value: Any) -> str:
     """A value in words."""
     if isinstance(value, Value):
         return f"a tensor of {value.element} with {value.ndim} axes"
-    if isinstance(value, Nothing):
-        return "an empty optional"
+    if isinstance(value, (Maybe, Nothing)):
+        return "an optional"
     return f"a sequence of {value.element}"
 
 

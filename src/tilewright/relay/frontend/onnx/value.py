@@ -9,16 +9,17 @@ import numpy as np
 
 from tilewright.ir import SourceName, Span
 from tilewright.relay.analysis.basic import free_vars
-from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.common.value import make_call, scalar
+from tilewright.relay.frontend.common.value import is_large, make_call, scalar
 from tilewright.relay.frontend.onnx.kinds import carried
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.counted import Counted
 from tilewright.relay.op.create import shape_of
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.relations import is_any, shape_text
-from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
 
 
 class Unknown(OpNotImplemented):
@@ -146,7 +147,21 @@ class Nothing:
         self.element = element
 
 
-Result = Expr | Value | ListValue | Packed | Choice | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
+class Maybe:
+    """An optional of the model of which only a run knows whether it holds something: `has`, a scalar of bool, and what it holds then."""
+
+    __slots__ = ("has", "held")
+
+    def __init__(self, has: Value, held: Any) -> None:
+        self.has, self.held = has, held
+
+    @property
+    def element(self) -> str:
+        """The type of its contents."""
+        return str(self.held.element)
+
+
+Result = Expr | Value | ListValue | Packed | Choice | Maybe | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
 Converter = Callable[..., Result]
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()
@@ -295,6 +310,29 @@ def as_value(x: Any) -> Value:
     if isinstance(x, Expr):
         return Value(x)
     raise TypeError(f"a tensor was expected, but a {type(x).__name__} was found")
+
+
+def evaluate(value: Any) -> Any:
+    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
+    if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
+        try:
+            if is_large(value):
+                return value
+            return Value(array=np.asarray(run_function(Function((), value.expr), [])), kind=value.kind)
+        except OpError:
+            return value
+    return value
+
+
+def as_values(result: Any) -> list[Any]:
+    """What a converter answered, as values."""
+    if isinstance(result, (Value, ListValue, Packed, Choice, Maybe, Nothing)) or result is None:
+        return [result]
+    if isinstance(result, (np.ndarray, Expr)):
+        return [as_value(result)]
+    if isinstance(result, (TupleWrapper, list, tuple)):
+        return [v for r in result for v in as_values(r)]
+    raise TypeError(f"a converter answered {type(result).__name__}")
 
 
 def depends_on(value: Value | None) -> frozenset[str]:
