@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.support.errors import OpNotImplemented
 
 x34 = torch.arange(12.0).reshape(3, 4) / 3 - 1
 
@@ -245,3 +246,58 @@ def test_quantised_program(keep: bool) -> None:
         (found,) = evaluate(program, params, x)
         away = np.abs(found - module(x).numpy())
         assert away.max() < 0.11 and (away > 1e-3).mean() < 0.1
+
+
+class Rotary(nn.Module):
+    """Turns by a table of complex numbers, as the first Llama did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        angle = torch.outer(torch.arange(32).float(), 1 / (10000 ** (torch.arange(0, 8, 2) / 8)))
+        self.register_buffer("turns", torch.polar(torch.ones_like(angle), angle), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.turns[: x.shape[1]].unsqueeze(1)).flatten(-2)  # type: ignore[index]
+
+
+class Spectral(nn.Module):
+    """A layer of a Fourier neural operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(3, 5, 4, 4, dtype=torch.complex64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        waves = torch.fft.rfft2(x)[..., :4, :4]
+        mixed = torch.einsum("bixy,ioxy->boxy", waves, self.weight)
+        scaled = torch.einsum("boxy,o->bxy", mixed, torch.arange(5.0).to(torch.complex64))
+        return torch.cat([torch.view_as_real(mixed).flatten(1), torch.view_as_real(scaled).flatten(1)], 1)
+
+
+def test_complex_weights() -> None:
+    time = torch.export.Dim("time", max=32)
+    program = torch.export.export(Rotary(), (torch.randn(2, 7, 3, 8),), dynamic_shapes=({1: time},))
+    mod, params = relay.frontend.from_pytorch(program)
+    assert set(params) == {"turns.real", "turns.imag"}
+    for length in (7, 9):
+        x = torch.randn(2, length, 3, 8)
+        close(evaluate(mod, params, x, kind="vm"), Rotary()(x))
+    x = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        mod, params = relay.frontend.from_pytorch(torch.export.export(Spectral(), (x,)))
+        np.testing.assert_allclose(evaluate(mod, params, x)[0], Spectral()(x).numpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_complex_input() -> None:
+    program = torch.export.export(Conjugates(), (torch.ones(3, dtype=torch.complex64),))
+    with pytest.raises(
+        OpNotImplemented, match="the input 'x' is complex: give its parts .torch.view_as_real., and have the model join"
+    ):
+        relay.frontend.from_pytorch(program)
+
+
+class Conjugates(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * x.conj()).real

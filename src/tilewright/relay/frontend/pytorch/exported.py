@@ -189,6 +189,11 @@ class ExportedImporter(Importer):
                 return self.number_input(place.name, fake)
             return self.sizes.plain(fake) if fake is not None else getattr(spec.arg, "value", None)
         name, _ = given[place.name]
+        if fake.dtype.is_complex:
+            self.problems.append(
+                f"the input {name!r} is complex: give its parts (torch.view_as_real), and have the model join them (torch.view_as_complex)"
+            )
+            return None
         return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
 
     def number_input(self, name: str, meta: Any) -> Any:
@@ -197,10 +202,11 @@ class ExportedImporter(Importer):
         self.sizes.define(str(meta.node.expr), value)
         return self.sizes.plain(meta)
 
-    def constant(self, name: str, tensor: Any) -> Value:
+    def constant(self, name: str, tensor: Any) -> Any:
         """A tensor that the model's code made, small ones known."""
         array = tensor_array(tensor)
-        return Value(array=array, name=name) if array.size <= 1 << 12 else self.weight(name, tensor)
+        known = array.size <= 1 << 12 and array.dtype.kind != "c"
+        return Value(array=array, name=name) if known else self.weight(name, tensor)
 
     def pin(self, name: str, fake: Any, shape: Sequence[Any]) -> None:
         """Give dynamic extents of an input the numbers wanted."""

@@ -110,9 +110,9 @@ class Importer:
         self.sizes.homes.append(var)
         return Value(var, None, name)
 
-    def weight(self, name: str, tensor: Any, written: bool = False) -> Value:
+    def weight(self, name: str, tensor: Any, written: bool = False) -> Any:
         """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import, where the model
-        does not write them."""
+        does not write them. A complex one is two parameters, its parts."""
         array = tensor_array(tensor)
         if (
             not written
@@ -122,7 +122,12 @@ class Importer:
             quirks.TABLES.seen(name)
             return Value(array=array, name=name)
         if array.dtype.kind == "c":
-            raise OpNotImplemented(f"the weight {name!r} is complex: keep its parts apart (torch.view_as_real)")
+            parts = (("real", array.real), ("imag", array.imag))
+            return Complex(*[self.parameter(f"{name}.{part}", np.ascontiguousarray(a)) for part, a in parts])
+        return self.parameter(name, array)
+
+    def parameter(self, name: str, array: np.ndarray) -> Value:
+        """A parameter of main with this value."""
         key = self.name(name)
         if key not in self.weights:
             self.weights[key] = Var(key, tensor_type(array.shape, array.dtype.name))

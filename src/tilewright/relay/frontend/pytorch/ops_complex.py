@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
-from tilewright.relay.frontend.pytorch.ops_linalg import matmul
+from tilewright.relay.frontend.pytorch.ops_linalg import einsum, matmul
 from tilewright.relay.frontend.pytorch.ops_math import atan2, identity
 from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten, converters
@@ -179,6 +180,22 @@ def _matrix_product(c: TorchCall, a: Any, b: Any) -> Any:
         matmul(c, p, q) for p, q in ((x.real, y.real), (x.imag, y.imag), (x.real, y.imag), (x.imag, y.real))
     ]
     return Complex(c.call("subtract", rr, ii), c.call("add", ri, ir))
+
+
+@_complex("einsum")
+def _sum_of_products(c: TorchCall, equation: str, operands: Sequence[Any], path: Any = None) -> Any:
+    """What is linear in each operand, of all choices of their parts: i * i is -1."""
+    sums: list[Value | None] = [None, None]
+    for choice in itertools.product(*[(0, 1) if isinstance(x, Complex) else (0,) for x in operands]):
+        parts = [_part(x, k) for x, k in zip(operands, choice, strict=True)]
+        term = einsum(c, equation, parts)
+        turns = sum(choice)
+        so_far = sums[turns % 2]
+        if so_far is None:
+            sums[turns % 2] = c.call("negative", term) if turns % 4 >= 2 else term
+        else:
+            sums[turns % 2] = c.call("subtract" if turns % 4 >= 2 else "add", so_far, term)
+    return Complex(*sums)  # type: ignore[arg-type]
 
 
 @_complex("square")
