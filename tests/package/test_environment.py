@@ -33,7 +33,7 @@ def variables_read() -> dict[str, Path]:
         for pattern in READ:
             for match in pattern.finditer(text):
                 found.update({name: path for name in match.groups() if name})
-        found.update({name: path for name in NAMED.findall(text)})
+        found.update(dict.fromkeys(NAMED.findall(text), path))
     return found
 
 

@@ -48,10 +48,21 @@ class Event:
         return self.seconds - sum([c.seconds for c in self.children])
 
 
+class Step:
+    """A part of the compilation that goes on: when it began, and the seconds of passes and parts inside of it."""
+
+    __slots__ = ("inside", "name", "start")
+
+    def __init__(self, name: str, start: float) -> None:
+        self.name, self.start, self.inside = name, start, 0.0
+
+
 class HtmlReport:
     """An instrument that writes `path` when the context is left: every pass of every dialect in order, nested as they ran,
-    with times, sizes of the functions before and after, and differences that open at a click; every function with the passes
-    that changed it and its final text; the parts of the compilation that others add (`add_section`), such as the memory plan.
+    with times, sizes of the functions before and after, and differences that open at a click; the times of what is no pass (code
+    generation, LLVM, the memory plan, ...); every function with the passes
+    that changed it and its final text; the parts of the compilation that others add (`add_section`), such as the graph and the memory plan.
+    With `held` it is written by `write`, not when the context is left.
 
         with tvm.transform.PassContext(opt_level=3, instruments=[HtmlReport("report.html")]):
             relay.build(mod, target="llvm", params=params)
@@ -60,14 +71,16 @@ class HtmlReport:
     but a browser. While it is in use kernels are lowered even where the cache holds their code.
     """
 
-    def __init__(self, path: str | Path, title: str = "") -> None:
-        self.path, self.title = Path(path), title or Path(path).stem
+    def __init__(self, path: str | Path, title: str = "", held: bool = False) -> None:
+        self.path, self.title, self.held = Path(path), title or Path(path).stem, held
         self._begin()
 
     def _begin(self) -> None:
         self.events: list[Event] = []
         self.sections: list[tuple[str, str]] = []
+        self.steps: dict[str, float] = {}
         self._open: list[tuple[Event, float]] = []
+        self._begun: list[Step] = []
         self._started, self._seconds = time.perf_counter(), 0.0
         self._sizes: dict[int, int] = {}
         self._printed: dict[int, str] = {}
@@ -80,21 +93,53 @@ class HtmlReport:
 
     def exit_pass_ctx(self) -> None:
         self._seconds = time.perf_counter() - self._started
+        if not self.held:
+            self.write()
+
+    def write(self, around: Mapping[str, float] | None = None) -> None:
+        """Writes the page. `around`: seconds of what was done before the context was entered and after it was left, by name."""
+        for name, seconds in (around or {}).items():
+            self.steps[name] = self.steps.get(name, 0.0) + seconds
+            self._seconds += seconds
         write_whole(self.path, self.render().encode())
 
+    def begin_step(self, name: str) -> None:
+        """A part of the compilation that is no pass begins (`ir.steps.step`)."""
+        self._begin_working()
+        self._begun.append(Step(name, time.perf_counter()))
+
+    def _begin_working(self) -> None:
+        """What came before the first pass and part: rooms of the compiler are loaded when they are first used."""
+        self.steps.setdefault("loading the compiler", time.perf_counter() - self._started)
+
+    def end_step(self) -> None:
+        """It ends; the passes and parts inside of it are not counted as its time, nor is its time where it is a part of a pass."""
+        ended = self._begun.pop()
+        seconds = time.perf_counter() - ended.start
+        if self._open:
+            return
+        self.steps[ended.name] = self.steps.get(ended.name, 0.0) + seconds - ended.inside
+        if self._begun:
+            self._begun[-1].inside += seconds
+
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._begin_working()
         event = Event(info.name, _functions(mod))
         (self._open[-1][0].children if self._open else self.events).append(event)
         self._open.append((event, time.perf_counter()))
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        event, start = self._open.pop()
-        event.seconds = time.perf_counter() - start
-        event.after = _functions(mod)
+        self._ended().after = _functions(mod)
 
     def pass_failed(self, mod: IRModule, info: PassInfo) -> None:
+        self._ended()
+
+    def _ended(self) -> Event:
         event, start = self._open.pop()
         event.seconds = time.perf_counter() - start
+        if self._begun and not self._open:
+            self._begun[-1].inside += event.seconds
+        return event
 
     def add_section(self, title: str, content: str) -> None:
         """A part of the page with a heading; `content` is HTML."""
@@ -264,11 +309,13 @@ class _Rows:
         rest = sum([seconds for _, (_, seconds, _) in ranked[TOP:]])
         if rest:
             rows.append(f"<tr><td>({len(ranked) - TOP} more)</td><td></td><td></td><td>{_ms(rest)}</td><td></td></tr>")
-        outside = self.seconds - sum([e.seconds for e in self.report.events])
-        rows.append(
-            f"<tr><td>outside of passes: code generation, LLVM, planning, linking</td><td></td><td></td><td>{_ms(outside)}</td>"
-            f'<td class="bar"><i style="width:{100 * outside / self.seconds:.1f}%"></i></td></tr>'
-        )
+        other = self.seconds - sum([e.seconds for e in self.report.events]) - sum(self.report.steps.values())
+        steps = sorted(self.report.steps.items(), key=lambda item: -item[1])
+        for name, seconds in [*steps, ("neither passes nor any of these", max(other, 0.0))]:
+            rows.append(
+                f'<tr class="step"><td>{html.escape(name)}</td><td></td><td></td><td>{_ms(seconds)}</td>'
+                f'<td class="bar"><i style="width:{100 * seconds / self.seconds:.1f}%"></i></td></tr>'
+            )
         return "\n".join(rows)
 
     def summary(self) -> str:

@@ -52,11 +52,20 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     check_writable(output, "--output")
     if report is not None:
         check_writable(report, "--report")
-    watching = [HtmlReport(report, build.model.name)] if report is not None else []
-    library, seconds = compile_model(build, watching)
+    watching = [HtmlReport(report, build.model.name, held=True)] if report is not None else []
+    try:
+        library, seconds = compile_model(build, watching)
+    except BaseException:
+        # The page tells how far it came.
+        for watch in watching:
+            if watch.events:
+                watch.write()
+        raise
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start
+    for watch in watching:
+        watch.write({"importing the model": seconds["import"], "linking the library": seconds["link"]})
     size = output.stat().st_size
     facts = {
         "model": str(build.model), "library": str(output), "executor": library.metadata["executor"],

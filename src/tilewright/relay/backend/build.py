@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.ir import IRModule
+from tilewright.ir.steps import step
 from tilewright.ir.transform import PassContext
 from tilewright.relay.backend import compilation
 from tilewright.relay.backend.executor_factory import (
@@ -83,7 +84,8 @@ def build(
         bound = bind_params(as_module(mod), params)
         key = None
         if workspace_memory_pools is None and constant_memory_pools is None:
-            key = model_key(bound, config, kind, mod_name, list(params or {}))
+            with step("the model's key in the compile cache"):
+                key = model_key(bound, config, kind, mod_name, list(params or {}))
         known, context = stored(key) if key is not None else None, PassContext.current()
         if known is not None:
             kernels = known.facts["kernels"]

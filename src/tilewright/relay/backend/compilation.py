@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
+from tilewright.ir.steps import step
 from tilewright.ir.transform import PassContext
 from tilewright.ir.transform import Sequential as Passes
 from tilewright.node import deep_recursion
@@ -19,6 +20,7 @@ from tilewright.relay.backend.build import as_module, bind_params
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.external import ExternalCode, generate
+from tilewright.relay.backend.graph_drawing import graph_svg
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
@@ -94,7 +96,9 @@ def optimize(
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
     config = config_of(target)
     with config.targets[0]:
-        return pipeline(config)(external_in_place(values_again(bind_params(as_module(mod), params)))), {}
+        with step("loading the passes"):
+            passes = pipeline(config)
+        return passes(external_in_place(values_again(bind_params(as_module(mod), params)))), {}
 
 
 class Compiled(NamedTuple):
@@ -125,20 +129,27 @@ def compile_model(
     `params`: the names that the parameters had."""
     optimized, _ = optimize(mod, config)
     with deep_recursion():
-        external = generate(optimized, config.targets[0])
-        compilers = DeviceCompilers(optimized, config)
-        plan = make_plan(optimized, compilers, mod)
-    tell_memory(plan)
+        with step("code generators of others"):
+            external = generate(optimized, config.targets[0])
+        with step("kernels as tensor expressions, memory plan"):
+            compilers = DeviceCompilers(optimized, config)
+            plan = make_plan(optimized, compilers, mod)
+    with step("this report"):
+        tell_plan(plan)
     pools = memory_pools(plan, workspace_pools, constant_pools)
     # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
     with ThreadPoolExecutor(1) as background:
         constants = background.submit(plan.constants.blob)
         objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
-    facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params) | pools
+    with step("metadata"):
+        facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params) | pools
+    with step("constants"):
+        constants.result()
     kernels = {c.kernel.name: c.kernel for c in plan.calls}
-    programs = kernels_text(compilers.kernels) if key is not None and not external.modules else None
-    if key is not None and programs is not None:
-        store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
+    with step("storing in the compile cache"):
+        programs = kernels_text(compilers.kernels) if key is not None and not external.modules else None
+        if key is not None and programs is not None:
+            store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
     return Compiled(optimized, plan, kernels, objects, symbols, facts, constants.result(), external)
 
 
@@ -173,10 +184,11 @@ def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[st
         return memory_report(make_plan(optimized, DeviceCompilers(optimized, config)))
 
 
-def tell_memory(plan: Plan) -> None:
-    """Instruments that gather a report of the compilation get the memory plan."""
+def tell_plan(plan: Plan) -> None:
+    """Instruments that gather a report of the compilation get the graph and the memory plan."""
     for instrument in PassContext.current().instruments:
         if hasattr(instrument, "add_section"):
+            instrument.add_section("Graph", graph_svg(plan))
             instrument.add_section("Memory", memory_report(plan).to_html())
 
 
@@ -185,6 +197,7 @@ def compile_plan(
 ) -> tuple[list[bytes], list[str]]:
     """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
     objects, target = compilers.objects(progress), compilers.config.targets[0]
-    code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry and plan.calls else [], target)
-    objects.append(cached_object(code, target))
+    with step("the entry that calls the kernels"):
+        code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry and plan.calls else [], target)
+        objects.append(cached_object(code, target))
     return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

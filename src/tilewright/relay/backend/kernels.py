@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from tilewright.codegen.backend import AOT, Code, back_end_of
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.steps import step
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
@@ -46,7 +47,12 @@ def lowered(func: PrimFunc, target: Target) -> IRModule:
 def kernel_code(kernel: Kernel, target: Target) -> Code:
     """The code of one kernel."""
     with deep_recursion():
-        return back_end_of(target).emit(lowered(scheduled(kernel.func, target), target), target)
+        with step("kernels as tensor programs"):
+            func = kernel.func
+        with step("scheduling and lowering, beside their passes"):
+            mod = lowered(scheduled(func, target), target)
+        with step("code generation"):
+            return back_end_of(target).emit(mod, target)
 
 
 def compile_code(code: Code, target: Target) -> bytes:
@@ -80,7 +86,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
     """The objects of the kernels, in order. `progress(done, total, what)` is called as they are finished."""
     total, done = len(kernels), 0
     objects: list[bytes | Future[bytes]] = []
-    keys = [cache_key(k, target) for k in kernels]
+    with step("the kernels' keys in the compile cache"):
+        keys = [cache_key(k, target) for k in kernels]
     workers = usable_processors()
     # Instruments are told of every pass, so passes run for kernels too whose code is at hand.
     watched = bool(PassContext.current().instruments)
@@ -109,7 +116,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
         finished: list[bytes] = []
         for kernel, key, item in zip(kernels, keys, objects, strict=True):
             if isinstance(item, Future):
-                item = item.result()
+                with step("machine code (LLVM), while the compiler waits for it"):
+                    item = item.result()
                 if kept:
                     disk.put(key, item)
                 done = min(total, done + 1)
