@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.support.cache import Cache, default_directory, key
@@ -33,6 +36,96 @@ def test_damage_is_noticed_and_mended(tmp_path: Path) -> None:
             assert cache.get(k) is None
         cache.put(k, b"0123456789")
         assert cache.get(k) == b"0123456789"
+
+
+def test_entries_that_changed_places_are_found(tmp_path: Path) -> None:
+    cache, keys = Cache(tmp_path), [key("a"), key("b")]
+    for k in keys:
+        cache.put(k, k.encode())
+    swap(*[cache.file(k) for k in keys])
+    for k in keys:
+        with pytest.warns(UserWarning, match="is damaged; it is removed and compiled anew"):
+            assert cache.get(k) is None
+        cache.put(k, k.encode())
+        assert cache.get(k) == k.encode()
+    large = [np.full(100_000, i, np.uint8) for i in range(2)]
+    for k, content in zip(keys, large, strict=True):
+        assert cache.put_mapped(k, content)
+    swap(*[cache.file(k) for k in keys])
+    for k, content in zip(keys, large, strict=True):
+        with pytest.warns(UserWarning, match="is damaged; it is removed and compiled anew"):
+            assert cache.map(k) is None
+        assert cache.put_mapped(k, content)
+        np.testing.assert_array_equal(cache.map(k), content)
+
+
+def swap(a: Path, b: Path) -> None:
+    a.rename(a.with_name("aside"))
+    b.rename(a)
+    a.with_name("aside").rename(b)
+
+
+AS_USER = """
+import concurrent.futures.thread, mmap, os, sys, warnings  # before this user cannot read the library any more
+user, mask, folder, name = int(sys.argv[1]), int(sys.argv[2], 8), sys.argv[3], sys.argv[4]
+from tilewright.support.cache import Cache, key
+import numpy as np
+os.umask(mask)
+os.setgroups([])
+os.setgid(4242)
+os.setuid(user)
+cache = Cache(folder)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(*[(cache.get(key(k)) or b"-").decode() for k in ("first", "second")], end=" ")
+    cache.put(key(name), name.encode())
+    cache.put_mapped(key(name, "large"), np.arange(100, dtype=np.uint8))
+    held = cache.map(key(name, "large"))
+    print((cache.get(key(name)) or b"-").decode(), held is not None, end=" ")
+    cache.trim()
+    print(len(told))
+"""
+
+
+def as_user(user: int, mask: str, folder: Path, name: str) -> list[str]:
+    """What one user reads of two entries, writes and reads again, and how often is warned."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_USER, str(user), mask, str(folder), name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A directory that every user reaches."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
+def test_two_users_share_a_directory_that_their_group_may_write(open_folder: Path) -> None:
+    """Under any umask: what one keeps, the other reads, replaces and drops."""
+    shared = open_folder / "cache"
+    shared.mkdir()
+    os.chown(shared, 0, 4242)
+    os.chmod(shared, 0o2770)
+    assert as_user(4001, "077", shared, "first") == ["-", "-", "first", "True", "0"]
+    assert as_user(4002, "022", shared, "second") == ["first", "-", "second", "True", "0"]
+    assert as_user(4001, "077", shared, "second") == ["first", "second", "second", "True", "0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
+@pytest.mark.parametrize("mask", ["022", "077"])
+def test_the_cache_of_another_user_is_no_failure(open_folder: Path, mask: str) -> None:
+    """What cannot be read is compiled anew, what cannot be kept is not; each is told once."""
+    shared = open_folder / "cache"
+    shared.mkdir()
+    os.chown(shared, 4001, 4242)
+    as_user(4001, mask, shared, "first")
+    read, _, own, mapped, warned = as_user(4002, "022", shared, "second")
+    assert (read, own, mapped, warned) == (("first", "-", "False", "1") if mask == "022" else ("-", "-", "False", "2"))
 
 
 def test_least_recently_used_go_first(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """The on-disk compile cache: content-addressed, safe under many processes, bounded in size.
 
-Entries are files named by their key. Each is written whole to a temporary file and renamed, and begins with a checksum, so
-that a reader sees a whole entry or none. The least recently used go when the cache outgrows its bound. Nothing that goes
-wrong here stops a compilation: it is warned about once, and the work is done again.
+Entries are files named by their key. Each is written whole to a temporary file and renamed, and begins with a checksum of
+key and content, so that a reader sees a whole entry or none, and never another's. The least recently used go when the cache
+outgrows its bound. Nothing that goes wrong here stops a compilation: it is warned about once, and the work is done again.
+Several users share a cache by the permissions of its directory, which all that is made in it is given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import time
 import warnings
 import zlib
@@ -22,10 +24,10 @@ import numpy as np
 
 from tilewright.support.errors import TVMError, said
 
-MAGIC = b"TWC1"
+MAGIC = b"TWC2"
 DIGEST_BYTES = 16
 
-MAPPED_MAGIC, MAPPED_FROM, PIECE = b"TWM1", 4096, 1 << 24
+MAPPED_MAGIC, MAPPED_FROM, PIECE = b"TWM2", 4096, 1 << 24
 """Entries that are mapped: their content begins on a page, behind the checksums of its pieces."""
 DEFAULT_LIMIT = 2 << 30
 """Bytes that the cache may hold, unless TILEWRIGHT_CACHE_BYTES says otherwise."""
@@ -126,7 +128,7 @@ class Cache:
             return None
         head = len(MAGIC) + DIGEST_BYTES
         body = raw[head:]
-        if raw[:head] != MAGIC + _checksum(body):
+        if raw[:head] != MAGIC + _checksum(entry, body):
             self._damaged(path)
             return None
         _used(path)
@@ -144,7 +146,7 @@ class Cache:
             # Absent, or without a byte.
             return None
         content = pages[MAPPED_FROM:]
-        if not content.size or pages[:MAPPED_FROM].tobytes() != _mapped_head(content):
+        if not content.size or pages[:MAPPED_FROM].tobytes() != _mapped_head(entry, content):
             self._damaged(path)
             return None
         _used(path)
@@ -158,13 +160,13 @@ class Cache:
 
     def put(self, entry: str, content: bytes) -> None:
         """Store an entry. A full disk or a directory that cannot be written is warned about once."""
-        self._put(entry, (MAGIC + _checksum(content), content))
+        self._put(entry, (MAGIC + _checksum(entry, content), content))
 
     def put_mapped(self, entry: str, content: np.ndarray[Any, Any]) -> bool:
         """Store an entry of bytes for `map`, unless it would take more than half of the cache. Whether it is stored."""
         if content.nbytes > self.limit // 2:
             return False
-        done = self._put(entry, (_mapped_head(content), content.data))
+        done = self._put(entry, (_mapped_head(entry, content), content.data))
         if content.nbytes > self.limit // 64:
             self.trim()
         return done
@@ -180,6 +182,7 @@ class Cache:
             with open(temporary, "wb") as file:
                 for part in parts:
                     file.write(part)
+            self._share(path.parent, temporary)
             os.replace(temporary, path)
         except OSError as error:
             self._warn(
@@ -194,6 +197,14 @@ class Cache:
         if self._writes % _TRIM_EVERY == 1:
             self.trim()
         return True
+
+    def _share(self, folder: Path, file: Path) -> None:
+        """Gives what was made in a directory that others may write to its permissions, whatever this user's umask."""
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            file.chmod(mode & 0o666)
+            with contextlib.suppress(PermissionError):  # made by another user, who did this
+                folder.chmod(mode)
 
     def entries(self) -> list[Entry]:
         """Every entry, and what killed writers left."""
@@ -240,17 +251,17 @@ class Cache:
             warnings.warn(text, stacklevel=3)
 
 
-def _checksum(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+def _checksum(entry: str, content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES, key=entry.encode()).digest()
 
 
-def _mapped_head(content: np.ndarray[Any, Any]) -> bytes:
-    """What stands before an entry that is mapped: its size and the checksums of its pieces."""
+def _mapped_head(entry: str, content: np.ndarray[Any, Any]) -> bytes:
+    """What stands before an entry that is mapped: a checksum of its key, its size and the checksums of its pieces."""
     pieces = [content[at : at + PIECE] for at in range(0, content.size, PIECE)]
     with ThreadPoolExecutor(2) as pool:
         sums = list(pool.map(zlib.crc32, pieces))
-    head = MAPPED_MAGIC + content.size.to_bytes(8, "little") + b"".join([v.to_bytes(4, "little") for v in sums])
-    return head.ljust(MAPPED_FROM, b"\0") if len(head) <= MAPPED_FROM else _checksum(head).ljust(MAPPED_FROM, b"\0")
+    said = content.size.to_bytes(8, "little") + b"".join([v.to_bytes(4, "little") for v in sums])
+    return (MAPPED_MAGIC + _checksum(entry, said)).ljust(MAPPED_FROM, b"\0")
 
 
 def _used(path: Path) -> None:
