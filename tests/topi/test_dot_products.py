@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import te, tir, topi
+from tilewright import relay, te, tir, topi
 from tilewright.codegen.interp import run
 from tilewright.target import Target
 from tilewright.target.cpu import host_cpu
@@ -151,3 +151,11 @@ def test_sums_stay_in_registers_on_one_core() -> None:
 
     tir.stmt_functor.post_order_visit(flat.body, look)
     assert held and max(held) <= 32 * 16
+
+
+def test_sums_over_a_number_for_all_are_no_products_of_groups() -> None:
+    n, k = relay.var("n", shape=(), dtype="int32"), relay.var("k", shape=(2, 3), dtype="int32")
+    total = relay.sum(relay.maximum(n, k), axis=1)
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([n, k], total)))
+    got = relay.create_executor("graph", mod).evaluate()(np.int32(3), np.arange(6, dtype="int32").reshape(2, 3))
+    np.testing.assert_array_equal(got.numpy(), [9, 12])
