@@ -104,7 +104,7 @@ def metadata(
                 "symbol": c.kernel.name,
                 "args": [argument(p) for p in c.args],
                 "flops": c.kernel.flops,
-                "products": c.kernel.products,
+                "products": list(c.kernel.products),
                 "bytes": c.kernel.moved_bytes,
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),

@@ -131,7 +131,13 @@ def compile(
             **tensors_of_main(optimized),
             "constants_bytes": compiler.pool.bytes,
             "kernels": [
-                {"name": k.name, "flops": k.flops, "products": k.products, "bytes": k.moved_bytes, "source": k.source}
+                {
+                    "name": k.name,
+                    "flops": k.flops,
+                    "products": list(k.products),
+                    "bytes": k.moved_bytes,
+                    "source": k.source,
+                }
                 for k in kernels.kernels
             ],
             "target": target_facts(config),
