@@ -3,6 +3,7 @@
 #include <tilewright/abi.h>
 
 #include <cstdarg>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -179,6 +180,13 @@ int guarded(F&& body) {
     set_raised("InternalError", e.what());
   }
   return -1;
+}
+
+// What an address space holds.
+constexpr int64_t kMostBytes = sizeof(void*) == 8 ? int64_t{1} << 47 : INT32_MAX;
+// Multiplies by an extent; false where the product is more than an address space holds.
+inline bool multiply_bytes(int64_t& bytes, int64_t extent) {
+  return !__builtin_mul_overflow(bytes, extent, &bytes) && bytes <= kMostBytes;
 }
 
 int check_signals();  // nonzero when the surrounding program wants to stop; the error is set

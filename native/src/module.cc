@@ -129,8 +129,11 @@ class SharedLibrary : public Library {
   static void* open(const std::string& path) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     std::string why = dlerror();
-    // It is linked to no other library: the mathematics that it calls may not be in this process yet.
-    if (why.find("undefined symbol") != std::string::npos && dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL)) {
+    // It is linked to no other library. What it calls may not be in this process yet: mathematics, and on processors of 32 bits
+    // divisions and conversions, which have no instructions there.
+    for (const char* library : {"libm.so.6", "libgcc_s.so.1"}) {
+      if (why.find("undefined symbol") == std::string::npos) break;
+      if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL)) continue;
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
       why = dlerror();
     }

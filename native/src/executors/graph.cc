@@ -9,7 +9,6 @@ namespace tw {
 namespace {
 
 constexpr const char* kWhat = "the graph";
-constexpr int64_t kMost = int64_t{1} << 47;  // bytes that an address space holds
 
 struct Node {
   std::string name, function, hash;
@@ -170,7 +169,7 @@ class GraphExecutor : public StaticExecutor {
         node.is_joined = no_work && !node.is_view;
         if (node.is_view && attrs.has("offset")) {
           node.offset = whole(attrs["offset"]);
-          if (node.offset < 0 || node.offset > kMost || node.offset % 64) bad(node, "its offset, which must be a multiple of 64");
+          if (node.offset < 0 || node.offset > kMostBytes || node.offset % 64) bad(node, "its offset, which must be a multiple of 64");
         }
         if (no_work && (node.inputs.empty() || node.outputs != 1)) bad(node, "a view has one output, of one input or several that it joins");
       } else {
@@ -212,11 +211,10 @@ class GraphExecutor : public StaticExecutor {
     for (size_t e = 0; e < static_cast<size_t>(entries_); ++e) {
       Slot s;
       s.dtype = parse_dtype(dtypes[e].string);
-      __int128 bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
+      int64_t bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
       for (auto& d : shapes[e].items) {
         s.shape.push_back(d.integer);
-        bytes *= d.integer;
-        if (d.integer < 0 || bytes > kMost) fail("ValueError", "the graph is damaged: tensor %zu has the shape %s", e, shape_text(static_cast<int32_t>(s.shape.size()), s.shape.data()).c_str());
+        if (d.integer < 0 || !multiply_bytes(bytes, d.integer)) fail("ValueError", "the graph is damaged: tensor %zu has the shape %s", e, shape_text(static_cast<int32_t>(s.shape.size()), s.shape.data()).c_str());
       }
       slots_.push_back(std::move(s));
       sizes_.push_back(slots_.back().bytes());
@@ -241,7 +239,7 @@ class GraphExecutor : public StaticExecutor {
     auto alone = [&](size_t e) { return !offsets.empty() || ids[e].integer < 0; };
     for (size_t e = 0; e < slots_.size(); ++e) {
       if (planned(e)) {
-        if (offsets[e].integer > kMost) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena", e, static_cast<long long>(offsets[e].integer));
+        if (offsets[e].integer > kMostBytes) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena", e, static_cast<long long>(offsets[e].integer));
         if (offsets[e].integer % 64) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena, which is no multiple of 64", e, static_cast<long long>(offsets[e].integer));
         int64_t& n = arena_bytes[index_of(at[e])];
         n = std::max(n, offsets[e].integer + sizes_[e]);
@@ -269,7 +267,7 @@ class GraphExecutor : public StaticExecutor {
       int64_t place = constant.empty() || !is_input[e] ? -1 : constant[e].integer;
       is_param_[e] = place >= 0;
       if (place >= 0 && constants_) {
-        if (place > kMost || place + sizes_[e] > tensor_bytes(constants_->tensor) || place % 64) fail("ValueError", "the graph does not fit the library: tensor %zu lies outside its constants", e);
+        if (place > kMostBytes || place + sizes_[e] > tensor_bytes(constants_->tensor) || place % 64) fail("ValueError", "the graph does not fit the library: tensor %zu lies outside its constants", e);
         s.view(static_cast<char*>(constants_->tensor.data) + place, at[e], Ref<>::share(constants_.get()));
         s.constant = true;
       } else if (planned(e)) {

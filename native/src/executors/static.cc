@@ -216,13 +216,14 @@ std::vector<Parameter> read_params(const char* data, size_t size) {
     auto ndim = in.take<int32_t>();
     p.dtype = in.take<DLDataType>();
     if (ndim < 0 || ndim > 32) fail("ValueError", "the parameter file is damaged at byte %td: an array has %d dimensions", in.at(), ndim);
-    __int128 bytes = (p.dtype.bits * p.dtype.lanes + 7) / 8;
+    int64_t bytes = (p.dtype.bits * p.dtype.lanes + 7) / 8;
+    bool fits = true;
     for (int32_t d = 0; d < ndim; ++d) {
       p.shape.push_back(in.take<int64_t>());
-      bytes *= p.shape.back();
+      fits = multiply_bytes(bytes, p.shape.back()) && fits;
     }
     auto stored = in.take<int64_t>();
-    if (bytes != stored) fail("ValueError", "the parameter file is damaged: `%s` of shape %s has %lld bytes", p.name.c_str(), shape_text(ndim, p.shape.data()).c_str(), static_cast<long long>(stored));
+    if (!fits || bytes != stored) fail("ValueError", "the parameter file is damaged: `%s` of shape %s has %lld bytes", p.name.c_str(), shape_text(ndim, p.shape.data()).c_str(), static_cast<long long>(stored));
     p.data = in.bytes(static_cast<uint64_t>(stored));
   }
   return found;

@@ -1,6 +1,8 @@
 // Reading bytecode and checking it.
 #include "program.h"
 
+#include <algorithm>
+
 namespace tw {
 
 class Reader {
@@ -99,12 +101,11 @@ TensorSpec Program::read_spec(Reader& in) {
   s.dtype.lanes = static_cast<uint16_t>(in.small("a data type", 1, 65535));
   s.device = in.small("a device", 0, INT32_MAX);
   size_t ndim = in.count("a number of dimensions");
-  __int128 bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
+  int64_t bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
   for (size_t i = 0; i < ndim; ++i) {
     s.shape.push_back(in.word());
     if (s.shape.back() < -1) in.damaged("a dimension is negative");
-    bytes *= s.shape.back() < 0 ? 0 : s.shape.back();
-    if (bytes > (int64_t{1} << 47)) in.damaged("a tensor is larger than memory");
+    if (!multiply_bytes(bytes, std::max<int64_t>(s.shape.back(), 0))) in.damaged("a tensor is larger than memory");
   }
   s.bytes = static_cast<size_t>(bytes);
   return s;

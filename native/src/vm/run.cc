@@ -114,8 +114,8 @@ TVMFFIAny Run::loop() {
       case kAlloc: {
         const TensorSpec& s = p_.specs[static_cast<size_t>(w[2])];
         auto& shape = sizes(w + 4, w[3]);
-        __int128 bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
-        for (int64_t d : shape) if ((bytes *= d) > (int64_t{1} << 47)) fail("MemoryError", "%s: a tensor of shape %s is larger than memory", function_->name.c_str(), shape_text(w[3], shape.data()).c_str());
+        int64_t bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
+        for (int64_t d : shape) if (!multiply_bytes(bytes, d)) fail("MemoryError", "%s: a tensor of shape %s is larger than memory", function_->name.c_str(), shape_text(w[3], shape.data()).c_str());
         put(w[1], allocate(s, w[3], shape.data(), static_cast<size_t>(bytes)));
         at += 4 + w[3];
         continue;
