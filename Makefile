@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-torchao test-arm test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-torchao test-arm test-machines test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -65,12 +65,18 @@ build/tensorflow/.done: pyproject.toml $(NATIVE)
 	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/tensorflow/needs.txt
 	@touch $@
 
-# The runtime and a program that runs models in it, for 64-bit ARM.
-build/arm/runner: tests/emulated/runner.cc $(VENV)/.extra-test
-	@mkdir -p build/arm
-	$(BIN)/python -m ziglang c++ -target aarch64-linux-gnu.2.28 -std=c++17 -O2 -s -Inative/include $< native/src/*.cc native/src/*/*.cc -ldl -lpthread -o $@
+# The runtime and a program that runs models in it, for other processors.
+ZIG_TARGET_aarch64 := -target aarch64-linux-gnu.2.28
+ZIG_TARGET_riscv64 := -target riscv64-linux-gnu.2.28
+ZIG_TARGET_arm := -target arm-linux-gnueabihf.2.28 -mcpu=cortex_a9
+build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test
+	@mkdir -p build/emulated
+	$(BIN)/python -m ziglang c++ $(ZIG_TARGET_$*) -std=c++17 -O2 -s -Inative/include $< native/src/*.cc native/src/*/*.cc -ldl -lpthread -o $@
 
-test-arm: build/arm/runner  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
+test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what is compiled for RISC-V and 32-bit ARM under QEMU: operators, vector math, whole models (minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_others.py
+
+test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)

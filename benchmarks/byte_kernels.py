@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.kernels import Kernel
 from tilewright import te, tir, topi
-from tilewright.codegen.llvm import AOT
+from tilewright.codegen.backend import AOT
 from tilewright.driver import lower
 from tilewright.target import Target
 from tilewright.topi.schedule import schedule_kernel

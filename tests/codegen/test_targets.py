@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tests.codegen.util import aligned, elementwise, native
-from tilewright.codegen.llvm import compile_assembly, compile_object, emit_module, load_objects
+from tilewright.codegen.llvm import compile_assembly, compile_object, emit_module, load_objects, object_kind
 from tilewright.support.errors import TVMError
 from tilewright.tir import op as T
 
@@ -62,6 +62,72 @@ def test_unknown_triple() -> None:
     func = elementwise(["float32"], "float32", 8, 1, lambda a: a)
     with pytest.raises(TVMError, match="LLVM has no target for -mtriple=toaster-unknown-none"):
         emit_module(func, "llvm -mtriple=toaster-unknown-none")
+
+
+FORMS = {
+    "x86_64-unknown-linux-gnu": "ELF 62 64 0x0",
+    "i686-unknown-linux-gnu": "ELF 3 32 0x0",
+    "aarch64-unknown-linux-gnu": "ELF 183 64 0x0",
+    "riscv64-unknown-linux-gnu": "ELF 243 64 0x5",
+    "riscv64-linux-gnu": "ELF 243 64 0x5",
+    "riscv64-unknown-linux-gnu -mattr=-d": "ELF 243 64 0x3",
+    "riscv64-unknown-linux-gnu -mabi=lp64": "ELF 243 64 0x1",
+    "riscv64-unknown-elf": "ELF 243 64 0x0",
+    "armv7-unknown-linux-gnueabihf": "ELF 40 32 0x5000000",
+    "arm64-apple-darwin": "Mach-O 16777228 64 0x0",
+    "x86_64-apple-macosx13.0": "Mach-O 16777223 64 0x3",
+    "x86_64-pc-windows-msvc": "COFF 34404 64 0x0",
+    "x86_64-pc-windows-gnu": "COFF 34404 64 0x0",
+    "wasm32-unknown-unknown": "WebAssembly 0 32 0x0",
+}
+
+
+@pytest.mark.parametrize("triple", FORMS)
+def test_kinds_of_objects(triple: str) -> None:
+    """Container, machine, bits and flags; RISC-V's flags: 1 compressed instructions, 2 and 4 floats and doubles passed in registers."""
+    kind = object_kind(tvm.target.Target(f"llvm -mtriple={triple}"))
+    assert f"{kind.container} {kind.machine} {kind.bits} {kind.flags:#x}" == FORMS[triple]
+
+
+@pytest.mark.parametrize(
+    ("target", "hard"),
+    [
+        ("-mtriple=armv7-unknown-linux-gnueabihf", True),
+        ("-mtriple=armv7-linux-gnueabihf", True),
+        ("-mtriple=armv7-linux-gnueabi", False),
+        ("-mtriple=armv7-linux-gnueabi -mfloat-abi=hard", True),
+        ("-mtriple=armv7-unknown-linux-gnueabihf -mfloat-abi=soft", False),
+        ("-mtriple=thumbv7em-none-eabihf -mcpu=cortex-m7", True),
+    ],
+)
+def test_floats_in_registers_of_arm(target: str, hard: bool) -> None:
+    """A function that answers a float leaves it in s0, or in r0."""
+    func = elementwise(["float32"], "float32", 16, 1, lambda a: T.call_extern("float32", "sinf", a))
+    text = compile_assembly(emit_module(func, f"llvm {target}"), f"llvm {target}")
+    passed = text[: text.index("sinf")].splitlines()[-4:]
+    assert any(["s0" in line for line in passed]) == hard, passed
+
+
+@pytest.mark.parametrize(
+    ("triple", "text"),
+    [
+        (
+            "s390x-unknown-linux-gnu",
+            "-mtriple=s390x-unknown-linux-gnu is a big-endian machine, but constants are written little-endian; give the triple of a"
+            " little-endian CPU, such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu",
+        ),
+        (
+            "nvptx64-nvidia-cuda",
+            "-mtriple=nvptx64-nvidia-cuda: LLVM writes no objects for it that can be linked; give the triple of a CPU, such as"
+            " x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu",
+        ),
+    ],
+)
+def test_triples_without_objects(triple: str, text: str) -> None:
+    func = elementwise(["float32"], "float32", 8, 1, lambda a: a)
+    with pytest.raises(TVMError) as caught:
+        tvm.build(func, target=f"llvm -mtriple={triple}")
+    assert str(caught.value) == text
 
 
 def test_symbols_and_strings() -> None:

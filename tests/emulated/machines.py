@@ -1,7 +1,8 @@
 """Compiled models on processors that this machine is not: exported, and run by the native runtime under QEMU.
 
-`make test-arm` sets up what it needs: the runtime and runner.cc for AArch64 (build/arm/runner, by zig), Debian's qemu-user-static
-(or qemu-user) and libc6-arm64-cross.
+`make test-arm` and `make test-machines` set up the runtime and runner.cc for each processor (build/emulated, by zig). Debian's
+qemu-user-static (or qemu-user) runs them, with the C library of libc6-arm64-cross, libc6-riscv64-cross, libc6-armhf-cross and
+libgcc-s1-armhf-cross.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from tilewright import relay, runtime
 from tilewright.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = ROOT / "build" / "arm" / "runner"
-LIBRARIES = Path(os.environ.get("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu"))
 ARM = "llvm -mtriple=aarch64-unknown-linux-gnu -num-cores=2 -mcpu="
 TARGETS = {
     "NEON": ARM + "cortex-a72",
@@ -30,6 +29,13 @@ TARGETS = {
     "SVE of 256 bits": ARM + "neoverse-v1",
     "SVE of 512 bits": ARM + "a64fx",
 }
+OTHERS = {
+    "RISC-V": "llvm -mtriple=riscv64-unknown-linux-gnu",
+    "RISC-V with vectors": "llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v",
+    "32-bit ARM": "llvm -mtriple=armv7-unknown-linux-gnueabihf",
+}
+_EMULATORS = {"aarch64": "aarch64", "riscv": "riscv64", "arm": "arm"}
+_LIBRARIES = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu", "arm": "arm-linux-gnueabihf"}
 PATIENCE = 600.0
 """Seconds that an emulated run may take."""
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
@@ -42,19 +48,33 @@ class EmulationError(Exception):
 def emulator(target: Target) -> list[str] | None:
     """The command that programs for `target` are put behind; None where this machine runs them itself."""
     cpu = target.cpu
-    if cpu.arch != "aarch64":
+    if cpu.arch not in _EMULATORS:
         return None
-    # Wider registers than code for any width asks for: what it leaves of them must not matter.
-    kind = f"max,sve-max-vq={cpu.sve_bits // 128 or 8}" if cpu.sve else target.mcpu
-    return [_qemu(), "-L", os.fspath(LIBRARIES), "-cpu", kind]
+    arch = _EMULATORS[cpu.arch]
+    if arch == "riscv64":
+        kind = "rv64,v=true,vlen=256,vext_spec=v1.0" if cpu.rvv else "rv64"
+    elif arch == "arm":
+        kind = "max"
+    else:
+        # Wider registers than code for any width asks for: what it leaves of them must not matter.
+        kind = f"max,sve-max-vq={cpu.sve_bits // 128 or 8}" if cpu.sve else target.mcpu
+    return [_qemu(arch), "-L", os.environ.get("QEMU_LD_PREFIX", f"/usr/{_LIBRARIES[arch]}"), "-cpu", kind]
 
 
-def _qemu() -> str:
-    found = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-    if found is None or not (LIBRARIES / "lib" / "ld-linux-aarch64.so.1").exists() or not RUNNER.exists():
+def runner(target: Target) -> Path:
+    """The program that runs libraries for the target."""
+    return ROOT / "build" / "emulated" / f"runner-{_EMULATORS[target.cpu.arch]}"
+
+
+def _qemu(arch: str) -> str:
+    found = shutil.which(f"qemu-{arch}-static") or shutil.which(f"qemu-{arch}")
+    libraries = Path(os.environ.get("QEMU_LD_PREFIX", f"/usr/{_LIBRARIES[arch]}"))
+    program = ROOT / "build" / "emulated" / f"runner-{arch}"
+    if found is None or not (libraries / "lib").exists() or not program.exists():
+        package = {"aarch64": "arm64", "arm": "armhf"}.get(arch, arch)
         raise FileNotFoundError(
-            "programs for ARM run under QEMU: install qemu-user-static and libc6-arm64-cross (Debian's names), and"
-            " `make build/arm/runner`"
+            f"programs for {arch} run under QEMU: install qemu-user-static and libc6-{package}-cross (Debian's names), and"
+            f" `make build/emulated/runner-{arch}`"
         )
     return found
 
@@ -63,7 +83,7 @@ def run(
     library: Path, inputs: Mapping[str, np.ndarray], target: Target | str, emulated: list[str] | None = None
 ) -> list[np.ndarray]:
     """The outputs of an exported model; it runs twice, and must give the same. emulated: another machine than the target's."""
-    command = emulated or emulator(Target(target))
+    command, program = emulated or emulator(Target(target)), runner(Target(target))
     assert command is not None, f"{target} is this machine"
     with tempfile.TemporaryDirectory() as folder:
         params, results = Path(folder) / "inputs.params", Path(folder) / "results"
@@ -71,7 +91,7 @@ def run(
             relay.save_param_dict({k: runtime.array(np.asarray(v, order="C")) for k, v in inputs.items()})
         )
         done = subprocess.run(
-            [*command, RUNNER, library, params, results], capture_output=True, text=True, timeout=PATIENCE, check=False
+            [*command, program, library, params, results], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         if done.returncode != 0:
             raise EmulationError(done.stderr.strip() or f"the program ended with code {done.returncode}")

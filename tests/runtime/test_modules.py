@@ -18,7 +18,9 @@ from tests.runtime import native
 from tilewright import runtime, te
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
+from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import ObjectKind
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +38,11 @@ def model(jit):
 def model_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     text = native.bytes_variable("__tilewright_metadata", json.dumps(native.METADATA).encode() + b"\0")
-    constants = runtime.ModuleSource(constants=runtime.array(np.array([1, 2, 3, 4], "float32")))
-    from tilewright.runtime.export import array_object
-
-    blob = array_object("__tilewright_constants", constants.constants, None)
-    return native.link(folder, "model", native.compile_object(native.MODEL + text), blob)
+    code = native.compile_object(native.MODEL + text)
+    kind = ObjectKind.of(code)
+    assert kind is not None
+    blob = data_object("__tilewright_constants", np.array([1, 2, 3, 4], "float32").tobytes(), kind)
+    return native.link(folder, "model", code, blob)
 
 
 def check_model(executor):

@@ -20,6 +20,7 @@ from tilewright.runtime.export import library_bin
 from tilewright.runtime.module import ModuleSource, _sources
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import ObjectKind
 
 DOUBLE = """
 #include <tilewright/packed.h>
@@ -174,9 +175,9 @@ def test_damaged_modules(seed: int, tmp_path: Path) -> None:
     data[at : at + 8] = struct.pack("<Q", int(rng.integers(1, 2**63)))
     module = c_source_module(DOUBLE, "c", ["twice"])
     extra = tmp_path / "extra.o"
-    extra.write_bytes(
-        data_object("__tvm_ffi__library_bin", bytes(data), tvm.target.Target("llvm").triple.split("-")[0])
-    )
+    kind = ObjectKind.host()
+    assert kind is not None
+    extra.write_bytes(data_object("__tvm_ffi__library_bin", bytes(data), kind))
     path = module.export_library(tmp_path / "m.so", addons=[str(extra)])
     tvm.register_func("runtime.module.loadbinary_held", mine, override=True)
     try:

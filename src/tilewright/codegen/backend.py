@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 
 AOT = "aot"
@@ -65,6 +66,11 @@ class BackEnd(ABC):
     @abstractmethod
     def compile(self, code: Code, target: Target) -> bytes:
         """The object of code."""
+
+    def object_kind(self, target: Target) -> ObjectKind:
+        """What its objects for the target are, known before any is made; those of this machine where a back end does not say. TVMError where
+        none can be written for it."""
+        return ObjectKind.host() or ObjectKind(ELF)
 
     @abstractmethod
     def text(self, code: Code, target: Target, form: str) -> str:

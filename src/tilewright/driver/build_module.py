@@ -95,4 +95,5 @@ def build(
 def build_lowered(mod: IRModule, target: Any) -> Any:
     """Packed functions of lowered ones, compiled for the target."""
     back_end = back_end_of(target)
+    back_end.object_kind(target)
     return back_end.build(host_pipeline(target)(mod), target)

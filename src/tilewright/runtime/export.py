@@ -7,32 +7,21 @@ import platform
 import struct
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.module import ModuleSource
-from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.object_file import SEAL, data_object, has_data_objects, seal_object
+from tilewright.runtime.object_file import SEAL, data_object, seal_object
 from tilewright.runtime.packed_func import global_func
 from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import link_shared, write_library
+from tilewright.support.object_kind import ELF, WASM, ObjectKind
 
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
-
-
-def is_host_triple(triple: str | None) -> bool:
-    """Whether objects for a target triple can be linked by this machine's own linker."""
-    return triple is None or triple.split("-")[0] in (platform.machine(), platform.machine().replace("amd64", "x86_64"))
-
-
-def array_object(symbol: str, array: NDArray, triple: str | None) -> bytes:
-    """An object that exports an array's bytes under a symbol."""
-    data = array.numpy().reshape(-1).view("uint8").data
-    return data_object(symbol, data, (triple or platform.machine()).split("-")[0])
 
 
 def library_bin(modules: Sequence[tuple[str, bytes]]) -> bytes:
@@ -74,27 +63,27 @@ def export_library(
     for i, source in enumerate(sources):
         for j, data in enumerate(source.objects):
             objects[f"lib{i}_{j}.o"] = data
+    kind = _kind(objects)
+    for i, source in enumerate(sources):
         constants = {} if source.constants is None else {"__tilewright_constants": source.constants}
         for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
-            objects[f"data{i}_{j}.o"] = array_object(symbol, array, source.triple)
+            objects[f"data{i}_{j}.o"] = data_object(symbol, array.numpy().reshape(-1).view("uint8").data, kind)
     facts = [s.facts for s in sources if s.facts is not None]
-    if facts and has_data_objects(facts[0]["triple"].split("-")[0]):
+    if facts and kind.container != WASM:
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
-        arch = every["triple"].split("-")[0]
-        objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", arch)
+        objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", kind)
     held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
     if held:
-        arch = (sources[0].triple or platform.machine()).split("-")[0]
-        objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), arch)
+        objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), kind)
     for extra in addons:
         objects[Path(extra).name] = Path(extra).read_bytes()
     if not objects:
         raise ValueError(f"nothing to write into {path}: the module holds no objects")
-    seal = global_func("runtime.SealFile")
-    objects = _with_place_for_seal(objects, path, (sources[0].triple or platform.machine()).split("-")[0])
+    # Other containers have no place for one, and macOS signs its libraries to the last byte.
+    seal = global_func("runtime.SealFile") if kind.container == ELF or path.endswith(".tar") else None
+    objects = _with_place_for_seal(objects, path, kind)
     if not fcompile and not (generated and path.endswith(".so")):
-        cross = not all(is_host_triple(s.triple) for s in sources)
-        write_library(objects, Path(path), cross, seal)
+        write_library(objects, Path(path), seal)
         return
     with temporary_folder(place=workspace_dir) as folder:
         files = []
@@ -104,21 +93,31 @@ def export_library(
             files.append(str(file))
         if fcompile:
             fcompile(path, files, **options)
-            if path.endswith(".so") and Path(path).is_file():
+            if seal is not None and path.endswith(".so") and Path(path).is_file():
                 seal(path)
         else:
             last = next((s for s in generated if s.language == "c++"), generated[0])
             link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking, seal)
 
 
-def _with_place_for_seal(objects: dict[str, bytes], path: str, arch: str) -> dict[str, bytes]:
+def _with_place_for_seal(objects: dict[str, bytes], path: str, kind: ObjectKind) -> dict[str, bytes]:
     """The members of a library and what holds its seal, first of all."""
     suffix = Path(path).suffix
     if suffix == ".tar":
         return {"tilewright.seal": SEAL, **objects}
-    if suffix in (".so", ".o") and has_data_objects(arch):
-        return {"seal.o": seal_object(arch, linked=suffix == ".so"), **objects}
+    if suffix in (".so", ".o") and kind.container == ELF:
+        return {"seal.o": seal_object(kind, linked=suffix == ".so"), **objects}
     return objects
+
+
+def _kind(objects: Mapping[str, bytes]) -> ObjectKind:
+    """What objects are, which data must be linked with; this machine's kind where there is no code."""
+    kind = next((k for data in objects.values() if (k := ObjectKind.of(data)) is not None), ObjectKind.host())
+    if kind is None:
+        raise TVMError(
+            f"nothing is known of the object files of this machine ({platform.machine()}, {platform.system()})"
+        )
+    return kind
 
 
 def link_for_loading(path: str) -> str:

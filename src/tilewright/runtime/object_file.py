@@ -1,50 +1,59 @@
-"""ELF files without tools: objects of constants and of the place for a seal, and the symbols of libraries for any machine."""
+"""Object files without tools: constants as ELF, Mach-O or COFF, the place for a seal, and the symbols of ELF libraries for any machine."""
 
 from __future__ import annotations
 
 import struct
 
-_MACHINES = {
-    "x86_64": (62, 64, 0), "aarch64": (183, 64, 0), "riscv64": (243, 64, 5), "armv7": (40, 32, 0x05000400),
-    "arm": (40, 32, 0x05000400), "thumbv7em": (40, 32, 0x05000400), "riscv32": (243, 32, 1), "i686": (3, 32, 0),
-}  # fmt: skip
+from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import COFF, ELF, MACH_O, ObjectKind
+
 _ALIGN = 64
-
-
-def has_data_objects(arch: str) -> bool:
-    """Whether `data_object` knows the architecture."""
-    return arch in _MACHINES
-
-
+_PROGBITS, _NOTE = 1, 7
+_ALLOCATED, _EXCLUDED = 2, 0x80000000
 SEAL = b"Tilewright seal\n" + bytes(16)
 """What a seal is before it is known what it seals (native/src/seal.cc): magic, length, checksum."""
 
 
-def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
-    """ELF object with `data` in .rodata, aligned to 64 bytes, exported as `symbol`; `arch` as in an LLVM triple."""
-    return _object(arch, b".rodata", _PROGBITS, _ALLOCATED, _ALIGN, data, symbol)
+def data_object(symbol: str, data: bytes | memoryview, kind: ObjectKind) -> bytes:
+    """An object of read-only data, aligned to 64 bytes and exported as `symbol`, to be linked with objects of `kind` (ELF, Mach-O or COFF).
+
+    Raises TVMError for other containers, and for data that the container cannot hold.
+    """
+    if kind.container == ELF:
+        return _elf(kind, b".rodata", _PROGBITS, _ALLOCATED, _ALIGN, data, symbol.encode())
+    if kind.container == COFF and len(data) >= 1 << 32:
+        raise TVMError(
+            f"{symbol} holds {len(data)} bytes, but an object for Windows holds less than 4 GiB; store the parameters"
+            " apart (relay.save_param_dict)"
+        )
+    if kind.container in (MACH_O, COFF):
+        return (_mach_o if kind.container == MACH_O else _coff)(symbol.encode(), data, kind)
+    raise TVMError(f"{symbol} cannot be written as {kind.container}: constants are written as ELF, Mach-O or COFF")
 
 
-def seal_object(arch: str, linked: bool) -> bytes:
+def _assembled(size: int, *parts: tuple[int, bytes | memoryview]) -> bytes:
+    """A file of parts at their places, zeros between them."""
+    out = bytearray(size)
+    for at, part in parts:
+        out[at : at + len(part)] = part
+    return bytes(out)
+
+
+def seal_object(kind: ObjectKind, linked: bool) -> bytes:
     """ELF object with a note that has the place for a seal: of a library, where it will be linked into one, else of an object, which
     linkers leave out of libraries."""
     owner = b"Tilewright\0"
     note = struct.pack("<III", len(owner), len(SEAL), 1) + owner.ljust(12, b"\0") + SEAL
-    return _object(arch, b".note.tilewright", _NOTE, _ALLOCATED if linked else _EXCLUDED, 4, note, "")
+    return _elf(kind, b".note.tilewright", _NOTE, _ALLOCATED if linked else _EXCLUDED, 4, note, b"")
 
 
-_PROGBITS, _NOTE = 1, 7
-_ALLOCATED, _EXCLUDED = 2, 0x80000000
-
-
-def _object(arch: str, name: bytes, kind: int, flag: int, align: int, data: bytes | memoryview, symbol: str) -> bytes:
-    if arch not in _MACHINES:
-        known = ", ".join(_MACHINES)
-        raise ValueError(f"constants cannot be written for the architecture `{arch}`; known are: {known}")
-    machine, width, flags = _MACHINES[arch]
-    wide = width == 64
+def _elf(
+    target: ObjectKind, name: bytes, kind: int, flag: int, align: int, data: bytes | memoryview, symbol: bytes
+) -> bytes:
+    """One section, and the symbol that it begins with (b"": none)."""
+    wide = target.bits == 64
     names = b"\0" + name + b"\0.symtab\0.strtab\0.note.GNU-stack\0"
-    strings = b"\0" + symbol.encode() + b"\0"
+    strings = b"\0" + symbol + b"\0"
     size = len(data)
     item = 24 if wide else 16
     symtab = bytes(item)
@@ -60,7 +69,7 @@ def _object(arch: str, name: bytes, kind: int, flag: int, align: int, data: byte
     sections_at = (names_at + len(names) + 7) & ~7
     head = b"\x7fELF" + bytes([2 if wide else 1, 1, 1]) + bytes(9)
     pattern = "<HHIQQQIHHHHHH" if wide else "<HHIIIIIHHHHHH"
-    head += struct.pack(pattern, 1, machine, 1, 0, 0, sections_at, flags, header_size, 0, 0, entry, 6, 5)
+    head += struct.pack(pattern, 1, target.machine, 1, 0, 0, sections_at, target.flags, header_size, 0, 0, entry, 6, 5)
 
     layout = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
 
@@ -84,14 +93,47 @@ def _object(arch: str, name: bytes, kind: int, flag: int, align: int, data: byte
         section(b".note.GNU-stack", 1, 0, strings_at, 0),
         section(b".strtab", 3, 0, names_at, len(names)),
     ])  # fmt: skip
-    out = bytearray(sections_at + len(sections))
-    out[: len(head)] = head
-    out[data_at : data_at + size] = data
-    out[symtab_at : symtab_at + len(symtab)] = symtab
-    out[strings_at : strings_at + len(strings)] = strings
-    out[names_at : names_at + len(names)] = names
-    out[sections_at:] = sections
-    return bytes(out)
+    return _assembled(
+        sections_at + len(sections),
+        (0, head), (data_at, data), (symtab_at, symtab), (strings_at, strings), (names_at, names), (sections_at, sections),
+    )  # fmt: skip
+
+
+def _mach_o(symbol: bytes, data: bytes | memoryview, kind: ObjectKind) -> bytes:
+    """64 bits: one segment with the section __TEXT,__const; the load command of the system's version; the symbol table."""
+    size = len(data)
+    strings = b"\0_" + symbol + b"\0"
+    symbols = struct.pack("<IBBHQ", 1, 0x0F, 1, 0, 0)  # external, defined in section 1
+    segment_size, symtab_size = 72 + 80, 24
+    commands_size = segment_size + len(kind.version) + symtab_size
+    data_at = (32 + commands_size + _ALIGN - 1) & -_ALIGN
+    symbols_at = (data_at + size + 7) & ~7
+    strings_at = symbols_at + len(symbols)
+    head = struct.pack(
+        "<IIIIIIII", 0xFEEDFACF, kind.machine, kind.flags, 1, 3 if kind.version else 2, commands_size, 0, 0
+    )
+    segment = struct.pack("<II16sQQQQIIII", 0x19, segment_size, b"", 0, size, data_at, size, 7, 7, 1, 0)
+    section = struct.pack("<16s16sQQIIIIIIII", b"__const", b"__TEXT", 0, size, data_at, 6, 0, 0, 0, 0, 0, 0)
+    symtab = struct.pack("<IIIIII", 0x2, symtab_size, symbols_at, 1, strings_at, len(strings))
+    return _assembled(
+        strings_at + len(strings),
+        (0, head + segment + section + kind.version + symtab), (data_at, data), (symbols_at, symbols + strings),
+    )  # fmt: skip
+
+
+def _coff(symbol: bytes, data: bytes | memoryview, kind: ObjectKind) -> bytes:
+    """One section .rdata, one symbol. On 32-bit x86 names of C have an underscore before them."""
+    size = len(data)
+    name = (b"_" if kind.machine == 0x14C else b"") + symbol + b"\0"
+    symbols_at = (_ALIGN + size + 3) & ~3
+    head = struct.pack("<HHIIIHH", kind.machine, 1, 0, symbols_at, 1, 0, 0)
+    # Initialised data, read only, aligned to 64 bytes.
+    section = struct.pack("<8sIIIIIIHHI", b".rdata", 0, 0, size, _ALIGN, 0, 0, 0, 0, 0x40000040 | 7 << 20)
+    symbols = struct.pack("<IIIhHBB", 0, 4, 0, 1, 0, 2, 0)
+    strings = struct.pack("<I", 4 + len(name)) + name
+    return _assembled(
+        symbols_at + len(symbols) + len(strings), (0, head + section), (_ALIGN, data), (symbols_at, symbols + strings)
+    )
 
 
 class ElfFile:

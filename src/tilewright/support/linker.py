@@ -14,6 +14,12 @@ from pathlib import Path
 
 from tilewright.support.errors import TVMError
 from tilewright.support.files import temporary_folder
+from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
+
+SUFFIXES = {ELF: (".so", ".o", ".tar"), MACH_O: (".so", ".dylib", ".tar"), WASM: (".o", ".tar"), COFF: (".tar",)}
+"""What objects of a container can be written as."""
+X86_64 = 0x01000007
+"""Mach-O's number of the machine."""
 
 
 def host_linker() -> list[str] | None:
@@ -22,28 +28,61 @@ def host_linker() -> list[str] | None:
         found = shutil.which(name)
         if found:
             return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "ld.lld"]
-    return None
+    return zig("ld.lld")
 
 
 def cross_linker() -> list[str] | None:
     """The command of a linker for any ELF target."""
     found = shutil.which("ld.lld")
-    if found:
-        return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "ld.lld"]
-    return None
+    return [found] if found else zig("ld.lld")
 
 
-def _linker(output: Path, cross: bool) -> list[str]:
-    """The command for a library. Raises TVMError when there is none."""
-    command = cross_linker() if cross else host_linker()
-    if command is None:
-        kind, package = ("a linker for other processors", "lld") if cross else ("a linker", "binutils")
+def zig(*arguments: str) -> list[str] | None:
+    """A command of the package ziglang; None where it is not installed."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    return [sys.executable, "-m", "ziglang", *arguments]
+
+
+def need_writer(output: Path, kind: ObjectKind) -> None:
+    """TVMError when objects of a kind cannot be written under this name: it has another suffix, or a linker is
+    missing. A .tar of objects needs none."""
+    if output.suffix == ".tar":
+        return
+    allowed = SUFFIXES[kind.container]
+    if output.suffix not in allowed:
+        *most, last = allowed
+        remedy = ""
+        if kind.container == COFF and output.suffix in (".dll", ".so", ".o", ".obj"):
+            remedy = (
+                ": linking for Windows needs Microsoft's or MinGW's runtime library, which is not part of tilewright[cross]; write"
+                " a .tar and link its objects there"
+            )
+        names = f"{', '.join(most)} or {last}" if most else last
         raise TVMError(
-            f"writing {output} needs {kind}, and this machine has none: install one ({package}), or `pip install"
+            f"{output.name}: {kind.container} objects of this target are written as {names}, not as"
+            f" {output.suffix or 'a name without suffix'}{remedy}"
+        )
+    _linker(output, kind)
+
+
+def _linker(output: Path, kind: ObjectKind) -> list[str]:
+    """The command that links objects of a kind into a library, or for a .o into one object. Raises TVMError when there is none."""
+    own = ObjectKind.host()
+    package, what = "lld", "a linker for other processors"
+    if kind.container == MACH_O:
+        command = zig("cc", "-target", f"{'x86_64' if kind.machine == X86_64 else 'aarch64'}-macos", "-nostdlib")
+        package, what = "ziglang", "zig, which links for macOS"
+    elif kind.container == WASM:
+        command = [found] if (found := shutil.which("wasm-ld")) else zig("wasm-ld")
+    elif own is None or kind.runs_on(own):
+        command = host_linker()
+        package, what = "binutils", "a linker"
+    else:
+        command = cross_linker()
+    if command is None:
+        raise TVMError(
+            f"writing {output} needs {what}, and this machine has none: install one ({package}), or `pip install"
             " tilewright[cross]`; a .tar of objects can be written without"
         )
     return command
@@ -53,15 +92,17 @@ Finish = Callable[[str], object]
 """What is done to a file, by its name, when it is complete and before it takes its place."""
 
 
-def link_shared(objects: Sequence[Path], output: Path, cross: bool = False, finish: Finish | None = None) -> None:
-    """Link objects into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
-    link(
-        _linker(output, cross),
-        ["-shared", "--build-id=none", "-z", "noexecstack"],
-        [*map(str, objects)],
-        output,
-        finish,
-    )
+def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
+    """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
+    kind = _kind(objects)
+    options = [] if kind.container == MACH_O else ["--build-id=none", "-z", "noexecstack"]
+    link(_linker(output, kind), ["-shared", *options], [*map(str, objects)], output, finish)
+
+
+def _kind(objects: Sequence[Path]) -> ObjectKind:
+    """The kind of the first object; this machine's where that is no object (a linker script, for one)."""
+    with open(objects[0], "rb") as file:
+        return ObjectKind.of(file.read(64)) or ObjectKind.host() or ObjectKind(ELF)
 
 
 def link(
@@ -86,28 +127,27 @@ def link(
         temporary.unlink(missing_ok=True)
 
 
-def write_library(
-    objects: Mapping[str, bytes], output: Path, cross: bool = False, finish: Finish | None = None
-) -> None:
-    """A .so (linked), .tar (of the objects) or .o (one object only), by the name of `output`."""
+def write_library(objects: Mapping[str, bytes], output: Path, finish: Finish | None = None) -> None:
+    """Writes objects, all of one kind, by the name of `output`: a library (.so; .dylib for macOS), one object (.o), or an archive (.tar).
+
+    Raises TVMError where `need_writer` does, and where the linker or the disk refuses.
+    """
     if not output.parent.is_dir():
         raise TVMError(f"{output} cannot be written: there is no directory {output.parent}")
+    kind = next((k for data in objects.values() if (k := ObjectKind.of(data))), None) or ObjectKind.host() or ObjectKind(ELF)
+    need_writer(output, kind)
     if output.suffix == ".tar":
         _write_tar(objects, output, finish)
         return
-    if output.suffix not in (".so", ".o"):
-        raise TVMError(
-            f"{output.name}: a library is written as .so, .o or .tar, not as {output.suffix or 'a name without suffix'}"
-        )
     with temporary_folder() as folder:
         paths = []
         for name, data in objects.items():
             paths.append(folder / name)
             paths[-1].write_bytes(data)
-        if output.suffix == ".so":
-            link_shared(paths, output, cross, finish)
+        if output.suffix == ".o":
+            link(_linker(output, _kind(paths)), ["-r"], [*map(str, paths)], output, finish)
         else:
-            link(_linker(output, cross), ["-r"], [*map(str, paths)], output, finish)
+            link_shared(paths, output, finish)
 
 
 def _write_tar(objects: Mapping[str, bytes], output: Path, finish: Finish | None) -> None:

@@ -130,10 +130,36 @@ def architecture(triple: str) -> str:
     return "other"
 
 
-def cpu_features(arch: str, cpu: str) -> frozenset[str]:
-    """Features that the named CPU implies; the architecture's baseline for names that the table does not hold."""
-    base = {"x86": "sse2", "aarch64": _A64}.get(arch, "")
-    return frozenset(_CPU_FEATURES.get(cpu, base).split())
+def normal_triple(triple: str) -> str:
+    """A triple of all its parts: LLVM takes the second for the vendor whatever it says, so armv7-linux-gnueabihf is a machine without
+    hardware for floats to it, and armv7-unknown-linux-gnueabihf one with it."""
+    head, *rest = triple.split("-")
+    if rest and re.match(r"linux|windows|darwin|macos|ios|none|freebsd|android|elf$|eabi", rest[0]):
+        return "-".join([head, "unknown", *rest])
+    return triple
+
+
+def with_float_abi(triple: str, abi: str) -> str:
+    """The triple of 32-bit ARM whose functions pass floats in registers of floats ("hard") or not ("soft")."""
+    head, dash, environment = triple.rpartition("-")
+    if architecture(triple) != "arm" or not re.search(r"eabi(hf)?$", environment):
+        return triple
+    return head + dash + environment.removesuffix("hf") + ("hf" if abi == "hard" else "")
+
+
+def cpu_features(triple: str, cpu: str) -> frozenset[str]:
+    """Features that the named CPU implies; the triple's baseline for names that the table does not hold."""
+    return frozenset(_CPU_FEATURES.get(cpu, "").split()) or baseline(triple)
+
+
+def baseline(triple: str) -> frozenset[str]:
+    """Features of all CPUs that a triple stands for: LLVM's own baseline, and for RISC-V what Linux distributions ask for (RV64GC)."""
+    arch, head = architecture(triple), triple.split("-", 1)[0].lower()
+    if arch == "arm":
+        return frozenset({"neon"} if re.match(r"(armv7|thumbv7)(a|k|s|l|hl|ve)?$|(arm|thumb)v8", head) else ())
+    if arch == "riscv":
+        return frozenset({"m", "a", "f", "d", "c"} if "linux" in triple or "android" in triple else ())
+    return frozenset({"x86": "sse2", "aarch64": _A64}.get(arch, "").split())
 
 
 def sve_feature(features: frozenset[str], bits: int) -> frozenset[str]:

@@ -17,11 +17,14 @@ from tilewright.target.cpu import (
     CpuFacts,
     apply_attributes,
     architecture,
+    baseline,
     cpu_features,
     host_cpu,
     known_caches,
+    normal_triple,
     sve_bits,
     sve_feature,
+    with_float_abi,
 )
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
@@ -166,12 +169,12 @@ class Target:
 
     def _check_cpu(self) -> None:
         arch = architecture(self.triple)
-        cpu = self.attrs.get("mcpu")
+        cpu, said = self.attrs.get("mcpu"), self.attrs.get("mtriple") or self.triple
         if arch not in CPUS:
             return
         if cpu is not None and cpu not in CPUS[arch] and cpu != "native":
             raise TVMError(
-                f"-mcpu={cpu} is no CPU of {self.triple} that LLVM knows{_nearest(cpu, CPUS[arch])}. "
+                f"-mcpu={cpu} is no CPU of {said} that LLVM knows{_nearest(cpu, CPUS[arch])}. "
                 f"-mcpu=generic takes the architecture's baseline; leave -mcpu away for this machine"
             )
         for item in self.attrs.get("mattr", ()):
@@ -179,7 +182,7 @@ class Target:
                 raise TVMError(f"-mattr takes features as +name or -name, but holds {item!r}")
             if item[1:] not in FEATURES[arch]:
                 raise TVMError(
-                    f"-mattr={item}: {self.triple} has no CPU feature {item[1:]!r}{_nearest(item[1:], FEATURES[arch])}"
+                    f"-mattr={item}: {said} has no CPU feature {item[1:]!r}{_nearest(item[1:], FEATURES[arch])}"
                 )
 
     # --- the CPU behind an llvm target
@@ -198,12 +201,26 @@ class Target:
         if self.is_host:
             return True
         system = [part for part in ("linux", "darwin", "windows") if part in host.triple]
-        return architecture(self.triple) == host.arch and all([part in self.triple for part in system])
+        same = architecture(self.triple) == host.arch and self.cpu.pointer_bits == Target("llvm").cpu.pointer_bits
+        return same and all([part in self.triple for part in system])
 
     @property
     def triple(self) -> str:
-        """The LLVM triple; that of this process unless -mtriple was given."""
-        return str(self.attrs.get("mtriple") or host_cpu().triple)
+        """The LLVM triple, with all of its parts; that of this process unless -mtriple was given."""
+        given = self.attrs.get("mtriple")
+        if not given:
+            return str(host_cpu().triple)
+        triple, abi = normal_triple(str(given)), self.attrs.get("mfloat-abi")
+        return with_float_abi(triple, str(abi)) if abi else triple
+
+    @property
+    def abi(self) -> str:
+        """The name of the ABI for LLVM; "" where the triple says all. RISC-V: floats are passed in registers where the CPU has them."""
+        given = str(self.attrs.get("mabi", ""))
+        if given or architecture(self.triple) != "riscv":
+            return given
+        floats = "d" if "d" in self.features else "f" if "f" in self.features else ""
+        return ("lp64" if "64" in self.triple.split("-")[0] else "ilp32") + floats
 
     @property
     def mcpu(self) -> str:
@@ -222,7 +239,7 @@ class Target:
             ):
                 base, width = host_cpu().features, host_cpu().sve_bits
             else:
-                base, width = cpu_features(architecture(self.triple), self.mcpu), sve_bits(self.mcpu)
+                base, width = cpu_features(self.triple, self.mcpu), sve_bits(self.mcpu)
             given = apply_attributes(base, self.attrs.get("mattr", ()))
             self._features = sve_feature(given, int(self.attrs.get("vector-width", width)))
         return self._features
@@ -234,6 +251,8 @@ class Target:
         if self.is_host or self.attrs.get("mcpu") == "native":
             host = host_cpu()
             given = [f"+{name}" for name in sorted(host.features)] + [f"-{name}" for name in sorted(host.off)] + given
+        elif architecture(self.triple) == "riscv":
+            given = [f"+{name}" for name in sorted(baseline(self.triple))] + given
         return ",".join(given)
 
     @property

@@ -42,16 +42,22 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     """
     from tilewright.cli.models import compile_model
     from tilewright.cli.screen import in_bytes, render_seconds
+    from tilewright.codegen.backend import back_end_of
     from tilewright.ir.instrument import HtmlReport
+    from tilewright.support.linker import need_writer
+    from tilewright.target import Target
 
     # Said before minutes of compiling, not after.
-    if output.suffix not in (".so", ".tar", ".o", ".ll", ".s"):
+    if output.suffix not in (".so", ".dylib", ".dll", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
             f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
     if report is not None:
         check_writable(report, "--report")
+    if output.suffix not in (".ll", ".s"):
+        made_for = Target(build.target)
+        need_writer(output, back_end_of(made_for, "tilewright compile").object_kind(made_for))
     watching = [HtmlReport(report, build.model.name, held=True)] if report is not None else []
     try:
         library, seconds = compile_model(build, watching)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.codegen.llvm.build import build
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
 from tilewright.codegen.llvm.module import ModuleEmitter, emit_module, emit_units
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "emit_module",
     "emit_units",
     "load_objects",
+    "object_kind",
 ]

@@ -10,11 +10,12 @@ from tilewright.codegen.llvm.build import build
 from tilewright.codegen.llvm.context import context_definition
 from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
 from tilewright.codegen.llvm.module import ModuleEmitter, emit_module
 from tilewright.codegen.llvm.tiles import permission
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.runtime.symbols import CONTEXT
+from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 
 
@@ -52,6 +53,9 @@ class LLVM(BackEnd):
 
     def compile(self, code: Code, target: Target) -> bytes:
         return compile_object(code.text, target, code.effort)
+
+    def object_kind(self, target: Target) -> ObjectKind:
+        return object_kind(target)
 
     def text(self, code: Code, target: Target, form: str) -> str:
         return code.text if form == "ll" else compile_assembly(code.text, target, code.effort)

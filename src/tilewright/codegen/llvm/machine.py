@@ -12,6 +12,7 @@ from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tilewright.support.errors import InternalError, TVMError
+from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 
 BFLOATS = " x bfloat>"
@@ -51,20 +52,13 @@ def _machine(triple: str, cpu: str, features: str, abi: str, level: int) -> Any:
 
 def target_machine(target: Target, level: int = 2) -> Any:
     """The llvmlite TargetMachine for a target: position independent code, small code model."""
-    abi = str(target.attrs.get("mabi", ""))
-    if not abi and target.triple.startswith("riscv64") and "d" in target.features:
-        abi = "lp64d"
     cpu = target.mcpu
-    return _machine(target.triple, "" if cpu == "generic" else cpu, target.feature_string, abi, level)
+    return _machine(target.triple, "" if cpu == "generic" else cpu, target.feature_string, target.abi, level)
 
 
 def data_layout(target: Target) -> str:
     """LLVM's data layout string of the target."""
-    return _layout(target.triple, str(target.attrs.get("mabi", "")), target)
-
-
-def _layout(triple: str, abi: str, target: Target) -> str:
-    key = (triple, abi)
+    key = (target.triple, target.abi)
     found = _layouts.get(key)
     if found is None:
         found = _layouts[key] = str(target_machine(target).target_data)
@@ -143,6 +137,33 @@ def compile_object(text: str, target: Target | str, opt_level: int = 1, imports:
     module, machine = _parsed(text, Target(target), opt_level, imports)
     result: bytes = machine.emit_object(module)
     return result
+
+
+def object_kind(target: Target) -> ObjectKind:
+    """What objects for the target are. Raises TVMError where LLVM writes none for its triple, or other bytes than constants have."""
+    key = (target.triple, target.feature_string, target.abi)
+    found = _kinds.get(key)
+    if found is None:
+        text = f'target datalayout = "{data_layout(target)}"\ntarget triple = "{target.triple}"\n'
+        try:
+            kind = ObjectKind.of(compile_object(text, target))
+        except RuntimeError:
+            kind = None
+        if kind is None:
+            raise TVMError(
+                f"-mtriple={target.triple}: LLVM writes no objects for it that can be linked; give the triple of a CPU, such as"
+                " x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu"
+            )
+        if data_layout(target).startswith("E"):
+            raise TVMError(
+                f"-mtriple={target.triple} is a big-endian machine, but constants are written little-endian; give the triple of"
+                " a little-endian CPU, such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu"
+            )
+        found = _kinds[key] = kind
+    return found
+
+
+_kinds: dict[tuple[str, str, str], ObjectKind] = {}
 
 
 def compile_assembly(text: str, target: Target | str, opt_level: int = 1, imports: Sequence[str] = ()) -> str:

@@ -188,8 +188,8 @@ class ExecutorFactoryModule:
         if facts is None:
             facts, constants = self.metadata, self.constants()
         text = json.dumps(facts).encode() + b"\0"
-        described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
         back_end = back_end_of(self.target)
+        described = data_object("__tilewright_metadata", text, back_end.object_kind(self.target))
         texts = {kind: functools.partial(self.texts.all, kind) for kind in (*back_end.forms, "tir")}
         objects = [*self.objects, described, *back_end.companions(self.target)]
         if self.runtime.get("system-lib"):

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import WASM
 from tilewright.target import CompilationConfig, Target, make_compilation_config
 
 
@@ -23,7 +24,11 @@ def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
 def need_code_generators(config: CompilationConfig, what: str) -> None:
     """TVMError for a target that nothing here generates code for."""
     for t in config.targets:
-        back_end_of(t, what)
+        if back_end_of(t, what).object_kind(t).container == WASM:
+            raise TVMError(
+                f"{what}: constants of models cannot be written for -mtriple={t.triple}; single functions can"
+                ' (tvm.build(func, target=...).export_library("func.o"))'
+            )
     if len({t.triple.split("-")[0] for t in config.targets}) > 1:
         raise TVMError(
             f"{what}: all targets must be of one architecture, which one library holds, but they are"

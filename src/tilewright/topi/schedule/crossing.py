@@ -51,6 +51,8 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
         return None
     region = block.block.reads[found[0]]
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    if lanes == 1:  # no vectors, no tile to turn in them
+        return None
     for axis in others:
         extent = block.extents[block.block.iter_vars.index(axis)]
         rows = _tile(extent, lanes)

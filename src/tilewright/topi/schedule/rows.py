@@ -142,6 +142,8 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     if len(block.block.writes) != 1 or block.is_opaque:
         return []
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    if lanes == 1:
+        return []
     partial: list[tuple[BlockRV, int]] = []
     first = first_width(view, block, lanes)
     # Each step adds the halves of vectors; scalars would wait for one another.

@@ -94,10 +94,11 @@ class Executable(LoadedExecutable):
 
     def source(self) -> runtime.ModuleSource:
         """What export needs: objects, metadata, bytecode and constants."""
-        arch = self.target.triple.split("-")[0]
-        described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", arch)
-        code = data_object(BYTECODE, self.code, arch)
-        objects = [*self.objects, described, code, *back_end_of(self.target).companions(self.target)]
+        back_end = back_end_of(self.target)
+        kind = back_end.object_kind(self.target)
+        described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", kind)
+        code = data_object(BYTECODE, self.code, kind)
+        objects = [*self.objects, described, code, *back_end.companions(self.target)]
         return runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
 
     @property
