@@ -36,7 +36,7 @@ def test_pages_are_listed() -> None:
     assert "(docs/index.md)" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda p: p.name)
 def test_links_and_length(path: Path) -> None:
     text = path.read_text()
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)

@@ -134,7 +134,11 @@ def write_library(objects: Mapping[str, bytes], output: Path, finish: Finish | N
     """
     if not output.parent.is_dir():
         raise TVMError(f"{output} cannot be written: there is no directory {output.parent}")
-    kind = next((k for data in objects.values() if (k := ObjectKind.of(data))), None) or ObjectKind.host() or ObjectKind(ELF)
+    kind = (
+        next((k for data in objects.values() if (k := ObjectKind.of(data))), None)
+        or ObjectKind.host()
+        or ObjectKind(ELF)
+    )
     need_writer(output, kind)
     if output.suffix == ".tar":
         _write_tar(objects, output, finish)
