@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.options import takes_json, write_json
-from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import IRModule
 from tilewright.target import Target
 from tilewright.tir import (

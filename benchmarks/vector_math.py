@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from benchmarks import options
-from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import IRModule
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, BufferStore, For, PrimFunc, Ramp, Var, decl_buffer

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.codegen.util import aligned, elementwise
-from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import IRModule
 from tilewright.target import Target
 from tilewright.tir import op as T

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.codegen.util import aligned, elementwise, native
-from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import emit_module
 from tilewright.ir import IRModule
 from tilewright.tir import op as T
 

@@ -9,7 +9,8 @@ import pytest
 from tests.codegen.util import aligned, elementwise, native
 from tilewright import nd
 from tilewright import tir as T
-from tilewright.codegen.llvm import AOT, compile_assembly, emit_module
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import compile_assembly, emit_module
 from tilewright.driver import build
 from tilewright.driver.pipeline import host_pipeline
 from tilewright.ir import DataType, IRModule

@@ -9,7 +9,8 @@ import pytest
 
 from tests.codegen.util import aligned, native
 from tilewright.codegen import interp
-from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import emit_module
 from tilewright.codegen.llvm.crossing import column
 from tilewright.codegen.llvm.interleave import stepped
 from tilewright.ir import IRModule

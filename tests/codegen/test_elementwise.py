@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.codegen.util import aligned, both, elementwise, same
+from tilewright.codegen.backend import AOT
 from tilewright.codegen.interp.values import np_type
-from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.codegen.llvm import emit_module
 from tilewright.ir import DataType, IRModule
 from tilewright.target import Target
 from tilewright.tir import (

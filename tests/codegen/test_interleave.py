@@ -9,8 +9,9 @@ import pytest
 
 from tests.codegen.util import aligned, native
 from tilewright.codegen import interp
+from tilewright.codegen.backend import AOT
 from tilewright.codegen.interp.values import np_type
-from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.codegen.llvm import emit_module
 from tilewright.codegen.llvm.interleave import fixed_lanes, piece, segments
 from tilewright.ir import DataType, IRModule
 from tilewright.tir import (

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.codegen.util import aligned, native
-from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import emit_module
 from tilewright.ir import IRModule
 from tilewright.script import tir as T
 

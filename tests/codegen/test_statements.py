@@ -11,7 +11,8 @@ import pytest
 
 from tests.codegen.util import Array, aligned, buffer1d, native
 from tilewright.codegen import interp
-from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.codegen.backend import AOT
+from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.script import from_source
 from tilewright.support.errors import TVMError

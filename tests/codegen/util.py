@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen import interp
+from tilewright.codegen.backend import AOT
 from tilewright.codegen.interp.values import np_type
-from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import DataType, IRModule
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, BufferStore, For, PrimFunc, Ramp, Stmt, Var, decl_buffer

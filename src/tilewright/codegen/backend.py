@@ -68,8 +68,7 @@ class BackEnd(ABC):
         """The object of code."""
 
     def object_kind(self, target: Target) -> ObjectKind:
-        """What its objects for the target are, known before any is made; those of this machine where a back end does not say. TVMError where
-        none can be written for it."""
+        """What its objects for the target are, known before any is made. TVMError where none can be written for it."""
         return ObjectKind.host() or ObjectKind(ELF)
 
     @abstractmethod
