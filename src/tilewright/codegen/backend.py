@@ -45,6 +45,13 @@ class BackEnd(ABC):
     """The kind of target."""
     forms: ClassVar[tuple[str, ...]]
     """Forms in which `text` gives code, the back end's own language first."""
+    version: ClassVar[str] = ""
+    """Changes with the code that is made, where the back end is no part of this package: the cache finds nothing of other versions."""
+
+    @property
+    def identity(self) -> str:
+        """What the cache tells back ends of one kind apart by."""
+        return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
 
     @abstractmethod
     def build(self, mod: IRModule, target: Target) -> Any:
@@ -100,6 +107,12 @@ def back_ends() -> Mapping[str, BackEnd | str]:
     return dict(_BACK_ENDS)
 
 
+def identity_of(target: Target) -> str:
+    """What the cache tells the code generators of a target's kind apart by; "" where there is none. It imports none."""
+    found = _BACK_ENDS.get(target.kind.name, "")
+    return found if isinstance(found, str) else found.identity
+
+
 def back_end_of(target: Target, what: str = "build") -> BackEnd:
     """The code generator for a target; `what` asks for it. TVMError where there is none."""
     kind = target.kind.name
@@ -108,9 +121,17 @@ def back_end_of(target: Target, what: str = "build") -> BackEnd:
         raise TVMError(
             f"{what}: there is no code generator for target kind {kind!r}; there are ones for {', '.join(sorted(_BACK_ENDS))}"
         )
-    if isinstance(found, str):
-        found = _BACK_ENDS[kind] = import_module(found).BACK_END
-    return found
+    return import_module(found).BACK_END if isinstance(found, str) else found  # type: ignore[no-any-return]
 
 
-__all__ = ["AOT", "IN_PLACE", "BackEnd", "Code", "Loaded", "back_end_of", "back_ends", "register_back_end"]
+__all__ = [
+    "AOT",
+    "IN_PLACE",
+    "BackEnd",
+    "Code",
+    "Loaded",
+    "back_end_of",
+    "back_ends",
+    "identity_of",
+    "register_back_end",
+]

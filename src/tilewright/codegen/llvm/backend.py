@@ -1,4 +1,4 @@
-"""LLVM as a back end."""
+"""LLVM as a back end. What only compiling needs is imported when something is compiled: models from the cache run without it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code
-from tilewright.codegen.llvm.build import build
-from tilewright.codegen.llvm.context import context_definition
-from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
-from tilewright.codegen.llvm.module import ModuleEmitter, emit_module
 from tilewright.codegen.llvm.tiles import permission
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.runtime.symbols import CONTEXT
@@ -26,13 +22,21 @@ class LLVM(BackEnd):
     forms: ClassVar[tuple[str, ...]] = ("ll", "s", "asm")
 
     def build(self, mod: IRModule, target: Target) -> Any:
+        from tilewright.codegen.llvm.build import build
+
         return build(mod, target)
 
     def emit(self, mod: IRModule, target: Target) -> Code:
+        from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
+        from tilewright.codegen.llvm.module import emit_module
+
         # Schedules of kernels leave no scalars in loops, but where LLVM has its whole work to do.
         return Code(emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE)
 
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        from tilewright.codegen.llvm.context import context_definition
+        from tilewright.codegen.llvm.module import ModuleEmitter
+
         text = ModuleEmitter(mod, target).emit([GlobalVar(name) for name in names]) if names else ""
         # Kernels that use the context define it as well; the linker keeps one.
         return Code(text if CONTEXT in text else text + context_definition(target))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
+from tilewright.codegen.backend import identity_of
 from tilewright.ir.transform import PassContext
 from tilewright.support import cache as disk
 from tilewright.support.version import VERSION
@@ -80,9 +81,14 @@ def _python_files(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
             yield item.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
-@lru_cache(maxsize=16)
 def target_key(target: Target) -> str:
-    """All that code generation knows of the target: for the host, that is more than its name says."""
+    """All that code generation knows of the target, and who generates the code."""
+    return f"{_target_facts(target)} {identity_of(target)}"
+
+
+@lru_cache(maxsize=16)
+def _target_facts(target: Target) -> str:
+    """The target: for the host, that is more than its name says."""
     cpu = target.cpu
     facts = [
         target,

@@ -17,11 +17,11 @@ import numpy as np
 
 from tilewright.ir import IntImm, IRModule, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay import transform
 from tilewright.relay.expr import Call, Constant, bind
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform import DynamicToStatic, FoldConstant
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.tir import Any as AnyDim
 
@@ -195,7 +195,9 @@ def fixed(mod: IRModule, params: Sequence[str], values: Mapping[str, Array]) -> 
             raise ModelError(f"the model has no input {name!r} to fix; its inputs are: {', '.join(inputs) or 'none'}")
         constants[name] = as_declared(name, value, inputs[name].checked_type)
     bound = mod.with_functions({mod.get_global_var("main"): bind(main, constants)})
-    known: IRModule = FoldConstant()(DynamicToStatic()(FoldConstant()(infer_module(bound))))
+    known: IRModule = transform.FoldConstant()(
+        transform.DynamicToStatic()(transform.FoldConstant()(infer_module(bound)))
+    )
     return known
 
 

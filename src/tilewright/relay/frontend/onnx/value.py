@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import SourceName, Span
-from tilewright.relay.analysis.basic import free_vars
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import is_large, make_call, scalar
 from tilewright.relay.frontend.onnx.kinds import carried
+from tilewright.relay.functor import free_vars
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.counted import Counted
 from tilewright.relay.op.create import shape_of
