@@ -121,7 +121,7 @@ def back_end_of(target: Target, what: str = "build") -> BackEnd:
         raise TVMError(
             f"{what}: there is no code generator for target kind {kind!r}; there are ones for {', '.join(sorted(_BACK_ENDS))}"
         )
-    return import_module(found).BACK_END if isinstance(found, str) else found  # type: ignore[no-any-return]
+    return import_module(found).BACK_END if isinstance(found, str) else found
 
 
 __all__ = [
