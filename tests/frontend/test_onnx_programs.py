@@ -157,6 +157,14 @@ def test_texts_are_forgotten_after_a_run() -> None:
     assert len(strings._texts) == before
 
 
+def test_an_input_of_dynamic_size_that_decides_nothing() -> None:
+    run = program("""g (float[n] x, int64[3] sizes) => (int64 count) {
+        parts = SplitToSequence (x, sizes)
+        count = SequenceLength (parts)
+    }""")
+    assert run([np.arange(6, dtype=np.float32), np.array([1, 2, 3])])[0] == 3
+
+
 def test_sequences_go_in_and_out() -> None:
     run = program("""g (seq(float) s, float[2] x) => (seq(float) t, float[n] joined) {
         t = SequenceInsert (s, x)
