@@ -183,7 +183,6 @@ def test_no_linker_for_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     "command",
     [
         ("compile", "relu.onnx", "-o", "relu.ll"),
-        ("compile", "relu.onnx", "-o", "other.so", "--report", "relu.html"),
         ("import", "relu.onnx", "-o", "relu.relay"),
         ("import", "relu.onnx", "-o", "relu.json"),
     ],
@@ -195,6 +194,13 @@ def test_full_disk_names_the_file_and_keeps_what_was_there(command: tuple[str, .
     done = with_full_disk(*command)
     assert done.returncode == 1 and done.stderr.endswith(f"error: {path} cannot be written: File too large\n")
     assert path.read_text() == "before" and {*os.listdir()} <= {*before, "other"}
+
+
+def test_full_disk_when_compiling_keeps_the_report_that_was_there() -> None:
+    Path("relu.html").write_text("before")
+    done = with_full_disk("compile", "relu.onnx", "-o", "made.so", "--report", "relu.html")
+    assert done.returncode == 1 and "error: temporary files cannot be written in " in done.stderr
+    assert Path("relu.html").read_text() == "before" and not Path("made.so").exists()
 
 
 def test_full_disk_when_compiling_keeps_the_library_that_was_there() -> None:

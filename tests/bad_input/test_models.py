@@ -156,7 +156,7 @@ TARGETS = [
         "there is no target kind 'lvm'; nearest known: llvm. Kinds: c, composite, cuda, ext_dev, hexagon, hybrid, interp, llvm,"
         " metal, nvptx, opencl, rocm, vulkan",
     ),
-    ("cuda", "relay.build: there is no code generator for target kind 'cuda'; there are ones for llvm"),
+    ("cuda", "tilewright compile: there is no code generator for target kind 'cuda'; there are ones for llvm"),
     (
         "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx51",
         "-mcpu=skylake-avx51 is no CPU of x86_64-unknown-linux-gnu that LLVM knows; nearest known: skylake-avx512, skylake_avx512,"

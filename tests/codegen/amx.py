@@ -11,8 +11,10 @@ from unittest import mock
 
 import numpy as np
 
+from tilewright.codegen.backend import Code
 from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS, Tiles
 from tilewright.codegen.interp.values import RawPointer
+from tilewright.codegen.llvm.backend import LLVM
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module
@@ -92,19 +94,19 @@ def build_emulated(mod: IRModule, target: str = SAPPHIRE, config: dict[str, Any]
 
     texts: list[str] = []
 
-    def compiled(text: str, target: Target, level: int = 1) -> bytes:
-        texts.append(str(compile_assembly(text, target, level, [])))
-        return compile_object(emulated(text)[0], Target("llvm"))
+    def compiled(code: Code, target: Target) -> bytes:
+        texts.append(str(compile_assembly(code.text, target, code.effort, [])))
+        return compile_object(emulated(code.text)[0], Target("llvm"))
 
-    def loaded(objects: Any, exports: Any, imports: Any = None) -> Any:
+    def loaded(_: LLVM, objects: Any, exports: Any) -> Any:
         known = {s: ctypes.cast(f, ctypes.c_void_p).value or 0 for s, f in _known.items()}
         return load_objects(objects, exports, known)
 
     errors.clear()
     with (
         mock.patch.object(kernels, "disk", _NoCache),
-        mock.patch.object(kernels, "compile_object", compiled),
-        mock.patch.object(executor_factory, "load_objects", loaded),
+        mock.patch.object(kernels, "compile_code", compiled),
+        mock.patch.object(LLVM, "load", loaded),
         mock.patch.object(executor_factory, "need_host", lambda *_: None),
         PassContext(opt_level=3, config=config or {}),
     ):

@@ -92,7 +92,7 @@ def test_saved_and_loaded(factory: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the pipeline's configuration .*none cannot be read: No such file"):
         PipelineModule.load_library(tmp_path / "none")
     (tmp_path / "bad").write_text("{}")
-    with pytest.raises(ValueError, match="bad is no configuration of a pipeline: 'load_config'"):
+    with pytest.raises(ValueError, match="bad is no configuration of a pipeline: load_config is missing"):
         PipelineModule.load_library(tmp_path / "bad")
 
 

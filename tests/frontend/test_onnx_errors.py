@@ -366,7 +366,7 @@ def test_attributes_that_do_not_belong(operator: str, attributes: dict[str, Any]
         ("Relu", "x", "yz", {}, "Relu 'n': it has 2 outputs, and Relu makes 1 in opset 17"),
         ("Clip", "xxxx", "y", {}, "Clip 'n': it has 4 inputs, and Clip takes at most 3 in opset 17"),
         ("Where", "xxx", "y", {}, "Where 'n': its input 'x' has elements of type float32, and ONNX defines it as bool"),
-        ("Gather", "xi", "y", {"axis": 9}, "Gather 'n': take, argument 0 (data): axis must lie in [-4, 4)"),
+        ("Gather", "xi", "y", {"axis": 9}, "Gather 'n' is not a valid node of opset 17 (its attribute 'axis' is 9, and its input 'x' has"),
         ("Softmax", "x", "y", {"axis": 9}, "Softmax 'n'"),
         ("Add", "xi", "y", {}, "Add 'n': add, argument 1 (rhs): all arguments must have one dtype"),
         ("Split", "x", "yz", {"axis": 1}, "Split 'n': split, argument 0 (data): the pieces must be equal, but 3 does not divide by 2"),

@@ -28,7 +28,7 @@ def bound() -> dict[str, list[str]]:
         for path in ROOT.rglob("*.py")
     }
     reached: set[str] = set()
-    waiting = [name_of(path) for path in ROOT.rglob("*/__init__.py") if path.parent.name != "cli"]
+    waiting = [name_of(path) for path in ROOT.rglob("*/__init__.py") if "cli" not in path.relative_to(ROOT).parts]
     while waiting:
         module = waiting.pop()
         if module not in reached:

@@ -21,7 +21,8 @@ from tilewright.support.errors import DiagnosticError
 from tilewright.tir import Any as AnyDim
 
 FIXED = set(
-    """dyn.broadcast_to dyn.full dyn.image.resize2d dyn.nn.pad dyn.ones dyn.reshape dyn.sparse_to_dense dyn.strided_slice dyn.tile dyn.zeros
+    """annotation.checked_indices
+dyn.broadcast_to dyn.full dyn.image.resize2d dyn.nn.pad dyn.ones dyn.reshape dyn.sparse_to_dense dyn.strided_slice dyn.tile dyn.zeros
 gather_nd image.affine_grid image.dilation2d matrix_set_diag nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d
 nn.adaptive_max_pool1d nn.adaptive_max_pool2d nn.adaptive_max_pool3d nn.bitpack nn.bitserial_conv2d nn.contrib_conv2d_NCHWc
 nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_transform nn.contrib_conv2d_winograd_NCHWc
@@ -50,6 +51,7 @@ PINNED = {
         ("nn.contrib_attention-0", "nn.contrib_attention-1"),
         "the build chooses it for heads, queries and keys of known numbers",
     ),
+    "annotation.checked_indices-1": "each row of indices belongs to an axis of its own",
     "squeeze-0": "which axes are dropped depends on which have one place",
     **dict.fromkeys(("strided_set-0", "strided_set-1"), "a bound that is negative counts from the end"),
 }

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.indexing import integers
-from tilewright.relay.op.relations import dims, tensor
+from tilewright.relay.op.relations import dims, known_equal, tensor
 from tilewright.support.errors import BoundsError, DivisionByZeroError
 from tilewright.topi.bounds import INDEX, ZERO, low_of
 
@@ -36,8 +36,8 @@ class checked_indices(OpCard, key="annotation.checked_indices"):
         t = integers(tensor(indices, 0), 0)
         integers(tensor(extents, 1, 1), 1)
         need(
-            not self.rows or len(t.shape) > 0 and dims(t)[0] == len(self.axes),
-            "there must be an axis for each row of indices",
+            not self.rows or len(t.shape) > 0 and known_equal(dims(t)[0], len(self.axes)),
+            "the number of rows of indices must be known, and be that of the axes",
             f"there are {len(self.axes)} for {list(t.shape)}",
             0,
         )
