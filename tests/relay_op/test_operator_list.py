@@ -21,7 +21,7 @@ heavy with an epilogue, opaque: alone); whether it has a gradient (`-`: its adjo
 and what it does. An attribute that an operator under `dyn` has as an argument may be given as an expression: the dynamic operator
 is chosen then, and `relay.transform.DynamicToStatic` makes it static again where the value comes to be known. Operators under `vm` are the
 kernels of those whose results have as many rows as their data says. What indices outside of their axis mean, and division by zero,
-is on [a page of its own](outside.md). This page is made from the cards
+is on [a page of its own](out_of_bounds.md). This page is made from the cards
 (`pytest tests/relay_op/test_operator_list.py --update`).
 """
 GROUPS = {

@@ -219,7 +219,7 @@ model_options = gathered(
         click.option(
             "--check-bounds",
             is_flag=True,
-            help="End a run with an error at an index outside of its axis, and at an integer divided by zero (docs/outside.md).",
+            help="End a run with an error at an index outside of its axis, and at an integer divided by zero (docs/out_of_bounds.md).",
         ),
     ),
 )
