@@ -274,3 +274,54 @@ def test_a_sequence_of_tensors_of_two_ranks() -> None:
         ValueError, match="since ConcatFromSequence 'y' takes only what its else branch answers, must be from 0 to 0"
     ):
         run(x, np.array(True))
+
+
+def test_branches_inside_those_of_the_same_condition() -> None:
+    """What a condition chose before is decided inside its branches, and where the rank of what it chose is asked for, as exporters write
+    an LSTM without a batch."""
+    text = """g (float[b,n,3] x) => (float[p,q] y, float[r,s] z) {
+        one = Constant <value = int64[1] {1}> () two = Constant <value = int64 {2}> () w = Constant <value = float[3,4] {@12}> ()
+        shape = Shape (x) n = Gather (shape, one) single = Equal (n, one)
+        v = If (single) <then_branch = a () => (float[b,3] v0) { v0 = Squeeze (x, one) },
+                         else_branch = b () => (float[b,n,3] v1) { v1 = Identity (x) }>
+        vs = Shape (v) rank = Size (vs) matrix = Equal (rank, two)
+        y = If (matrix) <then_branch = c () => (y0) { y0 = MatMul (v, w) },
+                         else_branch = d () => (y1) { u = Unsqueeze (v, one) y1 = Gemm (u, w) }>
+        z = If (single) <then_branch = e () => (float[r,s] z0) { z0 = Gemm (v, w) },
+                         else_branch = f () => (z1) { t = ReduceMax <axes = [1], keepdims = 0> (v) z1 = Gemm (t, w) }>
+    }""".replace("{@12}", "{" + ",".join(f"{k}.5" for k in range(12)) + "}")
+    made = model(text)
+    session = ort.InferenceSession(made.SerializeToString())
+    mod, _ = relay.frontend.from_onnx(made)
+    run = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()
+    for batch in (1, 4):
+        x = floats(batch, 1, 3)
+        for got, want in zip(run(x), session.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, strict=True)
+    with pytest.raises(Exception, match="ONNXRuntimeError"):
+        session.run(None, {"x": floats(2, 5, 3)})
+    with pytest.raises(
+        ValueError, match=re.escape("condition of 'v', since If 'y' takes only what its then branch answers, must be")
+    ):
+        run(floats(2, 5, 3))
+
+
+def test_a_branch_that_inputs_of_these_sizes_cannot_take() -> None:
+    """A run that takes it ends with an error, as in ONNX Runtime."""
+    text = """g (float[2,n] x, bool c) => (float[2,p] y) {
+        w = Constant <value = float[3,1] {1, 2, 3}> ()
+        y = If (c) <then_branch = t () => (float[2,p] a) { a = Add (x, x) },
+                    else_branch = f () => (float[2,p] b) { b = MatMul (x, w) }>
+    }"""
+    made = model(text)
+    session = ort.InferenceSession(made.SerializeToString())
+    mod, _ = relay.frontend.from_onnx(made, shape={"x": [2, 4]})
+    run = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()
+    x = floats(2, 4)
+    np.testing.assert_array_equal(run(x, np.array(True)).numpy(), 2 * x)
+    with pytest.raises(Exception, match="ONNXRuntimeError"):
+        session.run(None, {"x": x, "c": np.array(False)})
+    with pytest.raises(
+        ValueError, match="condition of 'y', since the rules of operators allow only what its then branch"
+    ):
+        run(x, np.array(False))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
@@ -14,14 +16,34 @@ from tilewright.support.errors import DiagnosticError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 
-def either(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
-    """What two branches answer; values of which no type is common stay apart."""
-    pairs = [common(node, a, b) for a, b in zip(yes, no, strict=True)]
+def same_array(a: Any, b: Any) -> bool | None:
+    """Whether two values that are known at import, sizes that are symbols among them, are the same; None where one is not known."""
+    if not (isinstance(a, Value) and isinstance(b, Value)) or a.array is None or b.array is None:
+        return None
+    if a.array.shape != b.array.shape or a.element != b.element:
+        return False
+    pairs = zip(a.array.reshape(-1).tolist(), b.array.reshape(-1).tolist(), strict=True)
+    return all([x is y or not isinstance(x, PrimExpr) and not isinstance(y, PrimExpr) and x == y for x, y in pairs])
+
+
+def known_apart(a: Any, b: Any) -> bool:
+    """Whether two values are known, and not the same. Made of a choice they tell its sides apart, as their ranks do, so a condition that
+    asks for them is decided on each side."""
+    return same_array(a, b) is False
+
+
+def either(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any], source: Choice | None = None) -> list[Any]:
+    """What two branches answer; values of which no type is common stay apart. source: the choice of which the node makes them; then
+    different known values stay apart, too."""
+    if all([same_array(a, b) for a, b in zip(yes, no, strict=True)]):
+        return yes
+    pairs = [None if source and known_apart(a, b) else common(node, a, b) for a, b in zip(yes, no, strict=True)]
     known = joined(node, condition, [p[0] for p in pairs if p], [p[1] for p in pairs if p])
+    title = source.title if source else node.name
     return [
         known.pop(0)
         if pair
-        else Choice(condition, sheltered(node, condition, a), sheltered(node, condition, b, False), node.name)
+        else Choice(condition, sheltered(node, condition, a), sheltered(node, condition, b, False), title)
         for a, b, pair in zip(yes, no, pairs, strict=True)
     ]
 
@@ -54,19 +76,21 @@ def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]],
     """What a node makes of inputs some of which are one of two values: a common value again, as soon as there is one.
 
     Where it cannot take one of the two, a run that chooses that one ends with an error."""
+    importer = node.importer
     choice: Choice = next(v for v in inputs if isinstance(v, Choice))
     found: list[list[Any] | Exception] = []
     for side in ("yes", "no"):
-        same = [isinstance(v, Choice) and v.condition is choice.condition for v in inputs]
-        try:
-            made = convert([getattr(v, side) if s else v for v, s in zip(inputs, same, strict=True)])
-            _ = [v.type for v in made if isinstance(v, Value) and v.array is None]
-            found.append(made)
-        except (OpNotImplemented, DiagnosticError, ModelError, *DAMAGE) as error:
-            found.append(error)
+        with importer.assuming(choice.condition, side):
+            given = [importer.taken(v) for v in inputs]
+            try:
+                made = importer.tried(partial(convert, given))
+                _ = [v.type for v in made if isinstance(v, Value) and v.array is None]
+                found.append(made)
+            except (OpNotImplemented, DiagnosticError, ModelError, *DAMAGE) as error:
+                found.append(error)
     yes, no = found
     if isinstance(yes, list) and isinstance(no, list):
-        return either(node, choice.condition, yes, no)
+        return either(node, choice.condition, yes, no, choice)
     if isinstance(yes, Exception) and isinstance(no, Exception):
         raise yes
     answers = yes if isinstance(yes, list) else no
@@ -77,11 +101,23 @@ def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]],
 def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) -> Any:
     """A value that there is only where one branch is taken: a run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
     if isinstance(value, Choice):
-        return value
+        sides = [demanded(node, choice, v, yes, who) for v in (value.yes, value.no)]
+        return Choice(value.condition, sides[0], sides[1], value.title)
     number = node.cast(scalar(node, choice.condition), "int64")
     name = f"the condition of {choice.title!r}, since {who} only what its {'then' if yes else 'else'} branch answers,"
     made = [Value(node.call("dyn.within", t, number, low=int(yes), high=int(yes), name=name)) for t in tensors(value)]
     return rebuilt(value, made)
+
+
+def taken(value: Any, assumed: Sequence[tuple[Value, str]]) -> Any:
+    """A value where some conditions are decided: (condition, the side of choices that it takes)."""
+    if not assumed or not isinstance(value, Choice):
+        return value
+    side = next((s for c, s in assumed if c is value.condition), None)
+    if side is not None:
+        return taken(getattr(value, side), assumed)
+    yes, no = taken(value.yes, assumed), taken(value.no, assumed)
+    return value if yes is value.yes and no is value.no else Choice(value.condition, yes, no, value.title)
 
 
 def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:

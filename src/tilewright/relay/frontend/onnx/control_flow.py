@@ -17,10 +17,11 @@ from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.choices import either
+from tilewright.relay.frontend.onnx.choices import demanded, either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import (
+    Choice,
     Listed,
     ListValue,
     Nothing,
@@ -49,9 +50,26 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         quirks.KNOWN_COURSE.seen(node.name)
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
+    importer, names = node.importer, {"yes": "then_branch", "no": "else_branch"}
+    found: dict[str, list[Any]] = {}
+    wrong: list[DiagnosticError | ModelError] = []
     try:
-        yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
-        return either(node, condition, yes, no)
+        for side, branch in names.items():
+            with importer.assuming(condition, side):
+                try:
+                    made = importer.attempt(node.get(branch), {})
+                    _ = [v.type for v in made if isinstance(v, Value) and v.array is None]
+                    found[side] = made
+                except (DiagnosticError, ModelError) as error:
+                    wrong.append(error)
+        if len(found) == len(names):
+            return either(node, condition, found["yes"], found["no"])
+        if not found:
+            raise wrong[0]
+        ((side, made),) = found.items()
+        # No run of these inputs can take the other one.
+        choice, who = Choice(condition, None, None, node.name), "the rules of operators allow"
+        return [demanded(node, choice, v, side == "yes", who) for v in made]
     except Listed:
         raise
     except (OpNotImplemented, DiagnosticError, ModelError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tilewright.relay.frontend.common.problems import DAMAGE, Problem, finding_o
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.choices import of_choices, with_rank
+from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
@@ -32,9 +33,15 @@ from tilewright.relay.frontend.onnx.functions import (
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
-from tilewright.relay.frontend.onnx.messages import attribute_value, messages
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
-from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
+from tilewright.relay.frontend.onnx.reader import (
+    ModelError,
+    attributes_of,
+    opset_versions,
+    read_model,
+    sparse_array,
+    tensor_array,
+)
 from tilewright.relay.frontend.onnx.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
@@ -157,6 +164,8 @@ class Importer:
         self.problems: list[str] = []
         self.unknown: set[tuple[str, str]] = set()
         """Operators that were reported as a whole."""
+        self.assumed: list[tuple[Value, str]] = []
+        """Conditions that are decided where the walk is, as in a branch of theirs."""
         self.wanted: set[str] = set()
         self.shapes_would_do = False
         self.contradictions: list[str] = []
@@ -195,19 +204,23 @@ class Importer:
         self.finish()
         fields: list[Expr] = []
         for o in graph.output:
-            value = self.find(o.name, "an output of the model")
+            value = self.declared_rank(o, self.find(o.name, "an output of the model"))
             if value is FAILED or value is None:
                 self.finish()
                 raise ModelError(f"{self.name}: the output {o.name!r} is made by no node")
-            if isinstance(value, Choice) and o.type.tensor_type.HasField("shape"):
-                node = OnnxNode("Identity", o.name, {}, self.opset, [], set(), self)
-                value = with_rank(node, value, len(o.type.tensor_type.shape.dim)) or value
             self.interface.outputs[o.name] = self.output(value, fields)
         if not graph.output:
             raise ModelError(f"{self.name}: the graph has no outputs")
         params = [*self.inputs.variables, *self.weights]
         mod = module_of(self.name, params, fields, [o.name for o in graph.output])
         return Imported(mod, dict(self.params), self.interface, self.contradictions)
+
+    def declared_rank(self, info: Any, value: Any) -> Any:
+        """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
+        if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
+            return value
+        node = OnnxNode("Identity", info.name, {}, self.opset, [], set(), self)
+        return with_rank(node, value, len(info.type.tensor_type.shape.dim)) or value
 
     def output(self, value: Any, fields: list[Expr]) -> Tree:
         """The tree of an output, whose tensors are added to the program's results."""
@@ -303,7 +316,7 @@ class Importer:
         """A tensor by name; FAILED when it comes from a node that was reported. Raises ModelError for an unknown name."""
         for scope in reversed(self.scopes):
             if name in scope:
-                return scope[name]
+                return self.taken(scope[name])
             if scope.get(ISOLATED):
                 break
         raise ModelError(
@@ -343,7 +356,15 @@ class Importer:
                 f"{self.name}: {proto.op_type} {title!r} names one of its results twice: {', '.join(map(repr, made))}"
             )
         try:
-            node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
+            node = OnnxNode(
+                proto.op_type,
+                title,
+                attributes_of(proto, self.folder, self.name),
+                version,
+                list(proto.output),
+                used,
+                self,
+            )
             results = self.convert(node, proto, domain, inputs)
             for output, value in zip(proto.output, results, strict=False):
                 if self.counts and output in used and isinstance(value, Value) and value.array is None:
@@ -491,39 +512,27 @@ class Importer:
                     v.kind = kind
         return values
 
-    def attributes(self, proto: Any) -> dict[str, Any]:
-        """Attributes as Python values; tensors as arrays, graphs as they are."""
-        kinds = messages().AttributeProto
-        result: dict[str, Any] = {}
-        for a in proto.attribute:
-            if a.type == kinds.TENSOR:
-                result[a.name] = tensor_array(a.t, self.folder, self.name)
-            elif a.type == kinds.SPARSE_TENSOR:
-                result[a.name] = sparse_array(a.sparse_tensor, self.folder, self.name)
-            else:
-                value = attribute_value(a)
-                if isinstance(value, list) and value and isinstance(value[0], bytes):
-                    value = [v.decode() for v in value]
-                result[a.name] = value.decode() if isinstance(value, bytes) else value
-        return result
-
     def subgraph(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
         """The outputs of a subgraph whose inputs are bound to values. Raises OpNotImplemented when a part of it was reported."""
         self.enter(dict(bound))
         try:
             self.initializers(graph)
             self.nodes(graph.node, {o.name for o in graph.output})
-            found = [self.find(o.name, "an output of the subgraph") for o in graph.output]
+            found = [self.declared_rank(o, self.find(o.name, "an output of the subgraph")) for o in graph.output]
         finally:
             self.scopes.pop()
         return self.made(found, "its subgraph")
 
     def attempt(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
         """`subgraph`, whose problems are raised rather than noted, so that another way can be tried."""
+        return self.tried(lambda: self.subgraph(graph, bound))
+
+    def tried(self, convert: Callable[[], list[Any]]) -> list[Any]:
+        """What is converted, without a note of problems: they are raised."""
         kept = self.problems, self.wanted, self.shapes_would_do
         self.problems, self.wanted = [], set()
         try:
-            return self.subgraph(graph, bound)
+            return convert()
         except OpNotImplemented as error:
             if isinstance(error, Listed) and not self.problems:
                 raise
@@ -531,6 +540,19 @@ class Importer:
             raise Unknown(text, frozenset(self.wanted), self.shapes_would_do, whole=bool(self.problems)) from None
         finally:
             self.problems, self.wanted, self.shapes_would_do = kept
+
+    @contextmanager
+    def assuming(self, condition: Value, side: str) -> Iterator[None]:
+        """While this is entered, a condition is decided: choices that it makes are their side "yes" or "no"."""
+        self.assumed.append((condition, side))
+        try:
+            yield
+        finally:
+            self.assumed.pop()
+
+    def taken(self, value: Any) -> Any:
+        """A value where some conditions are decided."""
+        return taken(value, self.assumed)
 
     def function(self, function: Any, proto: Any, inputs: Sequence[Any]) -> list[Any]:
         """The results of a function on values: its body is walked in a scope of its own."""

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.relay.frontend.common.value import ModelError as ModelError
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.external import Beside, short
-from tilewright.relay.frontend.onnx.messages import messages, numpy_type
+from tilewright.relay.frontend.onnx.messages import attribute_value, messages, numpy_type
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented, said
 
@@ -152,6 +152,23 @@ def sparse_array(s: Any, folder: Beside, name: str) -> np.ndarray:
     dense = np.zeros(count, values.dtype)
     dense[flat] = values
     return dense.reshape(shape)
+
+
+def attributes_of(proto: Any, folder: Beside, name: str) -> dict[str, Any]:
+    """The attributes of a node as Python values; tensors as arrays, graphs as they are."""
+    kinds = messages().AttributeProto
+    result: dict[str, Any] = {}
+    for a in proto.attribute:
+        if a.type == kinds.TENSOR:
+            result[a.name] = tensor_array(a.t, folder, name)
+        elif a.type == kinds.SPARSE_TENSOR:
+            result[a.name] = sparse_array(a.sparse_tensor, folder, name)
+        else:
+            value = attribute_value(a)
+            if isinstance(value, list) and value and isinstance(value[0], bytes):
+                value = [v.decode() for v in value]
+            result[a.name] = value.decode() if isinstance(value, bytes) else value
+    return result
 
 
 def _external(t: Any, shape: tuple[int, ...], folder: Beside, name: str) -> np.ndarray:
