@@ -410,3 +410,24 @@ def test_products_of_bytes(tmp_path: Path) -> None:
         mod, params = format_of(path).load(path, {})
         assert params == {}
         assert "nn.conv2d" in str(mod) and "int16" not in str(mod)
+
+
+def test_a_shape_in_parts() -> None:
+    """SPLIT_V and SPLIT of a shape with an open size, as frames of a signal are computed."""
+    w = Writer(1)
+    g = w.main
+    x = g.input(F, (1, 6, 2), name="x", signature=(-1, 6, 2))
+    (s,) = g.op("SHAPE", [x], [("int32", (3,))], {"out_type": 2}, "ShapeOptions")
+    zero = g.constant(np.array(0, np.int32))
+    head, tail, _ = g.op(
+        "SPLIT_V",
+        [s, g.constant(i32(1, -1, 0)), zero],
+        [("int32", (1,)), ("int32", (2,)), ("int32", (0,))],
+        {"num_splits": 3},
+        "SplitVOptions",
+    )
+    six, two = g.op("SPLIT", [zero, tail], [("int32", (1,)), ("int32", (1,))], {"num_splits": 2}, "SplitOptions")
+    (shape,) = g.op("CONCATENATION", [head, two, six], [("int32", (3,))], {"axis": 0}, "ConcatenationOptions")
+    data = w.finish(g.op("RESHAPE", [x, shape], [(F, (1, 2, 6))], {}, "ReshapeOptions"))
+    for batch in (1, 3):
+        same(data, [values(rng("x"), F, (batch, 6, 2))])

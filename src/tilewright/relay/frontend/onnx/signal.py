@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.fourier import fourier as products
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-
-LARGE = 1024
-"""Transforms up to this size are products with a matrix."""
-
 
 Size = int | Value
 """An extent: a number, or a scalar of int64 that a run computes."""
@@ -66,30 +63,17 @@ def _front(node: OnnxNode, x: Any, axis: int, size: Size) -> Any:
 
 def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: Size, inverse: bool) -> tuple[Any, ...]:
     """(real, imaginary) parts of the transform of the last axis."""
-    if not isinstance(size, int) or size > LARGE:
-        return tuple(
-            node.call("dft", real, node.call("zeros_like", real) if imaginary is None else imaginary, inverse=inverse)
-        )
-    # Angles as fractions of a turn, so that quarters are exact.
-    turn = np.outer(np.arange(size), np.arange(size)) % size
-    angle = 2 * np.pi * turn / size
-    cosine, sine = np.cos(angle), np.sin(angle)
-    for part, zeros in ((cosine, (1, 3)), (sine, (0, 2))):
-        for q in zeros:
-            part[4 * turn == q * size] = 0
-    scale = 1 / size if inverse else 1.0
-    c = Value(array=(cosine * scale).astype(real.dtype))
-    s = Value(array=((sine if inverse else -sine) * scale).astype(real.dtype))
+    found = None
+    if isinstance(size, int):
 
-    def product(x: Value, table: Value) -> Any:
-        return node.call("nn.matmul", x, table)
+        def constant(array: np.ndarray) -> Value:
+            return Value(array=array.astype(real.dtype))
 
-    if imaginary is None:
-        return product(real, c), product(real, s)
-    return (
-        node.call("subtract", product(real, c), product(imaginary, s)),
-        node.call("add", product(real, s), product(imaginary, c)),
-    )
+        found = products(node.call, constant, (real, imaginary), real.ndim, size, inverse)
+    if found is None:
+        zeros = node.call("zeros_like", real) if imaginary is None else imaginary
+        found = tuple(node.call("dft", real, zeros, inverse=inverse))
+    return found
 
 
 def _resized(node: OnnxNode, x: Value, axis: int, size: Size) -> Value:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from tilewright.relay.frontend.common.fourier import fourier
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tensor, tf_op
 from tilewright.support.errors import OpNotImplemented
@@ -55,7 +58,15 @@ def _on_axis(c: NodeCall, x: Complex, axis: int, f: Callable[[Complex], Complex]
 
 
 def _transformed(c: NodeCall, x: Complex, inverse: bool) -> Complex:
-    return Complex(*c.call("dft", x.real, x.imag, inverse=inverse))
+    size = x.real.shape[-1]
+    found = None
+    if isinstance(size, int):
+
+        def constant(array: np.ndarray) -> Value:
+            return Value(array=array.astype(x.real.dtype))
+
+        found = fourier(c.call, constant, (x.real, x.imag), x.real.ndim, size, inverse)
+    return Complex(*(found or c.call("dft", x.real, x.imag, inverse=inverse)))
 
 
 @tf_op("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")

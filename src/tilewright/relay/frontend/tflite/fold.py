@@ -23,9 +23,9 @@ def _folds(*names: str) -> Callable[[Folder], Folder]:
     return register
 
 
-def folded(node: Node, inputs: list[Any]) -> np.ndarray | None:
-    """The only result of an operator whose inputs are known, at least one of them with symbols (SHAPE: always); None when it is not
-    folded here."""
+def folded(node: Node, inputs: list[Any]) -> list[Any] | None:
+    """The results of an operator whose inputs are known, at least one of them with symbols (SHAPE: always); None when it is not folded
+    here."""
     folder = folders.get(node.name)
     if folder is None:
         return None
@@ -36,7 +36,9 @@ def folded(node: Node, inputs: list[Any]) -> np.ndarray | None:
         if any([a is None for a in arrays]) or not any([a is not None and a.dtype == object for a in arrays]):
             return None
         made = folder(node, *arrays)
-    return None if made is None else settled(np.asarray(made), node)
+    if made is None:
+        return None
+    return [Value(array=settled(np.asarray(m), node)) for m in (made if isinstance(made, list) else [made])]
 
 
 def settled(array: np.ndarray, node: Node) -> np.ndarray:
@@ -98,6 +100,20 @@ def _pack(node: Node, *parts: np.ndarray) -> np.ndarray:
 @_folds("CONCATENATION")
 def _concatenation(node: Node, *parts: np.ndarray) -> np.ndarray:
     return np.concatenate([p.astype(object) for p in parts], int(node.get("axis")))
+
+
+@_folds("SPLIT")
+def _split(node: Node, axis: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    return np.split(x, len(node.outputs), int(axis.reshape(-1)[0]))
+
+
+@_folds("SPLIT_V")
+def _split_v(node: Node, x: np.ndarray, sizes: np.ndarray, axis: np.ndarray) -> list[np.ndarray] | None:
+    if sizes.dtype == object:
+        return None
+    place, counts = int(axis.reshape(-1)[0]), sizes.reshape(-1)
+    rest = x.shape[place] - int(counts[counts >= 0].sum())
+    return np.split(x, np.cumsum(np.where(counts < 0, rest, counts))[:-1], place)
 
 
 @_folds("GATHER")

@@ -387,9 +387,11 @@ class Importer:
         """The values that an operator makes."""
         if node.name in self.custom:
             return as_values(self.custom[node.name](node.record))
+        if node.name not in OF_PAIRS and any([isinstance(v, Pair) for v in inputs]):
+            return self.convert_parts(node, inputs)
         known = folded(node, inputs)
         if known is not None:
-            return [Value(array=known)]
+            return list(known)
         tensors = [v for v in inputs if v is not None]
         few = bool(tensors) and all([isinstance(v, Value) and _small(v) for v in tensors])
         if few:
@@ -399,6 +401,20 @@ class Importer:
             made = [evaluate(r) if r.array is None and _worth(r) else r for r in results]
             return as_values(made)
         return results
+
+    def convert_parts(self, node: Node, inputs: list[Any]) -> list[Any]:
+        """What an operator makes of complex tensors: of each part the same where it only moves elements; a conversion to numbers that
+        are not complex, and what is asked for a shape, take the real part."""
+        if node.name not in MOVING and node.name not in OF_REAL_PART:
+            raise OpNotImplemented(
+                "its input is complex; supported are operators that move elements, REAL, IMAG, COMPLEX_ABS"
+            )
+        of_pair = [isinstance(v, Pair) for v in inputs]
+        real = self.convert(node, [v.real if p else v for v, p in zip(inputs, of_pair, strict=True)])
+        if node.name in OF_REAL_PART:
+            return real
+        imag = self.convert(node, [v.imag if p else v for v, p in zip(inputs, of_pair, strict=True)])
+        return [Pair(a, b) for a, b in zip(real, imag, strict=True)]
 
     def named(self, node: Node, value: Any, info: Info) -> Any:
         """A result as the model declares it."""
@@ -465,10 +481,17 @@ RANDOM = {"RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_
 """Never folded: those that draw, and what says that weights are quantised."""
 
 
-WITH_TEXTS = {
+OF_PAIRS = {"REAL", "IMAG", "COMPLEX_ABS"}
+"""Operators whose converters take complex tensors."""
+OF_REAL_PART = {"CAST", "SHAPE", "RANK"}
+"""Operators that see only the real part of a complex tensor."""
+MOVING = {
     "RESHAPE", "GATHER", "GATHER_ND", "CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE",
-    "PACK", "UNPACK", "TILE", "BROADCAST_TO", "FILL", "REVERSE_V2", "SELECT", "SELECT_V2", "EQUAL", "NOT_EQUAL", "SHAPE", "RANK",
-    "ZEROS_LIKE",
+    "PACK", "UNPACK", "TILE", "BROADCAST_TO", "REVERSE_V2", "SELECT", "SELECT_V2",
+}  # fmt: skip
+"""Operators that move elements, whatever they are."""
+WITH_TEXTS = MOVING | {
+    "FILL", "EQUAL", "NOT_EQUAL", "SHAPE", "RANK", "ZEROS_LIKE",
     "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "READ_VARIABLE", "ASSIGN_VARIABLE", "UNIQUE", "IF", "WHILE", "CALL",
     "CALL_ONCE", "CUSTOM", "STABLEHLO_COMPOSITE",
 }  # fmt: skip

@@ -1,0 +1,78 @@
+"""Discrete Fourier transforms of a known size, as products with tables of cosines and sines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MATRIX = 256
+"""Transforms up to this size are one product; larger ones two, of the factors of their size."""
+LARGEST_MATRIX = 1024
+"""Transforms up to this size are one product where their size has no factors that are nearly equal."""
+
+Call = Callable[..., Any]
+"""An operator on tensors: (key, *arguments, **attributes)."""
+Parts = tuple[Any, Any | None]
+"""The real part of a tensor, and its imaginary part where it has one."""
+
+
+def fourier(
+    call: Call, constant: Call, x: Parts, rank: int, size: int, inverse: bool = False
+) -> tuple[Any, Any] | None:
+    """(real, imaginary) parts of the transform of the last axis, whose extent is `size`, of tensors of `rank` axes; None where no
+    product is worth it. constant: makes a constant in the tensors' type from an array of float64."""
+    scale = 1 / size if inverse else 1.0
+    low = next(k for k in range(math.isqrt(size), 0, -1) if size % k == 0)
+    if size <= MATRIX or size <= LARGEST_MATRIX and low * 8 < size // low:
+        return _product(call, constant, x, _table(size, np.outer(np.arange(size), np.arange(size)), inverse, scale))
+    if low * 8 < size // low:
+        return None
+    high = size // low
+    lead, last = (0,) * (rank - 1), rank - 1
+    swapped = (*range(last), last + 1, last)
+
+    def turned(v: Any) -> Any:
+        return call("transpose", v, axes=swapped)
+
+    # Cooley and Tukey: element a * high + b of x, frequency c + low * d. First the sums over a, for each b ...
+    apart = [None if v is None else turned(call("reshape", v, newshape=(*lead, low, high))) for v in x]
+    first = np.outer(np.arange(low), np.arange(low)) * high
+    real, imag = _product(call, constant, (apart[0], apart[1]), _table(size, first, inverse))
+    # ... turned by b * c, ...
+    cosine, sine = [constant(t) for t in _table(size, np.outer(np.arange(high), np.arange(low)), inverse)]
+    real, imag = (
+        call("subtract", call("multiply", real, cosine), call("multiply", imag, sine)),
+        call("add", call("multiply", real, sine), call("multiply", imag, cosine)),
+    )
+    # ... then those over b.
+    second = np.outer(np.arange(high), np.arange(high)) * low
+    found = _product(call, constant, (turned(real), turned(imag)), _table(size, second, inverse, scale))
+    whole = [call("reshape", turned(v), newshape=(*lead, size)) for v in found]
+    return whole[0], whole[1]
+
+
+def _table(size: int, turn: np.ndarray, inverse: bool, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines of these multiples of a turn's `size`-th part, exact at quarters."""
+    turn = turn % size
+    angle = 2 * np.pi * turn / size
+    cosine, sine = np.cos(angle), np.sin(angle)
+    for part, zeros in ((cosine, (1, 3)), (sine, (0, 2))):
+        for q in zeros:
+            part[4 * turn == q * size] = 0
+    return cosine * scale, (sine if inverse else -sine) * scale
+
+
+def _product(call: Call, constant: Call, x: Parts, table: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
+    """The product of the last axis of a complex tensor with a complex matrix."""
+    cosine, sine = [constant(t) for t in table]
+    real, imag = x
+    made = call("nn.matmul", real, cosine), call("nn.matmul", real, sine)
+    if imag is None:
+        return made
+    return (
+        call("subtract", made[0], call("nn.matmul", imag, sine)),
+        call("add", made[1], call("nn.matmul", imag, cosine)),
+    )
