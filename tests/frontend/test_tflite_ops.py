@@ -14,6 +14,8 @@ from tests.frontend.tflite_ops.writer import NEWEST, litert, ours
 SUMS = {n for n in SAMPLES if n.split("-")[:2] in (["int8", "SUM"], ["int16", "SUM"])}
 DEFAULT = {"LRN", *SUMS}
 """Compared with the default kernels: the reference's window lacks its last element, and its sums of signed numbers are none."""
+DELEGATED = {"TransposeBias-1", "TransposeBias-2"}
+"""Operators that only XNNPACK has."""
 NEARLY = {*SUMS, "int8-DIV", "uint8-L2_NORMALIZATION"}
 """One unit apart here and there (docs/tflite.md)."""
 
@@ -26,7 +28,7 @@ def reference(name: str) -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
         for version in range(1, NEWEST):
             data, inputs = SAMPLES[name](version)
             try:
-                return data, inputs, litert(data, inputs, optimised)
+                return data, inputs, litert(data, inputs, optimised, delegates=name in DELEGATED)
             except (RuntimeError, ValueError) as error:
                 errors.append(str(error))
     raise AssertionError("\n".join(dict.fromkeys(errors)))

@@ -311,6 +311,15 @@ def rest() -> None:
     sample("HASHTABLE_LOOKUP", "HASHTABLE_LOOKUP", [i32(3, 5, 8), keys, table], [(F,), ("uint8",)])
     for h, w in ((4, 8), (8, 4)):
         SAMPLES[f"RFFT2D-{h}"] = lambda version, h=h, w=w: fourier(version, h, w)  # type: ignore[misc]
+    SAMPLES["RFFT2D-frames"] = frames
+    for padding, down in ((1, 2), (2, 3)):
+        sample(
+            f"TransposeBias-{padding}",
+            "Convolution2DTransposeBias",
+            [(F, (2, 3, 4, 5)), values(rng("spread"), F, (6, 3, 2, 5)), values(rng("bias"), F, (6,))],
+            [(F, (2, 6, 8, 6) if padding == 1 else (2, 9, 8, 6))],
+            custom=np.array([padding, 2, down], "<i4").tobytes(),
+        )
 
 
 def fourier(version: int, h: int, width: int) -> Made:
@@ -323,6 +332,19 @@ def fourier(version: int, h: int, width: int) -> Made:
         *w.main.op("IMAG", [c], [(F, ())]),
     ]
     return w.finish(out), [values(rng("fourier"), F, (2, 4, 6))]
+
+
+def frames(version: int) -> Made:
+    """The spectra of frames as TensorFlow's short-time transform asks for them, squeezed and turned into numbers while they are complex."""
+    w = Writer(version)
+    x = w.main.input(F, (3, 1, 500))
+    (c,) = w.main.op("RFFT2D", [x, w.main.constant(i32(1, 512))], [("complex64", (3, 1, 257))], {}, "Rfft2dOptions")
+    (flat,) = w.main.op("SQUEEZE", [c], [("complex64", (3, 257))], {"squeeze_dims": [1]}, "SqueezeOptions")
+    out = [
+        *w.main.op("CAST", [flat], [(F, (3, 257))], {}, "CastOptions"),
+        *w.main.op("IMAG", [flat], [(F, (3, 257))]),
+    ]
+    return w.finish(out), [values(rng("frames"), F, (3, 1, 500)) * np.float32(0.01)]
 
 
 resizing()

@@ -184,11 +184,15 @@ class Writer:
         return bytes(builder.Output())
 
 
-def litert(data: bytes, inputs: Sequence[np.ndarray], optimised: bool = False, runs: int = 1) -> list[np.ndarray]:
-    """LiteRT's answer: by its reference kernels, or by its other ones."""
+def litert(
+    data: bytes, inputs: Sequence[np.ndarray], optimised: bool = False, runs: int = 1, delegates: bool = False
+) -> list[np.ndarray]:
+    """LiteRT's answer: by its reference kernels, or by its other ones, or by XNNPACK where that takes an operator."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else OpResolverType.BUILTIN_REF
+    if delegates:
+        kind = OpResolverType.BUILTIN
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
     details = interpreter.get_input_details()
     for d, x in zip(details, inputs, strict=True):

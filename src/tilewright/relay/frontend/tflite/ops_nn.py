@@ -205,8 +205,9 @@ def hybrid_conv(node: Node, rough: Rounded, kernel: Value, attrs: dict[str, Any]
 def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Value | None = None) -> Value:
     kh, kw = weights.shape[1:3]
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
+    same = int(node.get("padding")) == SAME
     extents = node.ints(shape, "output shape")
-    padding, extra = transposed_padding(node, x.shape[1:3], extents[1:3], (kh, kw), strides)
+    padding, extra = transposed_padding(x.shape[1:3], extents[1:3], (kh, kw), strides, same)
     attrs: dict[str, Any] = {
         "strides": strides, "padding": padding, "output_padding": extra, "channels": weights.shape[0], "kernel_size": (kh, kw),
     }  # fmt: skip
@@ -225,15 +226,43 @@ def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Va
         kernel = node.cast(node.transpose(whole, (3, 0, 1, 2)), "int32")
         sums = node.call("nn.conv2d_transpose", data, kernel, out_dtype="int32", **attrs)
         return node.activated(biased(node, rough.times(node, node.transpose(sums, (0, 2, 3, 1)), whole), bias))
+    return node.activated(_spread(node, x, weights, bias, attrs))
+
+
+def _spread(node: Node, x: Value, weights: Value, bias: Value | None, attrs: dict[str, Any]) -> Value:
+    """A transposed convolution of floats."""
     kernel = real(node, weights)
     made = node.call(
         "nn.conv2d_transpose", node.transpose(x, (0, 3, 1, 2)), node.transpose(kernel, (3, 0, 1, 2)), **attrs
     )
-    return node.activated(biased(node, node.transpose(made, (0, 2, 3, 1)), bias))
+    return biased(node, node.transpose(made, (0, 2, 3, 1)), bias)
+
+
+@tflite_op("Convolution2DTransposeBias")
+def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> Value:
+    """MediaPipe's own transposed convolution, whose options are whole numbers: padding (1: same, 2: valid), stride_w, stride_h."""
+    kh, kw = weights.shape[1:3]
+    padded, across, down = np.frombuffer(bytes(node.record.custom_options), "<i4", 3).tolist()
+    if padded not in (1, 2) or min(across, down) < 1:
+        raise OpNotImplemented(f"its options are padding {padded}, strides {across} and {down}; padding is 1 or 2")
+    window, strides = (kh, kw), (down, across)
+    wanted = [
+        d if not isinstance(d, int) else d * s if padded == 1 else (d - 1) * s + k
+        for d, s, k in zip(x.shape[1:3], strides, window, strict=True)
+    ]
+    padding, extra = transposed_padding(x.shape[1:3], wanted, window, strides, padded == 1)
+    attrs = {
+        "strides": strides,
+        "padding": padding,
+        "output_padding": extra,
+        "channels": weights.shape[0],
+        "kernel_size": window,
+    }
+    return _spread(node, x, weights, bias, attrs)
 
 
 def transposed_padding(
-    node: Node, extents: Sequence[Any], wanted: Sequence[Any], window: Sequence[int], strides: Sequence[int]
+    extents: Sequence[Any], wanted: Sequence[Any], window: Sequence[int], strides: Sequence[int], same: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(padding, output padding) of a transposed convolution whose result has the wanted extents."""
     before, behind, extra = [], [], []
@@ -243,10 +272,8 @@ def transposed_padding(
                 "the extents of its input and result must be known. Pin the input shapes: shape_dict={name: (...)}"
             )
         full = (d - 1) * s + k
-        total = max(full - n, 0) if int(node.get("padding")) == SAME else 0
-        if int(node.get("padding")) == SAME:
-            # As for the convolution that it turns round, whose data are the result.
-            total = max((-(-n // s) - 1) * s + k - n, 0)
+        # As for the convolution that it turns round, whose data are the result.
+        total = max((-(-n // s) - 1) * s + k - n, 0) if same else 0
         before.append(total // 2)
         rest = full - total // 2 - n
         behind.append(max(rest, 0))
@@ -275,7 +302,7 @@ def _conv3d_transpose(node: Node, shape: Value, weights: Value, x: Value, bias: 
     dilation = tuple([int(node.get(f"dilation_{a}_factor")) for a in "dhw"])
     extents = node.ints(shape, "output shape")
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
-    padding, extra = transposed_padding(node, x.shape[1:4], extents[1:4], reach, strides)
+    padding, extra = transposed_padding(x.shape[1:4], extents[1:4], reach, strides, int(node.get("padding")) == SAME)
     made = node.call(
         "nn.conv3d_transpose", node.transpose(x, (0, 4, 1, 2, 3)), node.transpose(weights, (4, 3, 0, 1, 2)), strides=strides,
         padding=padding, output_padding=extra, dilation=dilation, channels=weights.shape[3], kernel_size=tuple(window),
