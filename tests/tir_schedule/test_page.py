@@ -17,31 +17,52 @@ GOLDENS = Path(__file__).parent / "goldens"
 GROUPS = {
     "Finding blocks and loops": "get_block get_loops get_child_blocks get_producers get_consumers get_output_blocks",
     "Sampling": "sample_categorical sample_perfect_tile sample_partitioned_tile sample_compute_location",
-    "Loops": "split loop_partition merge fuse reorder add_unit_loop reorder_block_iter_var",
-    "How loops run": "parallel vectorize bind unroll",
-    "Where blocks are computed": "compute_at reverse_compute_at compute_inline reverse_compute_inline",
+    "Loop transformations": "split loop_partition merge fuse reorder add_unit_loop reorder_block_iter_var",
+    "Kinds of loops": "parallel vectorize bind unroll",
+    "Moving and inlining blocks": "compute_at reverse_compute_at compute_inline reverse_compute_inline",
     "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write read_at write_at cache_inplace cache_index reindex",
     "Reductions": "decompose_reduction rfactor",
     "Blocks and instructions": "blockize tensorize",
     "Buffers and layouts": "set_scope storage_align unsafe_set_dtype transform_layout transform_block_layout set_axis_separator",
-    "Padding and rings": "decompose_padding pad_einsum rolling_buffer",
-    "Notes": "annotate unannotate annotate_buffer_access unsafe_hide_buffer_access enter_postproc",
+    "Padding and ring buffers": "decompose_padding pad_einsum rolling_buffer",
+    "Annotations": "annotate unannotate annotate_buffer_access unsafe_hide_buffer_access enter_postproc",
 }
 HEAD = """# The primitives of `tir.Schedule`
 
-Each primitive with what it does (`before --> after`; S and T stand for statements, f for an expression) and what it refuses,
-in the words of its errors: the rule, and what was found in a small program that breaks it. A refusal is a `ScheduleError`
-that shows the program with the loop or block underlined, and leaves the schedule as it was. What is accepted computes what
-the program computed before: elements of a buffer that are written get the same values (sums up to the order of rounding),
-and no other element is written. Three things are taken on trust: that an update over `T.axis.reduce` may be done in any order,
-that a reduction with a start and a symbolic number of steps has at least one step (what is reduced over nothing is undefined),
-and the regions that an `unsafe_` primitive or `annotate_buffer_access` declares.
+Reference of all schedule primitives: what each does, and what it refuses. [TensorIR in an hour](tensorir_in_an_hour.md) introduces schedules.
+This page is generated from docstrings and tests (`pytest tests/tir_schedule/test_page.py --update`).
 
-Blocks are given as handles or by name. `sch.trace` holds what was done: `str(sch.trace)` is a Python function of a schedule,
-`as_json()` plain data for `Trace.apply_json_to_schedule`, `apply_to_schedule(sch, remove_postproc)` replays it, with other
-decisions of the sampling primitives if a `decision_provider` gives them; `with_decision`, `simplified`, `append`, `pop` edit it.
-`Schedule(mod, debug_mask="all")` checks the state after every primitive; `enable_check=False` leaves the questions about
-dependences out. This page is made by `pytest tests/tir_schedule/test_page.py --update`.
+## Entries
+
+A line with `-->` shows a program before and after the primitive. S and T stand for statements, f and g for expressions. The messages under "Refused, for
+example" come from small programs that each break one rule. Where a primitive takes a block, give a handle or the name of the block.
+
+## Guarantees
+
+A primitive keeps the results of the program, or raises `ScheduleError` and leaves the schedule as it was. The error shows the program with the loop or block
+underlined. After a primitive, every element that the program wrote before gets the same value (sums can differ in rounding), and no other element is
+written. Three things are assumed without a check:
+
+- The updates over a `T.axis.reduce` can be done in any order.
+- A reduction with an initialisation and a symbolic number of steps has at least one step. Its result without steps is undefined.
+- The regions that an `unsafe_` primitive or `annotate_buffer_access` declares are correct.
+
+`Schedule(mod, debug_mask="all")` checks the internal state after every primitive. `enable_check=False` omits the checks of dependences.
+
+## Traces
+
+`sch.trace` records the primitives that were applied.
+
+| call | what it does |
+|---|---|
+| `str(trace)` | print the trace as a Python function of a schedule |
+| `trace.as_json()` | convert it to lists, numbers and strings; `Trace.apply_json_to_schedule(json, sch)` replays them |
+| `trace.apply_to_schedule(sch, remove_postproc)` | replay it. A `decision_provider` can change the decisions of sampling primitives |
+| `trace.with_decision(inst, decision)` | the trace with another decision for one sampling primitive |
+| `trace.simplified()` | the trace without instructions that have no effect |
+| `trace.append(inst)`, `trace.pop()` | add an instruction, remove the last one |
+
+## All primitives
 """
 
 
@@ -83,7 +104,9 @@ def entry(name: str) -> str:
     if text:
         lines += [text, ""]
     found = rules(name)
-    if found:
+    if len(found) == 1:
+        lines += [f"Refused, for example: {found[0]}", ""]
+    elif found:
         lines += ["Refused, for example:", "", *[f"- {r}" for r in found], ""]
     return "\n".join(lines)
 

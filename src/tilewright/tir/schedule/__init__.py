@@ -1,4 +1,6 @@
-"""Schedules of TensorIR programs: handles, primitives that keep the meaning, and traces that replay."""
+"""Schedules of TensorIR programs: handles, primitives that keep the results of a program, and traces that can be
+replayed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that only say something: annotations, and other reads and writes than were found in a block."""
+"""Primitives that change only metadata: annotations, and the declared reads and writes of a block."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def unannotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str) -> No
 def unsafe_hide_buffer_access(s: Schedule, block: BlockRV, buf_type: str, buf_index_array: list[int]) -> None:
     """block(reads A, B; writes C): S   -->   block(reads A; writes C): S   (with "read", [1])
 
-    Unsafe: what is not declared is not seen by other primitives. buf_type: "read" or "write".
+    buf_type: "read" or "write". Unsafe: other primitives do not consider the hidden accesses.
     """
     ref = s.block(block)
     old = ref.stmt
@@ -71,8 +71,8 @@ def unsafe_hide_buffer_access(s: Schedule, block: BlockRV, buf_type: str, buf_in
 def annotate_buffer_access(s: Schedule, block: BlockRV, buffer_index: int, buf_type: str, gen_new_ranges: Any) -> None:
     """block(reads A[vi, vj]): S   -->   block(reads A[vi - 1:vi + 1, vj], attrs explicit_read_region = 0): S
 
-    gen_new_ranges: from the iteration variables to one entry per dimension, an index or (begin, end); the end is not
-    part of the range. Other primitives go by these regions, so they must hold all that the block accesses.
+    gen_new_ranges: a function from the iteration variables to one entry per dimension, an index or (begin, end) with
+    end excluded. Other primitives rely on these regions, so they must contain all accesses of the block.
     """
     ref = s.block(block)
     old = ref.stmt

@@ -46,8 +46,8 @@ def compute_at(
 ) -> None:
     """for i: B[i];  for i: for j: C[i, j] uses B[i]   -->   for i: {B[i];  for j: C[i, j] uses B[i]}
 
-    The block computes in each iteration just what its consumers below the loop need. index: the place among the
-    statements of the loop; -1 is the last possible (right before the first consumer), -2 the first possible.
+    In each iteration the block computes only what its consumers below the loop need. index: the place among the
+    statements of the loop; -1 is the last possible one (right before the first consumer), -2 the first possible one.
     """
     mark = s.location_mark(loop)
     if mark is None:
@@ -62,7 +62,8 @@ def reverse_compute_at(
 ) -> None:
     """for i: for j: B[i, j];  for i: C[i] uses B[i]   -->   for i: {for j: B[i, j];  C[i] uses B[i]}
 
-    The block computes in each iteration just what its producers below the loop have made ready.
+    In each iteration the block computes only the points whose inputs its producers below the loop have completed.
+    index: as for compute_at.
     """
     mark = s.location_mark(loop)
     if mark is None:

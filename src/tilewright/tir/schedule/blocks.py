@@ -1,4 +1,4 @@
-"""Primitives that make a loop nest one block, and that replace a block by a hardware instruction: blockize, tensorize."""
+"""Primitives that make one block of a loop nest, and that replace a block by an instruction: blockize, tensorize."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 def blockize(s: Schedule, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
     """for i0: for i1: block(vi = i0 * 4 + i1)   -->   for i0: block(vio = i0): for i1: block(vi = vio * 4 + i1)
 
-    What `target` holds becomes the body of the new block, which is returned: a loop with its only block, or, of several
-    blocks, the statements directly below the innermost loop around them all. preserve_unit_iters: keep iteration
-    variables of one value in the new block.
+    Wraps `target` in a new block, which is returned. target: a loop that holds one block, or a list of blocks. For a
+    list, the new block holds the statements directly below the innermost loop around all of them. preserve_unit_iters:
+    keep iteration variables of extent one in the new block.
     """
     if isinstance(target, (list, tuple)):
         return s.block_rv(blockize_blocks(s.state, [s.block(b) for b in target], preserve_unit_iters))
@@ -295,7 +295,7 @@ def tensorize(
 ) -> None:
     """for i in 4: for j in 4: C[...] += ...   -->   block: intrinsic(C, A, B)
 
-    tensor_intrin: the name of a registered TensorIntrin whose description is the computation of the block or loop.
+    tensor_intrin: the name of a registered TensorIntrin. Its description must be the computation of the block or loop.
     """
     state = s.state
     ref = s.find(block_or_loop)

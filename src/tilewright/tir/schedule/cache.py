@@ -224,8 +224,8 @@ def cache_read(
 ) -> BlockRV:
     """for i: C[i] = f(A[i])   -->   for i: A_local[i] = A[i];  for i: C[i] = f(A_local[i])
 
-    The copy stands right after the producer of the buffer, or first in the scope. Readers in `consumer_blocks`
-    (all by default) take the copy. Returns the copying block.
+    The copy is inserted right after the producer of the buffer, or at the start of the scope. The blocks in
+    `consumer_blocks` (default: all) read the copy. Returns the copying block.
     """
     state = s.state
     ref = s.block(block)
@@ -266,8 +266,8 @@ def cache_write(
 ) -> BlockRV:
     """for i: C[i] = f(A[i])   -->   for i: C_local[i] = f(A[i]);  for i: C[i] = C_local[i]
 
-    The copy back stands right after the block's loops. Readers in `consumer_blocks` take the staged buffer, others
-    the original. Returns the copying block.
+    The copy is inserted right after the loops of the block. The blocks in `consumer_blocks` read the staged buffer,
+    other blocks the original one. Returns the copying block.
     """
     state = s.state
     ref = s.block(block)

@@ -1,4 +1,4 @@
-"""Further ways to stage data: in place, of index computations, and in the order of a block's iterations."""
+"""Primitives that stage data in place, stage index computations, and stage data in the order of a block's iterations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def reindex_cache_read(
 def reindex_cache_write(
     s: Schedule, block: BlockRV | str, write_buffer_index: int, storage_scope: str, index_map: Any
 ) -> BlockRV:
-    """C[j, i] = f   -->   C_local[g(i, j)] = f;  C[j, i] = C_local[g(i, j)]"""
+    """C[j, i] = f   -->   C_local[g(i, j)] = f;  C[j, i] = C_local[g(i, j)]
+
+    index_map: from the block's iteration variables to indices of the staged buffer. Returns the copying block.
+    """
     ref = s.block(block)
     buffer = ref.stmt.writes[write_buffer_index].buffer
     return s.block_rv(
@@ -77,7 +80,7 @@ def reindex_cache_write(
 def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | str, storage_scope: str) -> list[BlockRV]:
     """A[i] += f   -->   A_local[i] = A[i];  A_local[i] += f;  A[i] = A_local[i]
 
-    For a block that both reads and writes the buffer. Returns the two copying blocks.
+    For a block that reads and writes the same buffer. Returns the two copying blocks.
     """
     state = s.state
     ref = s.block(block)
@@ -216,8 +219,9 @@ class _UseCache(Mutator):
 def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
     """C[i] = A[i % 7 // 2]   -->   index_0[i] = i % 7 // 2;  C[i] = A[index_0[i]]
 
-    Computes what divides in the indices of a block once, in a nest before. cse_thresh: how often an expression must
-    occur to be cached; 0 for every index as a whole. Returns the computing blocks, none when no index divides.
+    Computes index expressions with divisions or remainders once, in loops before the block. cse_thresh: how often an
+    expression must occur to be cached; 0 caches every whole index. Returns the computing blocks; none if no index
+    contains a division.
     """
     state = s.state
     ref = s.block(block)

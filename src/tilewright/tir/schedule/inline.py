@@ -1,4 +1,4 @@
-"""Primitives that dissolve a block into its neighbours: compute_inline and reverse_compute_inline."""
+"""Primitives that inline a block into its consumer or producer: compute_inline and reverse_compute_inline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that say how a loop runs: parallel, vectorize, unroll, bind, and annotations."""
+"""Primitives that set how a loop runs: parallel, vectorize, unroll, bind."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ AXES = tuple([f"{kind}.{d}" for kind in ("blockIdx", "threadIdx", "vthread") for
 def bind(s: Schedule, loop: LoopRV, thread_axis: str) -> None:
     """for i in n: S   -->   for i in thread_binding(n, thread_axis): S
 
-    thread_axis: blockIdx.*, threadIdx.* or vthread.*. Loops of one threadIdx axis inside one another are run by the same
-    threads: the inner one, equally long, is what they do together (as copying to shared memory).
+    thread_axis: blockIdx.*, threadIdx.* or vthread.*. Nested loops can be bound to the same threadIdx axis if they have
+    the same extent. The threads then run the inner loop together, for example to copy data to shared memory.
     """
     ref = s.loop(loop)
     stmt = ref.stmt

@@ -54,7 +54,7 @@ def unsafe_set_dtype(s: Schedule, block: BlockRV | str, buffer_index: int, dtype
 
 @primitive
 def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: int, factor: int, offset: int) -> None:
-    """Asks that the stride of dimension `axis` of an output be k * factor + offset elements (annotation of the block)."""
+    """Set the stride of dimension `axis` of an output to k * factor + offset elements, for some k (a block annotation)."""
     ref = s.block(block)
     old = ref.stmt
     buffer = old.writes[number_of(old.writes, buffer_index, old, "write")].buffer
@@ -74,7 +74,7 @@ def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: in
 
 @recorded_as(either)
 def set_axis_separator(s: Schedule, block: BlockRV | str, buffer: Any, axis_separators: list[int] | None) -> None:
-    """Splits the dimensions of a buffer into groups, each flattened to one physical dimension."""
+    """Divide the dimensions of a buffer into groups. Each group is flattened to one physical dimension."""
     ref = s.block(block)
     kind, index = buffer
     old = (ref.stmt.writes if kind == "write" else ref.stmt.reads)[index].buffer

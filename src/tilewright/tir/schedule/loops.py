@@ -43,9 +43,9 @@ def split(
 ) -> list[LoopRV]:
     """for i in n: S   -->   for i_0 in n / (f * g): for i_1 in f: for i_2 in g: S[i := (i_0 * f + i_1) * g + i_2]
 
-    At most one factor is None: it is what the others leave. Blocks get a predicate when the product exceeds n, or may;
-    disable_predication: none, since the caller knows that it never does. preserve_unit_iters: keep loops of one
-    iteration in the bindings of blocks.
+    One factor can be None; it is computed from the others. If the product of the factors can exceed n, blocks get a
+    predicate. disable_predication: no predicate; the caller guarantees that the factors divide n. preserve_unit_iters:
+    keep loops of one iteration in the bindings of blocks.
     """
     ref = s.loop(loop)
     numbers = [s.number(f) for f in factors]
@@ -142,8 +142,8 @@ def loop_partition(
 ) -> list[LoopRV]:
     """for i in n: S   -->   for i_0 in f: S[i := i_0]; for i_1 in g: S[i := f + i_1]; for i_2 in n - f - g: ...
 
-    At most one factor is None: it is what the others leave; without one, a last loop runs over what is left. The block
-    `B` becomes `B_i0`, `B_i1`, ... Of a symbolic loop, parts that it may be too short for are cut by predicates.
+    One factor can be None; it is computed from the others. Without None, a last loop runs the remaining iterations. The
+    block `B` becomes `B_i0`, `B_i1`, ... If n is symbolic and may be too small for a part, that part gets a predicate.
     """
     ref = s.loop(loop)
     parts = partition_loop(s.state, ref, [s.number(f) for f in factors], preserve_unit_iters)
@@ -213,7 +213,7 @@ def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any])
 def fuse(s: Schedule, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
     """for i in n: for j in m: S   -->   for f in n * m: S[i := f // m, j := f % m]
 
-    Each loop holds only the next. preserve_unit_iters: keep loops of one iteration in the bindings of blocks.
+    Each loop must hold only the next one. preserve_unit_iters: keep loops of one iteration in the bindings of blocks.
     """
     refs = [s.loop(rv) for rv in loops]
     return s.loop_rv(fuse_loops(s.state, refs, preserve_unit_iters))
@@ -267,8 +267,8 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
 def merge(s: Schedule, *loops: LoopRV) -> LoopRV:
     """for i in n: S; for j in n: T   -->   for m in n: S[i := m]; T[j := m]
 
-    The loops stand one after another in the same place; loops around them in their own nests are merged along.
-    Refused when T reads in an iteration what S writes in a later one.
+    The nests must follow one another directly. Loops around the given ones in their own nests are merged, too. Refused
+    if an iteration of T reads what a later iteration of S writes.
     """
     from tilewright.tir.schedule.merging import merge_loops
 
@@ -279,7 +279,8 @@ def merge(s: Schedule, *loops: LoopRV) -> LoopRV:
 def reorder(s: Schedule, *ordered_loops: LoopRV) -> None:
     """for i: for j: S   -->   for j: for i: S
 
-    The loops are of one chain in which each holds only the next; loops between that are not named keep their place.
+    The loops must be nested, and each must hold only the next one. Loops between them that are not named keep their
+    place.
     """
     reorder_loops(s.state, [s.loop(rv) for rv in ordered_loops])
 

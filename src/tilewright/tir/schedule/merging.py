@@ -1,4 +1,4 @@
-"""merge: sibling loop nests joined into one."""
+"""merge: joins adjacent loop nests into one."""
 
 from __future__ import annotations
 

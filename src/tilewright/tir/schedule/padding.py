@@ -71,8 +71,8 @@ def _padding_parts(block: Any) -> tuple[Any, Any, Any]:
 def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockRV:
     """for i in 10: B[i] = A[i - 1] if 1 <= i < 9 else 0   -->   for i in 10: B[i] = 0;  for i in 8: B[i + 1] = A[i]
 
-    The filling block stands right before `loop`, and is returned; the old block keeps what lies inside. Conditions on what loops around
-    `loop` count become its predicate.
+    A new block before `loop` fills the buffer; it is returned. The old block computes only the elements inside the
+    padding. Conditions on loops outside of `loop` become its predicate.
     """
     state = s.state
     ref, loop_ref = s.block(block), s.loop(loop)
@@ -194,8 +194,8 @@ def _shrunk(
 def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     """C[i, j] += A[i, k] * B[k, j] for i in 7, ...   -->   the same on A_pad, B_pad, C_pad for i in 8, ...
 
-    padding: one number per iteration variable; its extent is rounded up to a multiple. Inputs are padded with zeros by
-    blocks before, the output is cut by a block after.
+    padding: one number per iteration variable; its extent is rounded up to a multiple of the number. New blocks before
+    this one pad the inputs with zeros. A new block after it copies the valid part of the output.
     """
     state = s.state
     ref = s.block(block)

@@ -1,4 +1,4 @@
-"""decompose_reduction: the initialisation of a reduction as a block of its own."""
+"""decompose_reduction: moves the initialisation of a reduction into a block of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockRV:
     """for i: for k: C[i] init 0, += A[i, k]   -->   for i: {C_init[i] = 0;  for k: C_update[i] += A[i, k]}
 
-    The initialisation runs right before `loop`, over the spatial loops from there inwards; its block is returned.
+    The initialisation runs right before `loop`, over copies of the spatial loops from `loop` inwards. Returns its
+    block.
     """
     state = s.state
     ref, loop_ref = s.block(block), s.loop(loop)

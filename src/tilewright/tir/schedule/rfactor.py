@@ -1,4 +1,4 @@
-"""rfactor: a reduction in two steps, the first of which may run in parallel."""
+"""rfactor: divides a reduction into two steps. The first computes partial results, which can be parallel."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def rfactor(s: Schedule, loop: LoopRV, factor_axis: int) -> BlockRV:
     """for k in n: C[] += A[k]   -->   for k in n: C_rf[k] = A[k];  for k in n: C[] += C_rf[k]
 
-    With the loop k split, each `k_outer` (the loop given) gets a partial result of its own in a buffer with one more
-    dimension, at `factor_axis`; the block that computes it is returned, and the old block combines the partial results.
-    Reductions of several buffers at once (argmax) get a partial buffer each.
+    Each iteration of the given loop gets a partial result. These are stored in a buffer with one more dimension, number
+    `factor_axis`. Returns the block that computes the partial results; the old block combines them. Split a loop first
+    to get fewer partial results. A reduction of several buffers (argmax) gets a buffer of partial results for each.
     """
     state = s.state
     return s.block_rv(_RFactor(state, s.loop(loop), factor_axis).run())

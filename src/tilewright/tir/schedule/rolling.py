@@ -1,4 +1,4 @@
-"""rolling_buffer: rows that the next iteration needs again are kept in a ring instead of being computed again."""
+"""rolling_buffer: keeps rows that the next iteration needs in a ring buffer, so that they are not computed again."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
 
     -->   for i: {for a in 3: if i == 0 or a >= 2: B[(i + a) % 3] = f;  C[i] = B[i % 3] + B[(i + 2) % 3]}
 
-    The block has been moved by compute_at into loops over which what it computes overlaps. The buffer becomes a ring in
-    the dimension of the outermost such loop; in the others it keeps its size, and nothing is computed twice.
+    Move the block with compute_at first, into a loop whose iterations compute overlapping parts of the buffer. In the
+    dimension of the outermost such loop the buffer becomes a ring buffer; its other dimensions keep their size. No
+    element is computed twice.
     """
     state = s.state
     forms = state.forms

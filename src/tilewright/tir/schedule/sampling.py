@@ -1,4 +1,6 @@
-"""Sampling instructions: choices drawn by the schedule's random numbers, recorded as decisions of the trace."""
+"""Sampling instructions: they draw choices from the schedule's random numbers, and record them as decisions of the
+trace.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ COMPUTE_ROOT, COMPUTE_INLINE = -1, -2
 
 @sampling
 def sample_categorical(s: Schedule, candidates: list[int], probs: list[float], decision: int | None = None) -> ExprRV:
-    """One of the candidates, by their probabilities. decision: the number of the candidate."""
+    """Draw one of the candidates, with these probabilities. decision: the number of the candidate to return instead."""
     if len(candidates) != len(probs) or not candidates:
         refuse(f"there must be one probability per candidate, but there are {len(candidates)} and {len(probs)}")
     if decision is None:
@@ -37,7 +39,7 @@ def divisors(n: int) -> list[int]:
 def sample_perfect_tile(
     s: Schedule, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: list[int] | None = None
 ) -> list[ExprRV]:
-    """n factors whose product is the extent of the loop, the last one at most `max_innermost_factor`."""
+    """Draw n factors whose product is the extent of the loop. The last one is at most `max_innermost_factor`."""
     stmt = s.loop(loop).stmt
     extent = int_extent(stmt)
     if extent is None or extent < 1:
@@ -75,7 +77,9 @@ def sample_partitioned_tile(
     innerpart_factor: int = 1,
     decision: list[int] | None = None,
 ) -> list[ExprRV]:
-    """As sample_perfect_tile, but the product of the factors from `partition_pos` on is a multiple of `innerpart_factor`."""
+    """Like sample_perfect_tile, but the product of the factors from `partition_pos` on is a multiple of
+    `innerpart_factor`.
+    """
     stmt = s.loop(loop).stmt
     extent = int_extent(stmt)
     if extent is None or extent % innerpart_factor:
@@ -97,9 +101,9 @@ def sample_partitioned_tile(
 
 @sampling
 def sample_compute_location(s: Schedule, block: BlockRV | str, decision: int | None = None) -> LoopRV:
-    """A loop under which the block could be computed, or a mark: -1 leave it where it is, -2 inline it.
+    """Draw a loop under which the block can be computed, or a mark: -1 to keep its place, -2 to inline it.
 
-    The result is for compute_at and reverse_compute_at, which do what the mark says.
+    Pass the result to compute_at or reverse_compute_at. They do what a mark stands for.
     """
     ref = s.block(block)
     users = consumers(ref)

@@ -38,7 +38,10 @@ ERROR_LEVELS = ("detail", "fast", "none")
 
 @primitive
 def get_block(s: Schedule, name: str, func_name: str | None = None) -> BlockRV:
-    """The block of this name in the function `func_name` (default: the only one, or the one worked on)."""
+    """Return the block with this name in the function `func_name`.
+
+    Without `func_name`: the function set by `work_on`, or the only one, or "main".
+    """
     gvar = s._function(func_name)
     found = []
     for ref in s._blocks(gvar):
@@ -54,32 +57,32 @@ def get_block(s: Schedule, name: str, func_name: str | None = None) -> BlockRV:
 
 @primitive
 def get_loops(s: Schedule, block: BlockRV | str) -> list[LoopRV]:
-    """The loops around a block within its scope, outermost first."""
+    """Return the loops around a block within its scope, outermost first."""
     return [s.loop_rv(ref) for ref in leaves.loops_above(s.block(block))]
 
 
 @primitive
 def get_child_blocks(s: Schedule, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
-    """The blocks directly below a block or loop."""
+    """Return the blocks directly below a block or loop."""
     stmt = s.find(block_or_loop).stmt
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in leaves.leaves(stmt.body)]
 
 
 @primitive
 def get_producers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
-    """The blocks of the scope that write what the block reads."""
+    """Return the blocks of the same scope that write what the block reads."""
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.producers(s.block(block))]
 
 
 @primitive
 def get_consumers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
-    """The blocks of the scope that read what the block writes."""
+    """Return the blocks of the same scope that read what the block writes."""
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.consumers(s.block(block))]
 
 
 @primitive
 def get_output_blocks(s: Schedule, scope_block: BlockRV | str) -> list[BlockRV]:
-    """The blocks below `scope_block` that write a buffer allocated outside of it."""
+    """Return the blocks below `scope_block` that write a buffer allocated outside of it."""
     scope = s.block(scope_block).stmt
     own = set(scope.alloc_buffers)
     found = [x for x in leaves.leaves(scope.body) if any([b not in own for b in analysis.written_buffers(x.block)])]
@@ -88,18 +91,23 @@ def get_output_blocks(s: Schedule, scope_block: BlockRV | str) -> list[BlockRV]:
 
 @primitive
 def enter_postproc(s: Schedule) -> None:
-    """Marks in the trace that what follows is post-processing, which replays may leave out."""
+    """Mark the start of post-processing in the trace. A replay can leave out the instructions after the mark."""
 
 
 class Schedule:
-    """Transforms a program by primitives that keep its meaning, or raise ScheduleError and change nothing.
+    """A program and the primitives that transform it. A primitive keeps the results, or raises ScheduleError and
+    changes nothing.
 
-    mod: a PrimFunc, or a module; `work_on` names the function when there are several.
-    seed: of the sampling primitives; None draws one.
-    debug_mask: "all", "none" or bits of ScheduleDebugMask: what is checked of the state after every primitive.
-    error_render_level: "detail" shows the program with the culprit marked, "fast" only the text, "none" only that the
-    primitive was refused.
-    enable_check: False leaves out what is asked about dependences; what the primitives do is then the user's care.
+    mod: a PrimFunc or a module. With several functions, `work_on` selects one.
+
+    seed: seed of the sampling primitives. None draws one.
+
+    debug_mask: checks of the state after every primitive: "all", "none", or bits of ScheduleDebugMask.
+
+    error_render_level: "detail" shows the program with the culprits underlined, "fast" only the text, "none" only that
+    the primitive is refused.
+
+    enable_check: False omits the checks of dependences. The caller is then responsible for the results.
     """
 
     def __init__(
@@ -147,14 +155,16 @@ class Schedule:
         return self._work_on
 
     def work_on(self, func_name: str) -> None:
-        """Names the function that `get_block` looks in from now on. ScheduleError if there is none of that name."""
+        """Select the function in which `get_block` looks from now on. Raises ScheduleError if the module has none of
+        that name.
+        """
         try:
             self._work_on = self._function(func_name)
         except Violation as v:
             raise ScheduleError(f"work_on: {v.rule}") from None
 
     def copy(self) -> Schedule:
-        """An independent schedule at the same point; the handles of this one are valid in it."""
+        """Return an independent schedule at the same point. The handles of this schedule are valid in it."""
         new = object.__new__(Schedule)
         new.error_render_level = self.error_render_level
         new._state, moved = self._state.copy_with_refs()
@@ -170,11 +180,13 @@ class Schedule:
         self._random = random.Random(seed)
 
     def fork_seed(self) -> int:
-        """A seed drawn from this schedule's own."""
+        """Draw a seed from the random numbers of this schedule."""
         return self._random.getrandbits(31)
 
     def show(self, *args: Any, **kwargs: Any) -> None:
-        """Prints the program and the trace. Options of printing (style, black_format) are taken and not needed."""
+        """Print the program and the trace. The classic options of printing (style, black_format) are accepted and
+        ignored.
+        """
         print(self.mod)
         if self._trace is not None:
             print(self._trace)
@@ -182,7 +194,7 @@ class Schedule:
     # ---- handles
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """The Block, the For or the int that a handle, or an expression of such ints, stands for."""
+        """Return the Block, the For or the int of a handle. Accepts expressions of sampled ints, too."""
         if isinstance(rand_var_or_sref, StmtSRef):
             return rand_var_or_sref.stmt
         if isinstance(rand_var_or_sref, int):
@@ -201,14 +213,14 @@ class Schedule:
         return self.get_sref(rand_var_or_sref).stmt
 
     def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
-        """The reference behind a handle, or to a statement of the program as it stands now."""
+        """Return the reference of a handle, or of a statement of the current program."""
         try:
             return self.find(rand_var_or_stmt)
         except Violation as v:
             raise ScheduleError(f"get_sref: {v.rule}") from None
 
     def find(self, rv: Any) -> StmtSRef:
-        """`get_sref` for primitives: raises a Violation, which names the primitive."""
+        """Like `get_sref`, but raises Violation, for use inside primitives."""
         if isinstance(rv, StmtSRef):
             return rv
         if isinstance(rv, (Block, For)):
@@ -224,25 +236,25 @@ class Schedule:
         return ref
 
     def remove_rv(self, rand_var: Any) -> None:
-        """Forgets a handle."""
+        """Remove a handle."""
         self._values.pop(rand_var, None)
 
     def block(self, rv: Any) -> StmtSRef:
-        """The reference of a block handle."""
+        """Return the reference of a block handle."""
         ref = self.find(rv)
         if type(ref.stmt) is not Block:
             refuse("a block is needed, but {0} was given", ref.stmt)
         return ref
 
     def loop(self, rv: Any) -> StmtSRef:
-        """The reference of a loop handle."""
+        """Return the reference of a loop handle."""
         ref = self.find(rv)
         if type(ref.stmt) is not For:
             refuse("a loop is needed, but {0} was given", ref.stmt)
         return ref
 
     def number(self, value: Any) -> Any:
-        """A Python int from an int or a sampled handle; None stays None."""
+        """Convert an int or a sampled handle to a Python int. None stays None."""
         if isinstance(value, PrimExpr):
             value = self.get(value)
         return value.value if isinstance(value, IntImm) else value
@@ -258,13 +270,13 @@ class Schedule:
         return rv
 
     def mark_rv(self, mark: int) -> LoopRV:
-        """A loop handle that stands for no loop: -1 compute where it is, -2 inline."""
+        """Make a loop handle that stands for no loop: -1 keeps the block where it is, -2 inlines it."""
         rv = LoopRV()
         self._values[rv] = mark
         return rv
 
     def location_mark(self, rv: Any) -> int | None:
-        """The mark of a handle that stands for no loop."""
+        """Return the mark of a handle that stands for no loop, else None."""
         value = self._values.get(rv)
         return value if isinstance(value, int) else None
 
@@ -279,7 +291,7 @@ class Schedule:
         return run(self, kind, values)
 
     def _default_function_name(self) -> str | None:
-        """The function that `get_block` looks in, when there is no doubt."""
+        """The name of the function in which `get_block` looks, if there is only one candidate."""
         if self._work_on is not None:
             return self._work_on.name_hint
         return next(iter(self._state.roots)).name_hint if len(self._state.roots) == 1 else None
@@ -315,7 +327,7 @@ class Schedule:
         error_render_level: str = "detail",
         enable_check: bool = True,
     ) -> Schedule:
-        """A schedule that keeps no trace."""
+        """Make a schedule without a trace."""
         new = Schedule(
             mod, seed=seed, debug_mask=debug_mask, error_render_level=error_render_level, enable_check=enable_check
         )
@@ -342,10 +354,11 @@ class Schedule:
     ) -> None:
         """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
 
-        buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old
-        indices; where it gives IndexMap.AXIS_SEPARATOR, the dimensions before and after are flattened apart.
-        pad_value: what the padding of the new layout holds, a number or a function of the new indices; None where
-        there must be none. assume_injective_transform: do not ask if the map keeps elements apart.
+        buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap, or a function from the old
+        indices to the new ones. IndexMap.AXIS_SEPARATOR among the new indices separates groups of dimensions; each
+        group is flattened to one physical dimension. pad_value: the value of padding elements in the new layout, a
+        number or a function of the new indices. None: the new layout must have no padding. assume_injective_transform:
+        do not check that the map gives different elements different places.
         """
         separators: list[int] = []
         if callable(index_map) and not isinstance(index_map, IndexMap):

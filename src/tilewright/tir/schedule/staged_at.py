@@ -1,4 +1,4 @@
-"""read_at and write_at: a buffer staged below a loop by one block that copies what an iteration of the loop takes."""
+"""read_at and write_at: stage the part of a buffer that one iteration of a loop uses, by one copying block."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def read_at(
 ) -> BlockRV:
     """for i: for j: C[i, j] = f(A[i, j])   -->   for i: {A_shared[i, :] = A[i, :];  for j: C[i, j] = f(A_shared[i, j])}
 
-    The copy is one block with loops inside, annotated "auto_copy", which `tir.transform.LowerAutoCopy` spreads over the
-    threads around it. Returns that block.
+    The copy is one block with loops inside, annotated "auto_copy". `tir.transform.LowerAutoCopy` distributes it over
+    the threads around it. Returns that block.
     """
     copy = _plain(cache_read)(s, block, read_buffer_index, storage_scope, [block])
     move_producer(s.state, s.block(copy), s.loop(loop), False, -1)
@@ -40,7 +40,7 @@ def write_at(
 ) -> BlockRV:
     """for i: for j: C[i, j] = f   -->   for i: {for j: C_shared[i, j] = f;  C[i, :] = C_shared[i, :]}
 
-    The copy back is one block with loops inside, as that of `read_at`. Returns that block.
+    The copy is one block with loops inside, annotated as for `read_at`. Returns that block.
     """
     copy = _plain(cache_write)(s, block, write_buffer_index, storage_scope)
     move_consumer(s.state, s.block(copy), s.loop(loop), False, -1)

@@ -1,4 +1,6 @@
-"""Primitives that lay data or iterations out anew: transform_layout, transform_block_layout, reindex."""
+"""Primitives that change the layout of a buffer or the iterations of a block: transform_layout, transform_block_layout,
+reindex.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,9 @@ def transform_layout(
     """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
 
     buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old indices.
-    pad_value: what the padding of the new layout holds, a number or a function of the new indices; None where there
-    must be none. A block after the writer fills it; of a parameter of the function it is assumed. assume_injective_transform:
-    do not ask if the map keeps elements apart, nor about padding.
+    pad_value: the value of padding elements in the new layout, a number or a function of the new indices. None: the new
+    layout must have no padding. A block after the writer fills the padding; of a parameter, the value is assumed.
+    assume_injective_transform: check neither that elements get different places, nor the padding.
     """
     state = s.state
     ref = s.block(block)
@@ -268,8 +270,8 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
 def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
     """C[i, j] += A[i + j, 0]   -->   A_reindex[i, j] = A[i + j, 0];  C[i, j] += A_reindex[i, j]
 
-    The new buffer is indexed by the block's iteration variables that occur in the access; written buffers are copied
-    back after the block. Returns the copying block.
+    The indices of the new buffer are the block's iteration variables that occur in the access. For a buffer that the
+    block writes, the copy is inserted after the block. Returns the copying block.
     """
     ref = s.block(block)
     kind, old = _buffer_of(ref.stmt, buffer)
