@@ -1,4 +1,4 @@
-"""docs/relay_passes.md is the list of relay's passes as their docstrings and their records of what they need and give tell it."""
+"""docs/relay_passes.md lists the passes; it is generated from their docstrings and from the properties that they need and give."""
 
 from __future__ import annotations
 
@@ -28,12 +28,24 @@ FUNCTIONS_LIKE_PASSES = {"Defunctionalization"}
 NOT_PASSES = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "LayoutConfig", "PrintIR"}
 HEAD = """# Passes of relay
 
-Every pass of `tvm.relay.transform`, the level of `PassContext` from which a `Sequential` runs it, and the properties that it needs and
-gives. Each is called on an IRModule by itself, or put into a `tvm.transform.Sequential`; `relay/backend/compilation.py` shows the order in
-which `relay.build` runs those that it uses. To watch them: `PassContext(instruments=[...])` with what `tvm.instrument` has
-(`PassTimingInstrument`, `PrintBefore`, `PrintAfter`, `print_changed`, `DumpIR`, `PassVerifier`, which names the pass that breaks a module,
-and `HtmlReport`, a whole compilation as one HTML file). This page is made from the docstrings (`pytest tests/relay/test_relay_pass_list.py
---update`).
+Reference of all passes in `tvm.relay.transform`, and of the functions in `tvm.relay.analysis`. A pass can be called on an IRModule,
+or put into a `tvm.transform.Sequential`. `relay/backend/compilation.py` shows the order in which `relay.build` runs its passes.
+
+- `level`: a `Sequential` runs the pass if the `opt_level` of the `PassContext` is at least this.
+- `needs`, `gives`: properties of programs. A pass can run only after passes that give what it needs.
+
+To observe passes, use the instruments of `tvm.instrument` in `PassContext(instruments=[...])`:
+
+| instrument | what it does |
+|---|---|
+| `PassTimingInstrument` | measures the time of each pass |
+| `PrintBefore`, `PrintAfter`, `print_changed`, `DumpIR` | print programs, print changes, write programs to files |
+| `PassVerifier` | names the first pass that makes a module invalid |
+| `HtmlReport` | writes the whole compilation as one HTML file |
+
+This page is generated from the docstrings (`pytest tests/relay/test_relay_pass_list.py --update`).
+
+## Passes
 
 | pass | level | needs | gives | what it does |
 |---|---|---|---|---|
@@ -41,7 +53,7 @@ and `HtmlReport`, a whole compilation as one HTML file). This page is made from 
 FUNCTIONS = """
 ## Functions
 
-| function | what it answers |
+| function | what it returns |
 |---|---|
 """
 ANALYSES = """
@@ -49,7 +61,7 @@ ANALYSES = """
 
 `tvm.relay.analysis`:
 
-| function | what it answers |
+| function | what it returns |
 |---|---|
 """
 

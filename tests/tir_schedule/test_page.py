@@ -29,25 +29,27 @@ GROUPS = {
 }
 HEAD = """# The primitives of `tir.Schedule`
 
-Reference of all schedule primitives: what each does, and what it refuses. [TensorIR in an hour](tensorir_in_an_hour.md) introduces schedules.
-This page is generated from docstrings and tests (`pytest tests/tir_schedule/test_page.py --update`).
+Reference of all schedule primitives: what each does, and what it refuses. [TensorIR in an hour](tensorir_in_an_hour.md) introduces
+schedules. This page is generated from docstrings and tests (`pytest tests/tir_schedule/test_page.py --update`).
 
 ## Entries
 
-A line with `-->` shows a program before and after the primitive. S and T stand for statements, f and g for expressions. The messages under "Refused, for
-example" come from small programs that each break one rule. Where a primitive takes a block, give a handle or the name of the block.
+A line with `-->` shows a program before and after the primitive. S and T stand for statements, f and g for expressions. The
+messages under "Refused, for example" come from small programs that each break one rule. Where a primitive takes a block, give a
+handle or the name of the block.
 
 ## Guarantees
 
-A primitive keeps the results of the program, or raises `ScheduleError` and leaves the schedule as it was. The error shows the program with the loop or block
-underlined. After a primitive, every element that the program wrote before gets the same value (sums can differ in rounding), and no other element is
-written. Three things are assumed without a check:
+A primitive keeps the results of the program, or raises `ScheduleError` and leaves the schedule as it was. The error shows the
+program with the loop or block underlined. After a primitive, every element that the program wrote before gets the same value (sums
+can differ in rounding), and no other element is written. Three things are assumed without a check:
 
 - The updates over a `T.axis.reduce` can be done in any order.
 - A reduction with an initialisation and a symbolic number of steps has at least one step. Its result without steps is undefined.
 - The regions that an `unsafe_` primitive or `annotate_buffer_access` declares are correct.
 
-`Schedule(mod, debug_mask="all")` checks the internal state after every primitive. `enable_check=False` omits the checks of dependences.
+`Schedule(mod, debug_mask="all")` checks the internal state after every primitive. `enable_check=False` omits the checks of
+dependences.
 
 ## Traces
 

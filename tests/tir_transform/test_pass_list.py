@@ -1,4 +1,4 @@
-"""docs/passes.md is the list of passes as their docstrings and their records of what they need and give tell it."""
+"""docs/passes.md lists the passes; it is generated from their docstrings and from the properties that they need and give."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 HEAD = """# Passes of tir
 
-Every pass of `tvm.tir.transform`, with what it needs to have run before and what programs have after it (the properties that
-`Sequential` checks and `tir.analysis.verify_stage` verifies). Each is called on an IRModule by itself, or put into a
-`tvm.transform.Sequential`; `driver/pipeline.py` shows the order in which `lower` runs them. This page is made from
-the docstrings (`pytest tests/tir_transform/test_pass_list.py --update`).
+Reference of all passes in `tvm.tir.transform`. A pass can be called on an IRModule, or put into a `tvm.transform.Sequential`.
+[Passes of your own](custom_passes.md) shows how to write and run passes; `driver/pipeline.py` shows the order in which `lower` runs
+them.
+
+`needs` and `gives` are properties of programs. A pass can run only after passes that give what it needs: `Sequential` checks the
+order, and `tir.analysis.verify_stage` checks that a program has the properties. This page is generated from the docstrings (`pytest
+tests/tir_transform/test_pass_list.py --update`).
 
 | pass | needs | gives | what it does |
 |---|---|---|---|

@@ -320,7 +320,7 @@ def function_pass_of(func_type: type, kind: type[Pass] = Pass) -> Callable[..., 
         needs: Sequence[str] = (),
         gives: Sequence[str] = (),
     ) -> Any:
-        """Makes a pass of `f(func, mod, ctx) -> func`, or a pass factory of a class with `transform_function`."""
+        """Make a pass of `f(func, mod, ctx) -> func`. Given a class with `transform_function`, make a pass factory."""
 
         def over_functions(run: Callable[..., Any], info: PassInfo) -> ModuleFunction:
             def run_module(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -75,7 +75,9 @@ def flow_children(e: Expr) -> tuple[Expr, ...]:
 
 
 def post_order(root: Expr, skip: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
-    """Every expression under and including `root` once, operands first. `skip(e)` leaves out `e` and what is only under it."""
+    """Every expression at or under `root` once, operands first. `skip(e)` omits `e` and everything that is only under
+    it.
+    """
     done: set[Expr] = set()
     stack: list[tuple[Expr, Iterator[Expr]]] = []
     if skip is not None and skip(root):
@@ -111,7 +113,7 @@ def contains(root: Expr, test: Callable[[Expr], bool]) -> bool:
 
 
 def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
-    """Call `fvisit` on every expression under `expr`, operands first, each once."""
+    """Call `fvisit` once on every expression at or under `expr`, operands first."""
     for node in post_order(expr):
         fvisit(node)
 
@@ -371,7 +373,7 @@ def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
 
 
 def free_vars(expr: Expr) -> list[Var]:
-    """Variables used but not bound in `expr`, in the order of their first use."""
+    """The variables that `expr` uses and does not bind, in the order of their first use."""
     bound: set[Expr] = set()
     used: dict[Var, None] = {}
     for node in post_order(expr):
@@ -387,7 +389,7 @@ def free_vars(expr: Expr) -> list[Var]:
 
 
 def bound_vars(expr: Expr) -> list[Var]:
-    """Variables that a function, let or match in `expr` binds."""
+    """The variables that the functions, lets and matches in `expr` bind."""
     found: dict[Var, None] = {}
     for node in post_order(expr):
         if type(node) is Let:

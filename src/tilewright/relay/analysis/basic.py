@@ -70,10 +70,7 @@ _FEATURES: dict[str, int] = {n[1:]: i for n, i in vars(Feature).items() if n.sta
 
 
 def detect_feature(a: Expr | IRModule, b: IRModule | None = None) -> set[int]:
-    """The features (see Feature) that an expression, or all functions of a module, use.
-
-    fGraph: an expression other than a variable or constant is used twice without a let. fLetRec: a let's value
-    names the let's variable."""
+    """The features (see Feature) that an expression, or the functions of a module, use."""
     found: set[int] = set()
     roots = list(a.functions.values()) if isinstance(a, IRModule) else [a]
     roots += list(b.functions.values()) if b is not None else []
@@ -94,12 +91,12 @@ def detect_feature(a: Expr | IRModule, b: IRModule | None = None) -> set[int]:
 
 
 def alpha_equal(a: Expr | Type | IRModule, b: Expr | Type | IRModule) -> bool:
-    """Whether two programs are the same up to the names of their variables."""
+    """Whether two programs are equal up to the names of their variables."""
     return structural_equal(a, b, map_free_vars=False)
 
 
 def check_constant(expr: Expr) -> bool:
-    """Whether nothing in `expr` has to be computed or given: constants, and tuples and functions of none but those."""
+    """Whether `expr` consists only of constants, and of tuples and functions of constants."""
     return all([isinstance(e, (Constant, Tuple)) for e in post_order(expr)])
 
 
@@ -137,13 +134,13 @@ def _type_variables(expr: Expr | Type) -> tuple[dict[TypeVar, None], dict[TypeVa
 
 
 def free_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables used in annotations but bound by no function, in the order of their first use."""
+    """The type variables that annotations use and no function binds, in the order of their first use."""
     used, bound = _type_variables(expr)
     return [v for v in used if v not in bound]
 
 
 def bound_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type parameters of the functions (or function types) in `expr`."""
+    """The type parameters of the functions (or function types) in `expr`."""
     return list(_type_variables(expr)[1])
 
 
@@ -160,10 +157,11 @@ def all_dtypes(expr: Expr) -> set[str]:
 
 
 def well_formed(program: Expr | IRModule, diag_ctx: object = None, report: bool = False) -> bool:
-    """Whether every variable is bound once and used only where it is bound, and type variables are bound.
+    """Whether every variable is bound once, is used only in its scope, and all type variables are bound.
 
-    A lone expression may have free variables (a module's functions may not). With `report` a program that is not
-    well formed raises DiagnosticError with all findings."""
+    A lone expression may have free variables (a module's functions may not). With `report` a program that is not well
+    formed raises DiagnosticError with all findings.
+    """
     with deep_recursion():
         found = findings(program)
     if found and report:
@@ -172,7 +170,7 @@ def well_formed(program: Expr | IRModule, diag_ctx: object = None, report: bool 
 
 
 def findings(program: Expr | IRModule) -> list[str]:
-    """What makes a program not well formed, in words."""
+    """Messages about all places where a program is not well formed."""
     out: list[str] = []
     if isinstance(program, IRModule):
         bound: set[Var] = set()
@@ -277,7 +275,7 @@ class _Scopes:
 
 
 def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
-    """Patterns of values that no clause of a match fits; empty when it is complete."""
+    """Patterns of values that no clause of a match covers; empty if the match is complete."""
     open_cases: list[Pattern] = [PatternWildcard()]
     for clause in match.clauses:
         open_cases = [rest for case in open_cases for rest in _left_over(case, clause.lhs)]
@@ -310,7 +308,7 @@ def _left_over(case: Pattern, lhs: Pattern) -> list[Pattern]:
 
 
 def list_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called in a module."""
+    """The number of calls of each operator in a module."""
     counts: dict[str, int] = {}
     for f in mod.functions.values():
         if isinstance(f, Function):
@@ -321,7 +319,7 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def called_functions(mod: IRModule, roots: Sequence[str] = ("main",)) -> list[GlobalVar]:
-    """The functions that can be reached from `roots`, in the order found."""
+    """The functions that can be reached from `roots`, in the order in which they are found."""
     pending: list[Expr] = [mod.get_global_var(r) for r in roots]
     found: dict[GlobalVar, None] = {}
     while pending:

@@ -21,8 +21,9 @@ from tilewright.support.errors import TVMError
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> int:
-    """The kind of a type (see TypeKind). Raises TVMError for one that is not well-kinded: parts that are no types, or an
-    algebraic type with other than its number of arguments (where `mod` defines it)."""
+    """The kind of a type (see TypeKind). Raises TVMError if the type is not well-kinded: a part is no type, or an
+    algebraic type has the wrong number of arguments (if `mod` defines it).
+    """
     if isinstance(t, (TypeVar, GlobalTypeVar, IncompleteType)):
         if isinstance(t, GlobalTypeVar):
             _arguments(t, 0, mod, t)

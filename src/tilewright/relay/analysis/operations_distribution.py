@@ -49,8 +49,9 @@ class AnalyzeOperationsDistribution:
 
 
 def analyze_operations_distribution(mod: IRModule) -> dict[str, list[Any]]:
-    """[compiler, operator, number of its function] of each call of a module, by the name of its span. Several calls that came from one
-    node of the model need names of their own: `relay.transform.suffixes.tag_suffixes`, before anything else."""
+    """[compiler, operator, number of its function] of each call of a module, by the name of its span. If several calls
+    come from one node of the model, first give them names of their own with `relay.transform.suffixes.tag_suffixes`.
+    """
     walk = AnalyzeOperationsDistribution()
     for func in mod.functions.values():
         if isinstance(func, Function):

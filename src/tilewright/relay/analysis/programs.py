@@ -14,14 +14,16 @@ from tilewright.support.errors import TVMError
 
 
 def check_basic_block_normal_form(expr: Expr) -> bool:
-    """Whether nothing but names is used from another scope than its own (see `transform.ToBasicBlockNormalForm`)."""
+    """Whether only variables are used outside of the scope that computes them (see `transform.ToBasicBlockNormalForm`)."""
     from tilewright.relay.transform.basic_block import is_basic_block
 
     return is_basic_block(expr)
 
 
 def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
-    """The most operators among `valid_ops` on one way from an input to the result. Raises ValueError without operators."""
+    """The largest number of operators of `valid_ops` on a path from an input to the result. Raises ValueError without
+    operators.
+    """
     if not valid_ops:
         raise ValueError("count_layers takes the names of the operators to count, but was given none")
     root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
@@ -36,7 +38,7 @@ def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
 
 
 def extract_fused_functions(mod: IRModule) -> dict[int, Function]:
-    """The primitive functions of a module after FuseOps, by their structural hash."""
+    """The primitive functions of a module after FuseOps, by structural hash."""
     from tilewright.node import structural_hash
 
     found: dict[int, Function] = {}
@@ -48,7 +50,7 @@ def extract_fused_functions(mod: IRModule) -> dict[int, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """A module whose main computes what the call number `expr_id` of main gives, counted in post-order from 0."""
+    """A module whose main computes the result of call number `expr_id` of main, counted in post-order from 0."""
     main = mod["main"]
     calls = [e for e in post_order(main.body) if isinstance(e, Call)]
     if not 0 <= expr_id < len(calls):
@@ -112,14 +114,15 @@ _COUNTED = frozenset(
 
 
 def get_total_mac_number(expr: Expr | IRModule) -> int:
-    """The multiply-accumulates of a typed program's convolutions and products, each call counted once. Raises TVMError for
-    shapes that are not known."""
+    """The number of multiply-accumulates in a typed program's convolutions and products; each call counts once. Raises
+    TVMError for unknown shapes.
+    """
     root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
     return sum([multiply_accumulates(e) for e in post_order(root) if isinstance(e, Call) and type(e.op) is Op])
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called between qnn.dequantize and qnn.quantize: on numbers that are quantised before and after."""
+    """The number of calls of each operator between qnn.dequantize and qnn.quantize."""
     counts: dict[str, int] = {}
     for f in mod.functions.values():
         if not isinstance(f, Function):
@@ -153,7 +156,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def search_fc_transpose(expr: Expr) -> list[str]:
-    """Names of the weights that are read as nn.dense(x, transpose(weight)), for `transform.SimplifyFCTranspose`."""
+    """The names of the weights that are read as nn.dense(x, transpose(weight)), for `transform.SimplifyFCTranspose`."""
     names: dict[str, None] = {}
     for e in post_order(expr):
         if isinstance(e, Call) and type(e.op) is Op and e.op.name == "nn.dense":
@@ -166,8 +169,9 @@ def search_fc_transpose(expr: Expr) -> list[str]:
 
 
 def get_calibration_data(mod: IRModule, data: Any) -> dict[GlobalVar, dict[str, list[Any]]]:
-    """The inputs and outputs of every function that main calls, when main runs on `data` (arrays by parameter name): what a
-    quantiser of another compiler's partitions calibrates with. Values are NDArrays."""
+    """The inputs and outputs of every function that main calls, when main runs on `data` (arrays by parameter name).
+    Quantisers of other compilers' partitions calibrate with them. Values are NDArrays.
+    """
     from tilewright.relay.backend.interpreter import DebugExecutor
 
     main = mod["main"]

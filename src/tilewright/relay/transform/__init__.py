@@ -85,7 +85,7 @@ from tilewright.support import lazy as _lazy
 def build_config(
     opt_level: int = 2, required_pass: _Any = None, disabled_pass: _Any = None, trace: _Any = None
 ) -> PassContext:
-    """The settings under which passes run, as older programs ask for them: a PassContext."""
+    """A PassContext with these settings, under the name that older programs use."""
     return PassContext(opt_level, required_pass, disabled_pass)
 
 

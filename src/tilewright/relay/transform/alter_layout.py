@@ -227,7 +227,7 @@ class _AlterLayout(ExprMutator):
 
 
 def AlterOpLayout() -> Pass:
-    """Run convolutions, and what lies between them, on channel blocks as wide as the current target's vectors."""
+    """Run convolutions, and the operators between them, on channel blocks as wide as the vectors of the current target."""
 
     def by_program(call: Call) -> Expr | None:
         """What a program says for the operator (`relay.op.register_alter_op_layout`)."""
@@ -337,7 +337,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
 
 
 def PackDense() -> Pass:
-    """Dense layers by constant weights read them in packed panels."""
+    """Pack the constant weights of dense layers into panels."""
     return typed_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
 
 

@@ -1,4 +1,4 @@
-"""Passes that only note something: AnnotateSpans, CapturePostDfsIndexInSpans, LabelOps, AnnotateUsedMemory."""
+"""Passes that only annotate: AnnotateSpans, CapturePostDfsIndexInSpans, LabelOps, AnnotateUsedMemory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tilewright.support.errors import TVMError
 
 @module_pass(opt_level=0, name="AnnotateSpans")
 class AnnotateSpans:
-    """The module as read back from its own text: every expression has the line and column where it is printed, so that errors
-    of programs that were made by hand show a place too."""
+    """Print the module and parse it again, so that every expression has the line and column of its text. Errors of
+    programs without source text then show a place.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         from tilewright.relay.parser import parse
@@ -76,7 +77,7 @@ def _dominators(order: list[Expr], index: dict[Expr, int]) -> dict[int, int]:
 
 
 def CapturePostDfsIndexInSpans() -> Pass:
-    """The span of each expression -> one whose source is named "index:<its number in post-order>:<that of what dominates it>"."""
+    """Name the source of each expression's span "index:<its number in post-order>:<the number of its dominator>"."""
 
     def run(func: Function, mod: IRModule) -> Expr:
         order = list(post_order(func))
@@ -99,7 +100,7 @@ class _Labels(ExprMutator):
 
 
 def LabelOps() -> Pass:
-    """Primitive functions -> with the attribute "hash": equal for equal functions, in every process."""
+    """Give primitive functions the attribute "hash". Equal functions have equal hashes, in every process."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[Any, Any] = {
@@ -156,8 +157,10 @@ def _used_memory(func: Function) -> Function:
 
 @module_pass(opt_level=0, name="AnnotateUsedMemory")
 class AnnotateUsedMemory:
-    """Primitive functions that main calls -> with the attribute "used_memory": the bytes of tensors that live during the call,
-    operands and result included. Main must be in A-normal form after FuseOps, its shapes known; raises TVMError where not."""
+    """Give the primitive functions that main calls the attribute "used_memory": the bytes of all tensors that are live
+    during the call, with operands and result. Main must be in A-normal form after FuseOps, with known shapes; otherwise
+    raises TVMError.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)

@@ -205,8 +205,10 @@ def is_basic_block(e: Expr) -> bool:
 
 @module_pass(opt_level=0, name="ToBasicBlockNormalForm")
 class ToBasicBlockNormalForm:
-    """Every function in basic-block normal form: an expression that several scopes use (both branches of an if, a closure and
-    the code around it) is let-bound in the scope around them, so that it is computed once; what one scope uses stays a graph."""
+    """Convert every function to basic-block normal form: an expression that several scopes use (both branches of an if,
+    a closure and the code around it) is bound by a let in the scope around them, and computed once. Expressions in one
+    scope stay a graph.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[Any, Any] = {

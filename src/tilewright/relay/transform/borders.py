@@ -30,8 +30,9 @@ NARROW = 16
 
 
 def WriteBorders() -> Pass:
-    """What convolutions of 16 bits or fewer on channel blocks pad is written with its border by the kernel that makes it, where nobody
-    else reads it."""
+    """Make the producer write the halo of a convolution's input, for types of at most 16 bits on channel blocks, if
+    nothing else reads the input.
+    """
     return typed_pass("WriteBorders", 3, lambda f, mod: write_borders(f))
 
 

@@ -107,6 +107,7 @@ def joined(call: Call) -> Expr | None:
 
 
 def ProductsOfBytes() -> Pass:
-    """Products of bytes by constant int8 weights on targets that multiply only data of the other sign by int8: the data shifted, and
-    what the shift adds taken off the sums."""
+    """Shift int8 or uint8 data by 128 in products by constant int8 weights, on targets that multiply only data of the
+    other signedness by int8. The effect of the shift is subtracted from the sums.
+    """
     return typed_pass("ProductsOfBytes", 0, lambda f, mod: rewrite_calls(f, products_of_bytes))

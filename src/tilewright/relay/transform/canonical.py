@@ -56,7 +56,9 @@ class _CastToUsers(ExprMutator):
 
 
 def CanonicalizeCast() -> Pass:
-    """A widening cast that several element-wise operators read -> a cast for each, so that FuseOps moves the narrow values."""
+    """Replace a widening cast that several element-wise operators read by one cast for each, so that kernels pass the
+    narrow values on.
+    """
     return typed_pass("CanonicalizeCast", 3, lambda f, mod: _CastToUsers(f).visit(f))
 
 
@@ -95,7 +97,9 @@ def _atrous(call: Call) -> Expr | None:
 
 
 def FlattenAtrousConv() -> Pass:
-    """space_to_batch_nd, conv2d, batch_to_space_nd, as TensorFlow writes dilated convolutions -> conv2d with dilation."""
+    """Replace space_to_batch_nd, conv2d, batch_to_space_nd (TensorFlow's form of a dilated convolution) by conv2d with
+    dilation.
+    """
     return typed_pass("FlattenAtrousConv", 3, lambda f, mod: rewrite_calls(f, _atrous))
 
 
@@ -157,7 +161,7 @@ def _sides(padding: tuple[int, ...], ndim: int) -> tuple[tuple[int, ...], tuple[
 
 
 def FoldExplicitPadding() -> Pass:
-    """pad before a convolution or pooling that pads with the same value -> padding of its own."""
+    """Fold a pad before a convolution or pooling into its padding attribute, if both pad with the same value."""
     return typed_pass("FoldExplicitPadding", 0, lambda f, mod: rewrite_calls(f, _explicit_padding))
 
 
@@ -175,7 +179,7 @@ def _reciprocal(call: Call) -> Expr | None:
 
 
 def DivToMul() -> Pass:
-    """Division by a constant -> multiplication by its reciprocal, which may differ in the last digit."""
+    """Replace division by a constant by multiplication with its reciprocal. The last digit can differ."""
     return typed_pass("DivToMul", 0, lambda f, mod: rewrite_calls(f, _reciprocal))
 
 
@@ -202,8 +206,9 @@ class _TransposedWeights(ExprMutator):
 
 
 def SimplifyFCTranspose(target_weight_name: Sequence[str]) -> Pass:
-    """Parameters of these names (of `relay.analysis.search_fc_transpose`), read as nn.dense(y, transpose(w)) -> parameters NAME.T
-    that are given transposed, so that nothing is transposed when the model runs."""
+    """Replace parameters with these names (of `relay.analysis.search_fc_transpose`) that are read as nn.dense(y,
+    transpose(w)) by parameters NAME.T. Pass these transposed; the model then transposes nothing at run time.
+    """
     names = [str(n) for n in target_weight_name]
     return typed_pass("SimplifyFCTranspose", 0, lambda f, mod: _TransposedWeights(f, names).visit(f))
 
@@ -224,7 +229,7 @@ def _post_alter(call: Call) -> Expr | None:
 
 
 def SimplifyExprPostAlterOp() -> Pass:
-    """What AlterOpLayout and ConvertLayout leave: layout_transform after layout_transform -> one, or none."""
+    """Join consecutive layout_transforms that AlterOpLayout and ConvertLayout leave into one, or none."""
     return typed_pass("SimplifyExprPostAlterOp", 0, lambda f, mod: rewrite_calls(f, _post_alter))
 
 
@@ -269,8 +274,9 @@ def _lazy(call: Call) -> Expr | None:
 
 
 def LazyGradientInit() -> Pass:
-    """Adjoints that begin as tensors of zeros or ones, as `gradient` makes them -> what is added to them or multiplied by them,
-    so that those tensors are never made where a sum goes on."""
+    """Remove the tensors of zeros or ones with which adjoints of `gradient` begin, where sums and products do not need
+    them.
+    """
     return typed_pass("LazyGradientInit", 0, lambda f, mod: rewrite_calls(f, _lazy))
 
 

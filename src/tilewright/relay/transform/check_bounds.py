@@ -96,8 +96,9 @@ def check_call(call: Call) -> Expr | None:
 
 
 def CheckBounds() -> Any:
-    """Indices that must lie within data, and divisors of integers, are checked when the program runs: what is outside, or zero, ends it
-    with an error that names the operator. A build does so where the option "relay.check_bounds" is set."""
+    """Check at run time that indices lie within the data and that divisors of integers are not zero. A failed check
+    raises an error that names the operator. The option "relay.check_bounds" adds the pass to a build.
+    """
     done: set[Expr] = set()
 
     def rule(call: Call) -> Expr | None:

@@ -414,33 +414,43 @@ def _pass(name: str, joiner: Joiner, level: int = 4) -> Pass:
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
-    """Convolutions of the same data, of one kernel size, stride and so on, at least that many -> one with all channels."""
+    """Join at least `min_num_branches` convolutions of the same data, with the same kernel size and stride, into one
+    with all channels.
+    """
     return _pass("CombineParallelConv2D", _Conv2D(min_num_branches))
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pass:
-    """Dense layers of the same data -> one batch_matmul (layers of one shape only), or without `to_batch` one wider layer."""
+    """Join dense layers of the same data into one batch_matmul (layers of one shape only). With `to_batch` false, join
+    them into one wider layer.
+    """
     joiner = _DenseBatch(min_num_branches) if to_batch else _Dense(min_num_branches)
     return _pass("CombineParallelDense", joiner)
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:
-    """Batched products with the same left side, at least that many -> one with all columns."""
+    """Join at least `min_num_branches` batched products with the same left side into one with all columns."""
     return _pass("CombineParallelBatchMatmul", _BatchMatmul(min_num_branches))
 
 
 def CombineSmallProducts() -> Pass:
-    """Products of the same data by constant weights that take little longer than starting threads -> one, read in slices without a copy."""
+    """Join products of the same data by constant weights whose time is close to that of starting threads. Readers take
+    slices of the result without a copy.
+    """
     return _pass("CombineSmallProducts", _SmallProducts(2), 2)
 
 
 def CombineSmallConvolutions() -> Pass:
-    """Convolutions of one image by few filters, or that take little longer than starting threads -> one, of which readers read pieces."""
+    """Join convolutions of one image that have few filters, or whose time is close to that of starting threads. Readers
+    take parts of the result.
+    """
     return _pass("CombineSmallConvolutions", _SmallConvolutions(2), 2)
 
 
 def BatchingOps() -> Pass:
-    """Parallel convolutions, dense layers and batched products joined: the three passes one after the other."""
+    """Join parallel convolutions, dense layers and batched products: the three CombineParallel passes one after the
+    other.
+    """
     return Sequential(
         [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], opt_level=4, name="BatchingOps"
     )

@@ -55,5 +55,5 @@ class _Merge(ExprMutator):
 
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
-    """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
+    """Merge equal pure calls. Calls for which `fskip(call)` is true are left alone."""
     return typed_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).visit(f))

@@ -358,8 +358,9 @@ def _depthwise(call: Call, card: Any, kernel: str) -> bool:
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
-    """Programs in other layouts: `{"nn.conv2d": ["NHWC", "default"]}` gives, for an operator, the layouts of its data and weights
-    ("default": the data as it is, or the kernel layout that goes with the data's). Pooling and image.resize2d may be named too.
+    """Convert a program to other layouts. `{"nn.conv2d": ["NHWC", "default"]}` gives the layouts of an operator's data
+    and weights. "default" keeps the data's layout, or takes the kernel layout that goes with it. Pooling and
+    image.resize2d can be named, too.
 
     Raises TVMError for an operator that has no layout to choose, and for layouts of other letters.
     """

@@ -194,8 +194,10 @@ def typed_anf(func: Function, mod: IRModule | None) -> Function:
 
 
 def to_cps(func: Function, mod: IRModule | None = None) -> Function:
-    """The function in continuation-passing style: it takes one more argument, a function that it calls with its result. Functions of
-    `mod` that it needs get converted forms, named NAME_cps, which are added to `mod`. Raises TVMError where they are not in it."""
+    """Convert a function to continuation-passing style: it takes one more argument, a function that it calls with its
+    result. Functions of `mod` that it needs get converted forms NAME_cps, which are added to `mod`. Raises TVMError if
+    `mod` does not have them.
+    """
     normal = typed_anf(func, mod)
     converter = _Converter(mod, TypeVar("answer", TypeKind.Type))
     with deep_recursion():
@@ -207,7 +209,7 @@ def to_cps(func: Function, mod: IRModule | None = None) -> Function:
 
 
 def un_cps(func: Function) -> Function:
-    """A function of what `to_cps` made that answers its result: it goes on with the identity."""
+    """Wrap a function that `to_cps` made, so that it returns its result. The continuation is the identity."""
     *params, k = func.params
     t = k.type_annotation
     result = t.arg_types[0] if isinstance(t, FuncType) else None

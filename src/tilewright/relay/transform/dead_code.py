@@ -74,9 +74,10 @@ class _DropLets(ExprMutator):
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
-    """Lets whose variable nothing uses, and whose value has no effect -> without them, elements of tuples that are taken apart at once ->
-    the elements. inline_once: values used once stand where they are used; ignore_impurity: calls of functions and of operators
-    that are not pure count as without effect."""
+    """Remove lets whose variable is unused and whose value has no effect, and tuples that are taken apart at once.
+    inline_once: inline values that are used once. ignore_impurity: treat calls of functions and of impure operators as
+    without effect.
+    """
 
     def run(f: Function, mod: IRModule) -> Expr:
         has_effect = Effects(lambda e: isinstance(e, RefWrite) or (not ignore_impurity and calls_unknown(e)))
@@ -87,7 +88,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
 
 @module_pass(opt_level=1, name="RemoveUnusedFunctions")
 class RemoveUnusedFunctions:
-    """Keep the functions that the entry functions reach."""
+    """Remove functions that the entry functions do not reach."""
 
     def __init__(self, entry_functions: Sequence[str] = ("main",)) -> None:
         self.entry_functions = tuple(entry_functions)

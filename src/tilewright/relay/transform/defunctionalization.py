@@ -281,8 +281,9 @@ def _higher_order(t: Type) -> bool:
 
 
 def Defunctionalization(func: Function, mod: IRModule) -> Function:
-    """The function `func` without functions as values: those that are passed, kept or answered become data. The data types, copies of
-    the polymorphic functions of `mod` that it needs, and the functions that call what the data stands for, are added to `mod`.
+    """Convert `func` to a program without functions as values: functions that are passed, stored or returned become
+    data. The new data types, copies of the polymorphic functions of `mod` that it needs, and functions that apply the
+    data are added to `mod`.
 
     Raises TVMError for a function that takes or answers functions itself, or is polymorphic.
     """

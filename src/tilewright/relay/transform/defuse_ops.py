@@ -17,5 +17,5 @@ class _Defuse(ExprMutator):
 
 
 def DefuseOps() -> Pass:
-    """Calls of primitive functions -> the operators in them: what FuseOps made becomes what it was given."""
+    """Replace calls of primitive functions by the operators in them: the inverse of FuseOps."""
     return typed_pass("DefuseOps", 0, lambda f, mod: _Defuse().visit(f))

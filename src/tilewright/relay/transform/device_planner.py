@@ -368,9 +368,10 @@ def annotated(mod: IRModule) -> bool:
 
 
 def PlanDevices(config: CompilationConfig) -> Pass:
-    """The module without `on_device`, with a `device_copy` wherever a value changes devices; functions carry the devices of their
-    parameters and result as attributes. `config` (tvm.target.make_compilation_config) says which devices there are. Raises
-    DiagnosticError, with the place, where annotations contradict each other or name a device without a target."""
+    """Remove `on_device`, and insert `device_copy` where a value changes devices. Functions get attributes with the
+    devices of their parameters and result. `config` (tvm.target.make_compilation_config) lists the devices. Raises
+    DiagnosticError, with the place, if annotations contradict each other or name a device without a target.
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         if len(config.devices) == 1 and not annotated(mod):

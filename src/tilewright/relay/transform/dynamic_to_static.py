@@ -377,7 +377,9 @@ def static_calls(func: Function) -> Expr:
 
 
 def DynamicToStatic() -> Any:
-    """Operators of `dyn` -> those with attributes, where what they read is constant, or known from the shapes of inputs."""
+    """Replace operators of `dyn` by those with attributes, if their shape arguments are constant or follow from the
+    shapes of inputs.
+    """
 
     def run(func: Function, mod: IRModule) -> Expr:
         if not any([isinstance(e, Call) and isinstance(e.attrs, Dynamic) for e in post_order(func)]):

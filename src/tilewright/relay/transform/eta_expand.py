@@ -43,7 +43,9 @@ class _Expand(ExprMutator):
 
 @module_pass(opt_level=1, name="EtaExpand")
 class EtaExpand:
-    """Constructors (`expand_constructor`) and global functions (`expand_global_var`) used as values -> fn(x) { f(x) }."""
+    """Replace constructors (`expand_constructor`) and global functions (`expand_global_var`) that are used as values by
+    fn(x) { f(x) }.
+    """
 
     def __init__(self, expand_constructor: bool = False, expand_global_var: bool = False) -> None:
         self.expand_constructor, self.expand_global_var = expand_constructor, expand_global_var

@@ -440,11 +440,11 @@ OPTIONAL = frozenset(["nn.softmax"])
 def FakeQuantizationToInteger(
     hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Sequence[str] | None = None
 ) -> Pass:
-    """dequantize -> float32 operators -> quantize becomes operators on integers.
+    """Replace float32 operators between dequantize and quantize by operators on integers.
 
-    hard_fail: TVMError where a region stays in float32, instead of leaving it. use_qat: afterwards, operators all of whose
-    operands are dequantised run on integers too, though nothing quantises their result. optional_qnn_ops: names of operators
-    that are only converted on demand ("nn.softmax").
+    hard_fail: TVMError where a region stays in float32, instead of leaving it. use_qat: afterwards, operators all of
+    whose operands are dequantised run on integers too, though nothing quantises their result. optional_qnn_ops: names
+    of operators that are only converted on demand ("nn.softmax").
     """
     optional = frozenset(optional_qnn_ops or ())
     own = {name for name in cards() if Op.get(name).get_attr("FTVMOptionalFakeQuantizationToInteger") is not None}

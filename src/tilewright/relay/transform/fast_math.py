@@ -20,6 +20,7 @@ def _fast(call: Call) -> Expr | None:
 
 
 def FastMath() -> Pass:
-    """exp, tanh, erf, nn.softmax -> fast_exp, fast_tanh, fast_erf, nn.fast_softmax, which may be less exact. Level 4: it runs where
-    a program asks for it."""
+    """Replace exp, tanh, erf and nn.softmax by fast_exp, fast_tanh, fast_erf and nn.fast_softmax, which can be less
+    exact. Builds at the default level do not run it.
+    """
     return typed_pass("FastMath", 4, lambda f, mod: rewrite_calls(f, _fast))

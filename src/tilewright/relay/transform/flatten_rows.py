@@ -119,7 +119,7 @@ class _FlattenRows:
 
 
 def FlattenRows() -> Pass:
-    """Products of tensors with several leading axes as products of matrices."""
+    """Flatten several leading axes of products to one, so that they become products of matrices."""
     return typed_pass("FlattenRows", 2, lambda f, mod: rewrite_calls(f, _FlattenRows().rule))
 
 

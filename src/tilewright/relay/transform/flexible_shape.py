@@ -23,12 +23,12 @@ from tilewright.tir import Any as AnyDim
 
 @module_pass(opt_level=0, name="FlexibleShapeDispatch")
 class FlexibleShapeDispatch:
-    """Main for inputs of any size along `axis` -> main that runs the smallest of `buckets` that the size fits into, and a function
-    compiled for any size where it fits into none.
+    """Make main for inputs of any size along `axis` run the smallest of `buckets` that fits. If none fits, it runs a
+    function compiled for any size.
 
-    buckets: sizes; auto_pad: inputs smaller than the bucket are padded at the end with `pad_value` and what is beyond is cut off the
-    outputs (else only sizes equal to a bucket run in it); input_indices: the inputs with the axis (all); output_indices: the outputs
-    with it (all); affects_output: False where the size does not show in the outputs.
+    buckets: sizes; auto_pad: inputs smaller than the bucket are padded at the end with `pad_value` and what is beyond
+    is cut off the outputs (else only sizes equal to a bucket run in it); input_indices: the inputs with the axis (all);
+    output_indices: the outputs with it (all); affects_output: False where the size does not show in the outputs.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ def fold_call(call: Call) -> Expr | None:
 
 
 def fold_constant_expr(expr: Expr, mod: IRModule | None = None) -> Expr:
-    """Fold one expression (classic FoldConstantExpr)."""
+    """Fold the constants of one expression (classic FoldConstantExpr)."""
     return rewrite_calls(expr, fold_call)  # type: ignore[no-any-return]
 
 

@@ -145,15 +145,15 @@ def _pass(name: str, level: int, backward: bool, forward: bool) -> Pass:
 
 
 def FoldScaleAxis() -> Pass:
-    """A scale per channel after or before a convolution or dense layer -> part of its constant weight."""
+    """Fold a scale per channel after or before a convolution or dense layer into its constant weight."""
     return _pass("FoldScaleAxis", 2, True, True)
 
 
 def BackwardFoldScaleAxis() -> Pass:
-    """A scale per channel of what a convolution or dense layer gives -> part of its constant weight."""
+    """Fold a scale per channel of the result of a convolution or dense layer into its constant weight."""
     return _pass("BackwardFoldScaleAxis", 3, True, False)
 
 
 def ForwardFoldScaleAxis() -> Pass:
-    """A scale per channel of what a convolution or dense layer takes -> part of its constant weight."""
+    """Fold a scale per channel of the input of a convolution or dense layer into its constant weight."""
     return _pass("ForwardFoldScaleAxis", 3, False, True)

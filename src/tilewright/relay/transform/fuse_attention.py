@@ -144,5 +144,5 @@ def fuse_attention(func: Function) -> Any:
 
 
 def FuseAttention() -> Pass:
-    """Attention as one operator where its scores fill the caches: they are then never in memory as a whole."""
+    """Make attention one operator where its scores would fill the caches. The scores are then never stored as a whole."""
     return typed_pass("FuseAttention", 3, lambda f, mod: fuse_attention(f))

@@ -360,7 +360,7 @@ def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
-    """Group calls into primitive functions. `fuse_opt_level` 0 makes every call one of its own."""
+    """Group calls into primitive functions. With `fuse_opt_level` 0, each call is a primitive function."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)

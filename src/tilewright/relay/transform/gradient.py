@@ -47,12 +47,13 @@ MODES = ("higher_order", "first_order")
 
 
 def gradient(expr: Expr, mod: IRModule | None = None, mode: str = "higher_order") -> Function:
-    """The function that answers (value, (adjoint of each parameter...)), for a function from tensors to a tensor (or a tuple of
-    them); adjoints are of the sum of all elements of the value.
+    """Make the function that returns (value, (adjoint of each parameter...)) for a function from tensors to a tensor or
+    a tuple of tensors. The adjoints are those of the sum of all elements of the value.
 
-    mode: "first_order" for dataflow graphs, whose adjoints are dataflow again; "higher_order" for the whole language: what is
-    called in `mod` is differentiated too (and added to `mod` as `name_grad`), and the result may be differentiated again.
-    Raises OpNotImplemented for an operator without a gradient, naming its place; TVMError where `mode` does not fit the function.
+    mode: "first_order" for dataflow graphs, whose adjoints are dataflow again; "higher_order" for the whole language:
+    what is called in `mod` is differentiated too (and added to `mod` as `name_grad`), and the result may be
+    differentiated again. Raises OpNotImplemented for an operator without a gradient, naming its place; TVMError where
+    `mode` does not fit the function.
     """
     if mode not in MODES:
         raise ValueError(f"the modes of gradient are {', '.join(MODES)}, but {mode!r} was given")
@@ -443,7 +444,7 @@ class _Scope:
 
 
 def FirstOrderGradient() -> Pass:
-    """Every function of a module becomes the one that answers its value and the adjoints of its parameters."""
+    """Replace every function of a module by one that returns its value and the adjoints of its parameters."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, Any] = {

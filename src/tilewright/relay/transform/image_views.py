@@ -141,7 +141,9 @@ def _reshaped(e: Expr, shape: Shape) -> Expr:
 
 
 def ImageViews() -> Pass:
-    """Convolutions over one axis on images where that is faster; what follows convolutions below the reshapes of their results."""
+    """Replace convolutions over one axis (where this is faster) or three axes by convolutions of images. Operators
+    after them move before the reshapes of their results.
+    """
     return typed_pass("ImageViews", 2, lambda f, mod: rewrite_calls(f, _ImageViews().rule))
 
 

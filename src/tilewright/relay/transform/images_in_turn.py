@@ -254,7 +254,9 @@ def in_turn(func: Function) -> Function:
 
 
 def ImagesInTurn() -> Pass:
-    """Layers whose values for a whole batch leave the last cache, for as many images at a time as fit."""
+    """Split a batch for layers whose values do not fit into the last-level cache: run them for as many images at a time
+    as fit.
+    """
     return typed_pass("ImagesInTurn", 2, lambda f, mod: in_turn(f), ("primitive_functions",))
 
 

@@ -586,7 +586,7 @@ class _Inference(Findings):
 
 
 def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
-    """Type of one expression; everything under it gets its `checked_type`. Raises DiagnosticError."""
+    """Infer the type of one expression, and set `checked_type` of every expression under it. Raises DiagnosticError."""
     inference = _Inference(mod)
     inference.root = expr
     with deep_recursion():

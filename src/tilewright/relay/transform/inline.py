@@ -103,8 +103,9 @@ def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
 
 @module_pass(opt_level=1, name="Inline")
 class Inline:
-    """Inline calls of the functions with the attribute Inline=1, unless they recurse. Those of other compilers stay functions, but
-    stand where they are called."""
+    """Inline calls of functions with the attribute Inline=1, unless they recurse. Functions of other compilers stay
+    functions, but move to the place of the call.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         external = {g: f for g, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}

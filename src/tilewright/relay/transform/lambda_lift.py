@@ -106,8 +106,9 @@ def lambda_lift(mod: IRModule) -> IRModule:
 
 @module_pass(opt_level=0, name="LambdaLift")
 class LambdaLift:
-    """Local functions become global. One that captures variables takes these first, answers the function, and
-    carries the attribute Closure=1; functions that call themselves do it by their global name."""
+    """Make local functions global. A function that captures variables takes these first, returns the function, and has
+    the attribute Closure=1. Recursive functions call themselves by their global name.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return lambda_lift(mod)

@@ -11,8 +11,9 @@ from tilewright.relay.transform.rewriting import rewrite_calls, typed_pass
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
-    """Calls of operators that have that attribute (`relay.op.register_legalize` sets it) -> what its function answers to
-    (attrs, args, types of the args and of the result); None leaves the call as it is."""
+    """Replace calls of operators with this attribute (set by `relay.op.register_legalize`) by the result of its
+    function of (attrs, args, types of args and result). None leaves the call as it is.
+    """
 
     legalize = legalize_calls(legalize_map_attr_name)
     return typed_pass("Legalize", 1, lambda f, mod: legalize(f))

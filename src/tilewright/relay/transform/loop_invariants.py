@@ -1,4 +1,4 @@
-"""HoistInvariants: what each round of a loop would compute alike is computed once, before it."""
+"""HoistInvariants: moves computations that do not change between iterations in front of a loop."""
 
 from __future__ import annotations
 
@@ -172,8 +172,9 @@ def every_round(e: Expr, again: Callable[[Expr], bool]) -> list[Expr]:
 
 @module_pass(opt_level=0, name="HoistInvariants")
 class HoistInvariants:
-    """What each round of a loop (a function that calls itself) would compute alike, of values that stand outside, is computed once, before
-    it, whether or not a round follows."""
+    """Move computations that do not change between iterations of a loop (a function that calls itself) in front of the
+    loop. They then run even if the loop has no iteration.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         with deep_recursion():

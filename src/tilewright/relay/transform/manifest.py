@@ -175,11 +175,11 @@ def _fused(mod: IRModule) -> bool:
 
 
 def ManifestAlloc(cpu_virtual_device: Any = None) -> Pass:
-    """Memory of intermediate tensors as values of the program: each call of a primitive function becomes allocations of its results
-    and a call that writes into them.
+    """Make the memory of intermediate tensors explicit: each call of a primitive function becomes allocations of its
+    results and a call that writes into them.
 
-    A program that is not fused yet is fused before, and comes out in A-normal form. Shapes that a run decides are computed by
-    `vm.shape_func`. cpu_virtual_device: where the memory is, cpu(0) if nothing is given.
+    A program that is not fused yet is fused before, and comes out in A-normal form. Shapes that a run decides are
+    computed by `vm.shape_func`. cpu_virtual_device: where the memory is, cpu(0) if nothing is given.
 
         let %y = %f(%x);
     -->
@@ -286,8 +286,8 @@ class _Arenas(_Chains):
 
 
 def MemoryPlan() -> Pass:
-    """Storages of known size that ManifestAlloc made -> one for each chain of bindings and device, in which tensors that do not live at
-    the same time share bytes; the smallest that the planner of whole models finds.
+    """Merge storages of constant size that ManifestAlloc made: one for each chain of bindings and device. Tensors that
+    are not live at the same time share bytes, as the planner of whole models places them.
 
     Storages whose size a run decides stay as they are, and so do those of tensors whose offset does.
     """
@@ -323,7 +323,7 @@ class _Lifetimes(_Chains):
 
 
 def ManifestLifetimes() -> Pass:
-    """After the last use of each variable that a chain of lets binds, `memory.kill` of it: its value is not needed any more.
+    """Insert `memory.kill` after the last use of each variable that a chain of lets binds.
 
     Variables that the result of the chain reads live on; tuples, which hold no memory of their own, are not killed.
     """

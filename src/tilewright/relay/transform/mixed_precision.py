@@ -244,11 +244,12 @@ def _scalar(e: Expr) -> bool:
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
-    """Convolutions and products on `mixed_precision_type` (float16 or bfloat16), what needs range or digits as it was, the rest
-    as its operands are.
+    """Compute convolutions and products in `mixed_precision_type` (float16 or bfloat16). Operators that need range or
+    digits keep their type; others follow their operands.
 
-    missing_op_mode: an operator of no category raises TVMError (0), or is NEVER, with a warning (1) or silently (2). With
-    the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they are what the last operators give.
+    missing_op_mode: an operator of no category raises TVMError (0), or is NEVER, with a warning (1) or silently (2).
+    With the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they are what the
+    last operators give.
     """
     if missing_op_mode not in (0, 1, 2):
         raise ValueError(f"missing_op_mode must be 0 (raise), 1 (warn) or 2 (ignore), but is {missing_op_mode!r}")

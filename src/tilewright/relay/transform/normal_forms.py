@@ -181,9 +181,10 @@ class _Operands(ExprMutator):
 
 
 def to_anf(expr: Expr) -> Expr:
-    """`expr` in A-normal form: operands are variables, constants or names, and the order of the lets is the order of
-    evaluation, so effects happen when they did. A pure value that several scopes use (both branches of an if) is computed in the scope
-    around them; another one is computed in each."""
+    """Convert an expression to A-normal form: operands are variables, constants or names, and the order of the lets is
+    the order of evaluation, so effects keep their order. A pure value that several scopes use (both branches of an if)
+    is computed in the scope around them; an impure one is computed in each.
+    """
     with deep_recursion():
         if isinstance(expr, Function) and expr.is_primitive:
             return expr
@@ -259,7 +260,7 @@ def _every_function(mod: IRModule, form: Callable[[Expr], Expr]) -> IRModule:
 
 @module_pass(opt_level=0, name="ToANormalForm")
 class ToANormalForm:
-    """Every function in A-normal form."""
+    """Convert every function to A-normal form."""
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _every_function(mod, to_anf)
@@ -267,7 +268,7 @@ class ToANormalForm:
 
 @module_pass(opt_level=0, name="ToGraphNormalForm")
 class ToGraphNormalForm:
-    """Every function in graph normal form."""
+    """Convert every function to graph normal form."""
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _every_function(mod, to_graph)

@@ -17,11 +17,11 @@ from tilewright.topi.schedule.winograd import choose_winograd
 
 
 def PackWinograd() -> Pass:
-    """Convolutions on channel blocks, by constant kernels of 3 x 3 and by steps of 1, take Winograd's form where that saves a
-    fifth or more; where the number of images is left open, where it does so for one.
+    """Use Winograd's form for 3 x 3 convolutions with stride 1 and constant weights on channel blocks, if the cost
+    model estimates that it saves at least a fifth. A dynamic batch counts as one image.
 
-    Sums are then taken in another order: the largest error of a convolution is about ten times that of a direct one, 4e-6 of
-    the largest result. `PassContext(disabled_pass=["PackWinograd"])` keeps all convolutions direct.
+    Sums are then taken in another order: the largest error of a convolution is about ten times that of a direct one,
+    4e-6 of the largest result. `PassContext(disabled_pass=["PackWinograd"])` keeps all convolutions direct.
     """
     return typed_pass("PackWinograd", 3, lambda f, mod: rewrite_calls(f, pack_winograd), (), ("packed_weights",))
 

@@ -503,9 +503,10 @@ def _progress(earlier: Sequence[Sequence[Value]], args: Sequence[Value]) -> bool
 
 @module_pass(opt_level=1, name="PartialEvaluate")
 class PartialEvaluate:
-    """Functions -> what is left of them when all that is known at compile time is done: known functions are unfolded (recursive
-    ones while their known arguments shrink), known ifs and matches decided, operators on constants run, references followed. The result
-    is in A-normal form; DeadCodeElimination removes what is not needed any more."""
+    """Evaluate everything that is known at compile time: inline known functions (recursive ones while their known
+    arguments shrink), decide known ifs and matches, run operators on constants, follow references. The result is in
+    A-normal form; DeadCodeElimination removes unused parts.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)

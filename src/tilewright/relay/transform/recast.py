@@ -18,7 +18,7 @@ from tilewright.support.errors import TVMError
 
 @_function_pass_of(Function)(opt_level=1, name="ChangeBatch")
 class ChangeBatch:
-    """The batch of some parameters -> another: `data` says which axis of which parameter (Var) is the batch."""
+    """Change the batch size of parameters. `data` maps each parameter (Var) to its batch axis."""
 
     def __init__(self, data: Mapping[Var, int], batch_size: int = 16) -> None:
         self.data, self.batch_size = dict(data), int(batch_size)
@@ -84,8 +84,10 @@ def recast(
     ops: Sequence[str] | None = None,
     skip_layers: Sequence[int] | None = None,
 ) -> Function:
-    """The function with the operators `ops` (nn.conv2d without any) computed on `dtype` and accumulated in `out_dtype`; their
-    results are cast back. `skip_layers`: numbers, in the order of the program, of those that stay; negative ones count from the end."""
+    """Make the operators `ops` (nn.conv2d by default) compute on `dtype` and accumulate in `out_dtype`, and cast their
+    results back. `skip_layers`: numbers of operators to leave alone, in program order; negative ones count from the
+    end.
+    """
     infer_types(expr)
     names = list(ops) if ops else ["nn.conv2d"]
     layers = 0

@@ -53,10 +53,10 @@ def canonical(call: Call) -> Expr | None:
 
 
 def SimplifyInference() -> Pass:
-    """Operators as they are at inference: batch_norm becomes scale and shift, dropout nothing."""
+    """Simplify operators for inference: batch_norm becomes scale and shift, dropout is removed."""
     return typed_pass("SimplifyInference", 0, lambda f, mod: expand_calls(f, "SimplifyInference"))
 
 
 def CanonicalizeOps() -> Pass:
-    """Convenience operators (bias_add) become basic ones, so that later passes know fewer."""
+    """Replace convenience operators (bias_add) by basic ones, so that later passes handle fewer operators."""
     return typed_pass("CanonicalizeOps", 2, lambda f, mod: rewrite_calls(f, canonical))

@@ -83,5 +83,5 @@ def _moves(reader: Expr, used: dict[Expr, list[Expr]]) -> bool:
 
 
 def SliceSplits() -> Pass:
-    """Pieces of splits as slices, which the kernels of their readers take along."""
+    """Replace the parts of a split by slices, which the kernels of their readers can fuse."""
     return typed_pass("SliceSplits", 2, lambda f, mod: slice_splits(f))

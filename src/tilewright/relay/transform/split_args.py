@@ -9,8 +9,9 @@ from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, 
 
 
 def SplitArgs(max_function_args: int) -> Pass:
-    """concatenate of more operands than that -> several of at most as many, kept apart by annotation.stop_fusion, and one of
-    their results: for targets whose kernels take only so many arguments. 0: no limit."""
+    """Divide concatenations of more than `max_function_args` operands into several, separated by
+    annotation.stop_fusion, for targets that limit the arguments of a kernel. 0: no limit.
+    """
 
     def rule(call: Call) -> Expr | None:
         if max_function_args <= 1 or not is_op(call, "concatenate") or not isinstance(call.args[0], Tuple):

@@ -62,8 +62,9 @@ class _Sparse(ExprMutator):
 
 
 def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[int]]) -> Pass:
-    """nn.dense by the parameters of these names -> nn.sparse_dense by NAME.data, NAME.indices, NAME.indptr, whose shapes
-    `relay.analysis.sparse_dense.process_params` tells."""
+    """Replace nn.dense by parameters with these names by nn.sparse_dense with the parameters NAME.data, NAME.indices
+    and NAME.indptr. `relay.analysis.sparse_dense.process_params` computes their shapes.
+    """
 
     def made(call: Call, data: Expr, parts: tuple[Var, ...]) -> Expr:
         return constructor("nn.sparse_dense")(data, parts)  # type: ignore[no-any-return]
@@ -77,7 +78,7 @@ def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[in
 def Conv2dToSparse(
     weight_name: Sequence[str], weight_shape: Sequence[Sequence[int]], layout: str = "NHWC", kernel_size: int = 1
 ) -> Pass:
-    """nn.conv2d with kernels of one element by the parameters of these names -> nn.sparse_conv2d, as DenseToSparse does."""
+    """Replace nn.conv2d with 1 x 1 kernels by parameters with these names by nn.sparse_conv2d, as DenseToSparse does."""
     check_kernel(kernel_size)
 
     def made(call: Call, data: Expr, parts: tuple[Var, ...]) -> Expr:
@@ -94,8 +95,9 @@ def Conv2dToSparse(
 
 
 def Conv2dToSparse2(layout: str, kernel_size: int, blocksize: tuple[int, int], sparsity_threshold: float) -> Pass:
-    """nn.conv2d with kernels of one element by constant weights, of which at least `sparsity_threshold` is zeros -> nn.sparse_conv2d by
-    constant blocks of `blocksize`."""
+    """Replace nn.conv2d with constant 1 x 1 kernels by nn.sparse_conv2d with blocks of `blocksize`, if at least a share
+    of `sparsity_threshold` of the weights are zeros.
+    """
     check_kernel(kernel_size)
     block = (int(blocksize[0]), int(blocksize[1]))
 

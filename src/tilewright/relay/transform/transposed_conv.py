@@ -121,7 +121,7 @@ def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis
 
 
 def TransposedConvolutions() -> Pass:
-    """Transposed convolutions as convolutions, which have layouts and kernels for all sizes."""
+    """Replace transposed convolutions by plain ones, for which there are layouts and kernels of all sizes."""
     return typed_pass("TransposedConvolutions", 1, lambda f, mod: rewrite_calls(f, as_convolution))
 
 

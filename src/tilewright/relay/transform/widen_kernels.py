@@ -167,8 +167,10 @@ class _Kernels(ExprMutator):
 
 
 def WidenKernels() -> Pass:
-    """Primitive functions compute in float32 what they read and write as float16 or bfloat16: sums do not lose their small terms, and
-    chains of operators round once, where a result is stored. Products (convolutions, dense) take their operands as they are."""
+    """Make primitive functions compute in float32 what they read and write as float16 or bfloat16. Sums keep small
+    terms, and a chain of operators rounds once, where its result is stored. Products (convolutions, dense) take their
+    operands as they are.
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)

@@ -1,4 +1,4 @@
-"""DefaultGPUSchedule: every block of a function for a GPU that nobody has scheduled, bound to threads."""
+"""DefaultGPUSchedule: binds the blocks of unscheduled functions for a GPU to threads."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def _vars(e: Any) -> list[Any]:
 
 
 def DefaultGPUSchedule() -> Pass:
-    """Blocks of functions for a GPU without thread axes -> their spatial loops fused and bound to blockIdx.x and threadIdx.x.
+    """Fuse the spatial loops of blocks in functions for a GPU that have no thread axes, and bind them to blockIdx.x and
+    threadIdx.x.
 
     The target is the function's, or the current one. Functions marked "tir.is_scheduled" stay.
     """

@@ -1,4 +1,4 @@
-"""The passes of tir, as values: each is called on an IRModule by itself, or put into a Sequential."""
+"""The passes of tir. Each is a value that can be called on an IRModule or put into a Sequential."""
 
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.support import lazy as _lazy

@@ -1,4 +1,6 @@
-"""Reductions over the threads of a block: reduction blocks to tvm_thread_allreduce, and that to shared memory or shuffles."""
+"""Reductions across the threads of a block: blocks to tvm_thread_allreduce, and tvm_thread_allreduce to shared memory
+or shuffles.
+"""
 
 from __future__ import annotations
 
@@ -209,9 +211,9 @@ def _unconditional(s: Stmt) -> Stmt:
 
 
 def LowerThreadAllreduce() -> Pass:
-    """tvm_thread_allreduce -> a tree in shared memory; within a warp of the function's target, shuffles.
+    """Lower tvm_thread_allreduce to a tree in shared memory, or to shuffles within a warp.
 
-    The target's `thread_warp_size` says how large a warp is; without a target there are no shuffles.
+    The target's attribute `thread_warp_size` gives the size of a warp. Without a target there are no shuffles.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -386,8 +388,9 @@ def _stores(buffers: list[Buffer], values: list[PrimExpr]) -> Stmt:
 
 
 def LowerCrossThreadReduction() -> Pass:
-    """Reduction block whose reduction loop is bound to threads -> each thread's part, tvm_thread_allreduce, write back.
+    """Divide a reduction block whose reduction loop is bound to threads into a partial result per thread,
+    tvm_thread_allreduce and a store of the result.
 
-    Reducers of tuples, such as argmax, are those of `te.comm_reducer`: values named, then stored.
+    Tuple reducers such as argmax must have the form that `te.comm_reducer` makes: values bound to names, then stored.
     """
     return body_pass("LowerCrossThreadReduction", lambda f: _CrossThread().visit(f.body))

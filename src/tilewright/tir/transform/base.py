@@ -1,4 +1,4 @@
-"""What the passes share: the decorator for passes on PrimFuncs and small helpers on statements."""
+"""Shared code of the passes: the decorator for passes on PrimFuncs, and helpers for statements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ prim_func_pass.__doc__ = (
 def body_pass(
     name: str, rewrite: Callable[[PrimFunc], Stmt], needs: tuple[str, ...] = (), gives: tuple[str, ...] = ()
 ) -> Pass:
-    """A pass that gives each function a new body."""
+    """Make a pass that gives each function a new body."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=rewrite(func))
@@ -47,7 +47,7 @@ def is_no_op(s: Stmt | None) -> bool:
 
 
 def call_name(e: PrimExpr) -> str:
-    """The name of the intrinsic that a call applies, without "tir."; "" for anything else."""
+    """The name of the intrinsic of a call, without "tir."; "" for other expressions."""
     if type(e) is not Call:
         return ""
     name: str = getattr(e.op, "name", "")
@@ -110,9 +110,9 @@ class _Loaded(Visitor):
 
 
 class Steady:
-    """Tells which values stay what they are while a statement runs: those that load nothing that it may write.
+    """Finds values that do not change while a statement runs: they load nothing that the statement may write.
 
-    views: data of views above the statement -> data of what they are part of.
+    views: data variables of views that are defined outside of the statement -> the data variable of the viewed buffer.
     """
 
     def __init__(self, body: Any, views: Mapping[Var, Var] | None = None) -> None:
@@ -140,7 +140,7 @@ class Steady:
 
 
 def lasting(condition: PrimExpr, body: Any, views: Mapping[Var, Var] | None = None) -> PrimExpr:
-    """What of a condition goes on to hold while a statement runs."""
+    """The part of a condition that stays true while a statement runs."""
     if not has_load(condition) and is_pure(condition):
         return condition
     steady = Steady(body, views)

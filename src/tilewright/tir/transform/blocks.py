@@ -1,4 +1,4 @@
-"""Passes on blocks: reduction inits, where buffers are allocated, and blocks without iteration variables."""
+"""Passes on blocks: initialisation of reductions, places of allocations, and removal of iteration variables."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class _LowerInit(Mutator):
 
 
 def LowerInitBlock() -> Pass:
-    """Blocks with `init` -> blocks whose body begins with it, where all reduction axes are at their start; where their loops may not
-    run at all, it is done before them if they do not."""
+    """Move `init` of blocks into their bodies, under the condition that all reduction axes are at their start. If the
+    loops of a reduction may have no iteration, also initialise before them.
+    """
     return body_pass(
         "LowerInitBlock", lambda f: _LowerInit().visit(define_empty_reductions(f.body)), gives=("no_init",)
     )
@@ -90,10 +91,10 @@ def _plan(func: PrimFunc) -> Stmt:
 
 
 def PlanAndUpdateBufferAllocationLocation() -> Pass:
-    """Buffers of blocks -> allocated at the innermost loop or block that holds all their accesses.
+    """Allocate each buffer of a block at the innermost loop or block that holds all its accesses.
 
-    A loop from step to step of which a value may be kept stays inside: each read there must be proved to see what was
-    written before in the same step, whatever axes the blocks have.
+    A loop stays inside the allocation if a value may be kept from one iteration to the next. It goes outside only if
+    each read provably gets a value that the same iteration wrote, whatever the kinds of the block's axes are.
     """
     return body_pass("PlanAndUpdateBufferAllocationLocation", _plan, gives=("allocations_placed",))
 
@@ -126,7 +127,7 @@ class _Opaque(BufferMutator):
 
 
 def ConvertBlocksToOpaque() -> Pass:
-    """Block variables -> their values; what is left are blocks that only carry buffers and predicates."""
+    """Replace block variables by their values. The remaining blocks hold only buffers and predicates."""
     return body_pass(
         "ConvertBlocksToOpaque", lambda f: _Opaque().visit(f.body), needs=("no_init",), gives=("opaque_blocks",)
     )

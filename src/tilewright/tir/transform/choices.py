@@ -42,7 +42,7 @@ class _Unsafe(Visitor):
 
 
 def is_unsafe(e: PrimExpr) -> bool:
-    """Whether evaluating an expression where it is not wanted could fail or change something."""
+    """Whether evaluating an expression could fail or have an effect."""
     walk = _Unsafe()
     walk.visit(e)
     return walk.found
@@ -58,7 +58,9 @@ class _Lazy(Mutator):
 
 
 def RewriteUnsafeSelect() -> Pass:
-    """Select between values that load, divide by a variable or have effects -> if_then_else, which evaluates only one."""
+    """Replace Select by if_then_else, which evaluates only one value, if a value loads, divides by a variable or has
+    effects.
+    """
     return body_pass("RewriteUnsafeSelect", lambda f: _Lazy().visit(f.body))
 
 
@@ -66,7 +68,7 @@ def RewriteUnsafeSelect() -> Pass:
 
 
 class Known:
-    """`assume(holds or buffer[indices] == value)`, for all values of the loops around it."""
+    """The assumption `assume(holds or buffer[indices] == value)`, for all iterations of the loops around it."""
 
     __slots__ = ("buffer", "holds", "indices", "loops", "value")
 
@@ -74,7 +76,7 @@ class Known:
         self.buffer, self.indices, self.holds, self.value, self.loops = buffer, indices, holds, value, loops
 
     def at(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, PrimExpr] | None:
-        """(condition, value): where the condition does not hold, the element at these indices has the value."""
+        """(condition, value): the element at these indices has the value wherever the condition is false."""
         env: dict[Var, PrimExpr] = {}
         for mine, other in zip(self.indices, indices, strict=True):
             if isinstance(mine, Var) and mine in self.loops and mine not in env:
@@ -129,7 +131,7 @@ class _Assumptions(Visitor):
 
 
 def assumption(e: Any, loops: tuple[Var, ...]) -> Known | None:
-    """What is said of an element by `holds or buffer[i] == value`; None for other conditions."""
+    """The assumption about an element in `holds or buffer[i] == value`; None for other conditions."""
     if not isinstance(e, Or):
         return None
     parts: list[Any] = []
@@ -264,9 +266,10 @@ class _Checked(_UseAssumptions):
 
 
 def UseAssumeToReduceBranches() -> Pass:
-    """if_then_else(c, f(A[i]), pad) -> f(A[i]), where `assume(c or A[i] == value)` makes f(value) the pad.
+    """Replace if_then_else(c, f(A[i]), pad) by f(A[i]), if `assume(c or A[i] == value)` implies that f(value) is pad.
 
-    What a layout's padding holds is assumed of inputs; computing on it costs less than asking where it begins.
+    This is for inputs whose layout has padding with an assumed value. Computing on the padding costs less than testing
+    where it begins.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -345,9 +348,9 @@ def _assumed_by(s: Any) -> list[Known]:
 
 
 def ReduceBranchingThroughOvercompute() -> Pass:
-    """if c: S; else: T -> S, where computing S everywhere comes to the same by what is assumed of the buffers.
+    """Replace `if c: S; else: T` by S, if the assumptions about buffers imply that S gives the same results everywhere.
 
-    `assume(c or B[i] == undef())` right after `if c: B[i] = x` says that B[i] is not looked at where c is false.
+    `assume(c or B[i] == undef())` right after `if c: B[i] = x` states that B[i] is not read where c is false.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -1,4 +1,6 @@
-"""Small rewrites: assumptions and undefined stores dropped, repeated index arithmetic named, split patterns in one form."""
+"""Small rewrites: remove assumptions and undefined stores, compute repeated index arithmetic once, normalise split
+patterns.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ class _NoAssume(Mutator):
 
 
 def RemoveAssume() -> Pass:
-    """T.assume(...) -> nothing; whoever could use it has done so."""
+    """Remove T.assume(...), after the passes that use it."""
     return body_pass("RemoveAssume", lambda f: _NoAssume().visit(f.body), gives=("no_assume",))
 
 
@@ -69,7 +71,7 @@ class _NoUndef(Mutator):
 
 
 def RemoveStoreUndef() -> Pass:
-    """Stores of T.undef() -> nothing. Raises TVMError for undef inside of an expression."""
+    """Remove stores of T.undef(). Raises TVMError for undef inside an expression."""
     return body_pass("RemoveStoreUndef", lambda f: _NoUndef().visit(f.body), gives=("no_undef",))
 
 
@@ -86,7 +88,7 @@ class _Renormalize(Mutator):
 
 
 def RenormalizeSplitPattern() -> Pass:
-    """(x % (a * b)) // b -> (x // b) % a, the form that code generators and iterator maps know."""
+    """Rewrite (x % (a * b)) // b to (x // b) % a, the form that code generators and iterator maps recognise."""
     return body_pass("RenormalizeSplitPattern", lambda f: _Renormalize().visit(f.body))
 
 
@@ -206,9 +208,9 @@ class _Eliminate:
 
 
 def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
-    """Index arithmetic that repeats -> computed once, in a LetStmt where its variables are defined. Needs flat buffers.
+    """Compute repeated index arithmetic once, in a LetStmt where its variables are defined. Needs flat buffers.
 
-    identify_equiv_terms is taken for compatibility: terms are the same when they are written the same.
+    identify_equiv_terms is accepted for compatibility. Two terms are the same only if they are written the same.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

@@ -1,4 +1,4 @@
-"""CompactBufferAllocation: buffers shrink to the region that is live inside the loops around their allocation."""
+"""CompactBufferAllocation: reduces buffers to the region that is live inside the loops around their allocation."""
 
 from __future__ import annotations
 
@@ -329,8 +329,8 @@ def _compact(func: PrimFunc) -> Stmt:
 
 
 def CompactBufferAllocation(is_strict: bool = True) -> Pass:
-    """Allocated buffers -> buffers of the region that is accessed at one place of the loops around the allocation.
+    """Reduce allocated buffers to the region that is accessed in one iteration of the loops around the allocation.
 
-    Buffers whose writer has the annotation buffer_dim_align get the strides that it asks for.
+    Buffers whose writer has the annotation buffer_dim_align get the strides that the annotation requests.
     """
     return body_pass("CompactBufferAllocation", _compact, needs=("opaque_blocks",), gives=("compact_buffers",))

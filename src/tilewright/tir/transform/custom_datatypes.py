@@ -32,7 +32,7 @@ _CUSTOM = re.compile(r"custom\[(\w+)\](\d+)")
 
 
 def register(type_name: str, type_code: int) -> None:
-    """Names a type. type_code: 129 or more, and of no other type."""
+    """Register the name of a type. type_code: an unused code from 129 on."""
     if type_code < FIRST_CODE:
         raise ValueError(f"datatype.register: the code of {type_name} must be {FIRST_CODE} or more, but is {type_code}")
     for name, code in _codes.items():
@@ -50,14 +50,14 @@ def get_type_name(type_code: int) -> str:
 
 
 def get_type_code(type_name: str) -> int:
-    """The code of a type."""
+    """The code of the type with a name."""
     if type_name not in _codes:
         raise ValueError(f"no type is named {type_name!r}; register it with target.datatype.register")
     return _codes[type_name]
 
 
 def get_type_registered(type_code: int) -> bool:
-    """Whether a type has that code."""
+    """Whether a type has this code."""
     return type_code in _codes.values()
 
 
@@ -69,10 +69,11 @@ def register_op(
     dest_type_name: str | None = None,
     intrinsic_name: str | None = None,
 ) -> None:
-    """Says what becomes of an operation on a type when compiling for a target kind.
+    """Register how an operation on a type is lowered for a kind of target.
 
-    lower_func: the node -> an expression on bits. op_name: the class of the node ("Add", "Cast", "Call", ...). Casts name
-    the source type, of this package or not, and the destination; calls the intrinsic, such as "tir.exp".
+    lower_func: a function from the node to an expression on bits. op_name: the class of the node ("Add", "Cast",
+    "Call", ...). For casts, give the source type (custom or not) and the destination; for calls the intrinsic, such as
+    "tir.exp".
     """
     if op_name == "Cast":
         if dest_type_name is None:
@@ -85,17 +86,17 @@ def register_op(
 
 
 def register_min_func(func: Callable[[int], Any], type_name: str) -> None:
-    """Says what the lowest value of a type is: a function of its bits."""
+    """Register a function from the number of bits to the lowest value of a type."""
     _minima[type_name] = func
 
 
 def min_func(type_name: str) -> Callable[[int], Any] | None:
-    """What register_min_func was given for a type."""
+    """The function that was given to register_min_func for a type."""
     return _minima.get(type_name)
 
 
 def bits_of(dtype: DataType) -> DataType:
-    """The unsigned integers that hold a custom type; any other type is its own."""
+    """The unsigned integer type that stores a custom type; other types are returned as they are."""
     found = _CUSTOM.match(dtype)
     return DataType(f"uint{found[2]}").with_lanes(dtype.lanes) if found else dtype
 
@@ -107,7 +108,7 @@ def type_name(dtype: DataType) -> str:
 
 
 def create_lower_func(extern_func_map: Mapping[Any, str]) -> Lower:
-    """A lowering to external functions by width: {bits: name}, for casts {(bits from, bits to): name}."""
+    """Make a lowering to external functions by width: {bits: name}, for casts {(bits from, bits to): name}."""
 
     def lower(op: Any) -> PrimExpr:
         dtype = op.dtype
@@ -126,7 +127,7 @@ def create_lower_func(extern_func_map: Mapping[Any, str]) -> Lower:
 
 
 def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) -> Callable[[int], PrimExpr]:
-    """A lowest value that external functions give, by width: {bits: name}."""
+    """Make a function for the lowest value that calls external functions by width: {bits: name}."""
 
     def lower(num_bits: int) -> PrimExpr:
         if num_bits not in extern_func_map:
@@ -137,13 +138,13 @@ def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) ->
 
 
 def lower_ite(ite_op: Call) -> PrimExpr:
-    """The lowering of if_then_else: the same on bits."""
+    """Lower if_then_else to the same on bits."""
     condition, yes, no = ite_op.args
     return if_then_else(condition, yes, no)
 
 
 def lower_call_pure_extern(op: Call) -> Call:
-    """The lowering of a pure external call: the same, giving bits."""
+    """Lower a pure external call to the same with a result of bits."""
     return Call(bits_of(op.dtype), op.op, op.args)
 
 
@@ -241,7 +242,8 @@ class _Custom(BufferMutator):
 
 
 def LowerCustomDatatypes() -> Pass:
-    """Operations on types of target.datatype -> what was registered for the function's target; storage -> unsigned integers.
+    """Lower operations on types of target.datatype to the functions that are registered for the target, and their
+    storage to unsigned integers.
 
     Raises TVMError for an operation without a lowering.
     """

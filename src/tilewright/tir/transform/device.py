@@ -1,4 +1,4 @@
-"""Host and device: kernels found, cut out into functions of their own, and called."""
+"""Host and device: find kernels, move them into functions of their own, and call them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Regions(Mutator):
 
 
 def AnnotateDeviceRegions() -> Pass:
-    """Statements bound to thread axes, in functions whose target has a host -> under a "target" attribute."""
+    """Put statements that are bound to thread axes under an attribute "target", in functions whose target has a host."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         target = func.attrs.get("target")
@@ -90,7 +90,9 @@ class _Split(Mutator):
 
 
 def SplitHostDevice() -> Pass:
-    """Regions under a "target" attribute -> kernels in the module, called with the variables that they use."""
+    """Move regions under an attribute "target" into kernels of the module, and call these with the variables that they
+    use.
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[Any, Any] = {}
@@ -119,5 +121,5 @@ def _is_scoped(s: Any) -> bool:
 
 
 def DecorateDeviceScope() -> Pass:
-    """A function that is all for the device -> its body under a "device_scope" attribute."""
+    """Put the body of a device function under an attribute "device_scope"."""
     return body_pass("DecorateDeviceScope", _decorate)

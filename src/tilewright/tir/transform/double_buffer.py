@@ -1,4 +1,4 @@
-"""InjectDoubleBuffer: what a loop needs next is brought while it works on what it has."""
+"""InjectDoubleBuffer: fills the buffer of the next iteration while the current one is used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCOPE, WRITE = "double_buffer_scope", "double_buffer_write"
 
 
 class Touches(Visitor):
-    """Data variables that a statement reads and writes; what is passed as a pointer counts as both."""
+    """The data variables that a statement reads and writes. A buffer that is passed as a pointer counts as both."""
 
     def __init__(self) -> None:
         self.reads: set[Var] = set()
@@ -68,14 +68,14 @@ class Touches(Visitor):
 
 
 def touches(s: Any) -> Touches:
-    """What a statement reads and writes."""
+    """Collect the data variables that a statement reads and writes."""
     walk = Touches()
     walk.visit(s)
     return walk
 
 
 def count_uses(s: Any) -> dict[Var, int]:
-    """How many loads and stores there are by data variable."""
+    """The number of loads and stores of each data variable."""
     found: dict[Var, int] = {}
 
     class Uses(Visitor):
@@ -314,10 +314,11 @@ class _Marked(Visitor):
 
 
 def InjectDoubleBuffer() -> Pass:
-    """Storage marked double_buffer_scope -> twice the storage, filled for the next turn of the loop during this one.
+    """Double the storage that is marked double_buffer_scope, and fill it for the next iteration of the loop during the
+    current one.
 
-    Where the filling depends on what the loop computes, the storage stays single. Needs flat buffers. Option
-    "tir.InjectDoubleBuffer": {"split_loop": how many turns become one}.
+    Storage stays single if the filling depends on what the loop computes. Needs flat buffers. Option
+    "tir.InjectDoubleBuffer": {"split_loop": the number of iterations to unroll into one}.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

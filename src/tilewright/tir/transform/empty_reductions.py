@@ -1,4 +1,4 @@
-"""Reductions over nothing: a loop that does not run never comes to its first step, where a block's `init` would be done.
+"""Reductions without steps: a loop that has no iteration never reaches the step at which `init` would run.
 
     for i: for k in n: C[i] (init 0) += A[i, k]
 -->
@@ -128,5 +128,7 @@ class _DefineEmpty(Mutator):
 
 
 def define_empty_reductions(stmt: Node) -> Any:
-    """The statement, in which reductions over loops that may have no steps give their initial value; itself, if there are none."""
+    """Make reductions over loops that may have no iteration store their initial value. Returns the same statement if
+    there are none.
+    """
     return _DefineEmpty().visit(stmt)

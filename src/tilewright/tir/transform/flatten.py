@@ -1,4 +1,4 @@
-"""FlattenBuffer: accesses of many dimensions become one-dimensional ones."""
+"""FlattenBuffer: makes multi-dimensional accesses one-dimensional."""
 
 from __future__ import annotations
 
@@ -164,5 +164,5 @@ def _flatten(func: PrimFunc) -> Stmt:
 
 
 def FlattenBuffer() -> Pass:
-    """Multi-dimensional buffers -> one-dimensional ones, indices in 64 bits where 32 may not hold the offset."""
+    """Make buffers one-dimensional. Indices have 64 bits where 32 might not hold the offset."""
     return body_pass("FlattenBuffer", _flatten, needs=("no_blocks",), gives=("flat_buffers",))

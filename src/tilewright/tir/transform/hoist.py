@@ -1,4 +1,4 @@
-"""HoistExpression: conditions and names that a loop does not change, moved out of it."""
+"""HoistExpression: moves conditions and bindings out of loops that do not change them."""
 
 from __future__ import annotations
 
@@ -341,17 +341,18 @@ class _Hoist(Mutator):
 
 
 def hoist(func: PrimFunc, conditions: HoistedConditionals, lets: HoistedLetBindings) -> PrimFunc:
-    """The function with what its loops do not change moved out of them."""
+    """Move loop-invariant conditions and bindings of a function out of its loops."""
     walk = _Hoist(conditions, lets)
     body = walk.visit(func.body)
     return convert_ssa(func.replace(body=body)) if walk.changed else func
 
 
 def HoistExpression() -> Pass:
-    """Conditions and bindings that a loop does not change -> outside of the outermost loop that allows it.
+    """Move conditions and bindings out of the outermost loop that does not change them.
 
-    The option "tir.HoistExpression" chooses: {"hoisted_conditionals": HoistedConditionals value, "hoisted_let_bindings":
-    HoistedLetBindings value}; by default all but conditions on thread axes. Nothing leaves a sequence of statements.
+    Option "tir.HoistExpression": {"hoisted_conditionals": a HoistedConditionals value, "hoisted_let_bindings": a
+    HoistedLetBindings value}. The default is all except conditions on thread axes. Nothing is moved out of a sequence
+    of statements.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

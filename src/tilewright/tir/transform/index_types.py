@@ -1,4 +1,4 @@
-"""ForceNarrowIndexToInt32: index arithmetic of 64 bits in 32, whatever the sizes."""
+"""ForceNarrowIndexToInt32: converts index arithmetic of 64 bits to 32 bits, without regard to sizes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ class _Force(BufferMutator):
 
 
 def ForceNarrowIndexToInt32() -> Pass:
-    """Loops, shapes and index arithmetic of int64 -> int32. Raises TVMError for buffers of int64 and large constants."""
+    """Convert loops, shapes and index arithmetic from int64 to int32. Raises TVMError for buffers of int64 and for
+    large constants.
+    """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         walk = _Force(str(func.attrs.get("global_symbol", "the function")))

@@ -95,9 +95,10 @@ class _Calls(Mutator):
 
 
 def LowerDeviceKernelLaunch() -> Pass:
-    """Calls from the host of functions for a device -> packed calls with the arguments and the extents of the thread axes.
+    """Lower calls of device functions from the host to packed calls, with the arguments and the extents of the thread
+    axes.
 
-    The kernel's attribute "tir.kernel_launch_params" names the axes in that order, and "calling_conv" becomes 2.
+    The kernel gets the attribute "tir.kernel_launch_params" with the names of these axes, and "calling_conv" 2.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -124,10 +125,10 @@ def LowerDeviceKernelLaunch() -> Pass:
 
 
 class MemoryInfo(Node, key="MemoryInfo"):
-    """What is known of a memory of a device, as `tvm.info.mem.<scope>` gives it.
+    """The description of a device memory, as the registered function "tvm.info.mem.<scope>" returns it.
 
-    unit_bits: the addressable unit; max_num_bits: its size; max_simd_bits: the width of an access; head_address: where
-    allocations begin, an expression, or None where storage is not placed by the compiler.
+    unit_bits: the addressable unit; max_num_bits: the size of the memory; max_simd_bits: the width of an access;
+    head_address: the address of the first allocation, or None if the compiler does not place storage.
     """
 
     unit_bits: int
@@ -137,7 +138,7 @@ class MemoryInfo(Node, key="MemoryInfo"):
 
 
 def memory_info(scope: str) -> MemoryInfo | None:
-    """The memory of a scope, from the registered function "tvm.info.mem.<scope>"; None where there is none."""
+    """The memory of a scope, from the registered function "tvm.info.mem.<scope>"; None without such a function."""
     from tilewright.runtime import get_global_func
 
     found = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
@@ -198,7 +199,9 @@ class _Storage(Mutator):
 
 
 def LowerDeviceStorageAccessInfo() -> Pass:
-    """tvm_access_ptr -> addresses; storage of memories that "tvm.info.mem.<scope>" describes -> placed at their head."""
+    """Lower tvm_access_ptr to addresses, and place storage of memories that "tvm.info.mem.<scope>" describes at their
+    head address.
+    """
     return body_pass("LowerDeviceStorageAccessInfo", lambda f: _Storage().visit(f.body), gives=("no_access_pointers",))
 
 
@@ -218,5 +221,5 @@ class _Vtcm(Mutator):
 
 
 def LowerVtcmAlloc() -> Pass:
-    """Allocations of scope "global.vtcm" -> calls of nd_mem_alloc_with_scope."""
+    """Replace allocations of scope "global.vtcm" by calls of nd_mem_alloc_with_scope."""
     return body_pass("LowerVtcmAlloc", lambda f: _Vtcm().visit(f.body), gives=("no_vtcm",))

@@ -1,4 +1,4 @@
-"""Types that a target cannot compute with: arithmetic in a wider type, storage as integers."""
+"""Types that a target cannot compute with: compute in a wider type, store as integers."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def _compute_pass(name: str, narrow: Any, wide: str) -> Pass:
 
 
 def BF16ComputeLegalize() -> Pass:
-    """Operations on bfloat16 -> the same in float32 between casts; storage stays bfloat16."""
+    """Compute operations on bfloat16 in float32, between casts. Storage stays bfloat16."""
     return _compute_pass("BF16ComputeLegalize", _is_bf16, "float32")
 
 
 def FP8ComputeLegalize(promote_dtype_str: str = "float32") -> Pass:
-    """Operations on float8 types -> the same in another type (float32 or float16) between casts."""
+    """Compute operations on float8 types in another type (float32 or float16), between casts."""
     return _compute_pass("FP8ComputeLegalize", _is_fp8, promote_dtype_str)
 
 
@@ -253,17 +253,21 @@ def _storage_pass(name: str, gives: str, *options: Any) -> Pass:
 
 
 def BF16StorageLegalize() -> Pass:
-    """bfloat16 storage and casts -> uint16 and integer operations; parameters become uint16. Compute is legalized first."""
+    """Replace bfloat16 storage and casts by uint16 and integer operations. Parameters become uint16. Run
+    BF16ComputeLegalize first.
+    """
     return _storage_pass("BF16StorageLegalize", "no_bfloat16", _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
 
 
 def FP8StorageLegalize() -> Pass:
-    """float8 storage and casts -> uint8 and integer operations; parameters become uint8. Compute is legalized first."""
+    """Replace float8 storage and casts by uint8 and integer operations. Parameters become uint8. Run FP8ComputeLegalize
+    first.
+    """
     return _storage_pass("FP8StorageLegalize", "no_float8", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
 
 
 def without_float8(func: PrimFunc) -> PrimFunc:
-    """The function without float8 types; itself where it has none."""
+    """The function without float8 types; the same function if it has none."""
     found: list[PrimExpr] = []
     post_order_visit(func.body, lambda e: found.append(e) if isinstance(e, PrimExpr) and _is_fp8(e.dtype) else None)
     if not found:

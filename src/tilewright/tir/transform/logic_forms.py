@@ -1,4 +1,4 @@
-"""Conditions in one form: conjunctions of disjunctions, without what the others imply; and stores that nothing sees."""
+"""Normal forms of conditions (conjunctions of disjunctions, without implied operands), and detection of dead stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def disjuncts(e: PrimExpr) -> list[PrimExpr]:
 
 
 def and_of_ors(e: PrimExpr) -> PrimExpr:
-    """(a and b) or c -> (a or c) and (b or c), through all of a condition; as it was where that is too long."""
+    """Rewrite (a and b) or c to (a or c) and (b or c) throughout a condition; leave it unchanged if the result is too
+    long.
+    """
     clauses = _clauses(e)
     if clauses is None:
         return e
@@ -50,7 +52,9 @@ def _clauses(e: PrimExpr) -> list[list[PrimExpr]] | None:
 
 
 def under_each_other(e: PrimExpr, analyzer: Analyzer) -> PrimExpr:
-    """Each operand of `and` simplified where the others hold, each of `or` where they do not; implied ones are gone."""
+    """Simplify each operand of `and` assuming the others, and each operand of `or` assuming the others are false; drop
+    implied ones.
+    """
     if not isinstance(e, (And, Or)) or not is_pure(e):
         return e
     both = isinstance(e, And)
@@ -114,7 +118,7 @@ def _one_store(s: Any) -> tuple[list[For], list[PrimExpr], BufferStore] | None:
 
 
 def overwritten(first: Any, then: Any) -> bool:
-    """Whether a nest of loops around a store writes only what the one right after it writes again, unread."""
+    """Whether the next nest overwrites everything that a nest of loops around a store writes, without reading it."""
     a, b = _one_store(first), _one_store(then)
     if a is None or b is None or len(a[0]) != len(b[0]) or len(a[1]) < len(b[1]):
         return False
@@ -139,7 +143,7 @@ def overwritten(first: Any, then: Any) -> bool:
 
 
 def stores_itself(s: BufferStore) -> bool:
-    """Whether a store writes what is there already."""
+    """Whether a store writes the value that the element already has."""
     value: Any = s.value
     return (
         type(value) is BufferLoad

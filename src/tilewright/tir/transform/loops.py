@@ -1,4 +1,4 @@
-"""UnrollLoop: loops unrolled in TIR, and pragmas that mark loops for the emitter to unroll."""
+"""UnrollLoop, which unrolls loops in TIR, and MarkUnrollLoop, which leaves unrolling to code generation."""
 
 from __future__ import annotations
 
@@ -131,15 +131,19 @@ def _unroll_pass(name: str, written_out: bool) -> Pass:
 
 
 def UnrollLoop() -> Pass:
-    """Loops marked unrolled, and those that `auto_unroll` pragmas or the configuration allow -> written out.
+    """Unroll loops that are marked unrolled, and those that `auto_unroll` pragmas or the configuration select.
 
-    Option "tir.UnrollLoop": {"auto_max_step": the most steps of a loop unrolled by itself, "auto_max_extent": or its most
-    turns, "auto_max_depth": nested so deep, "explicit_unroll": written out, not only marked, "unroll_local_access": all that
-    index registers}.
+    Option "tir.UnrollLoop", with the keys:
+
+    - "auto_max_step": unroll serial loops that become at most so many statements
+    - "auto_max_extent": unroll serial loops of at most so many iterations
+    - "auto_max_depth": unroll at most so many nested loops
+    - "explicit_unroll": unroll in TIR; otherwise only mark the loops
+    - "unroll_local_access": unroll all serial loops whose variable indexes local buffers
     """
     return _unroll_pass("tir.UnrollLoop", True)
 
 
 def MarkUnrollLoop() -> Pass:
-    """Loops that `auto_unroll` pragmas or the configuration allow -> marked unrolled; code generation writes them out."""
+    """Mark loops that `auto_unroll` pragmas or the configuration select as unrolled. Code generation unrolls them."""
     return _unroll_pass("tir.MarkUnrollLoop", False)

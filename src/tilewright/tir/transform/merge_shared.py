@@ -1,4 +1,6 @@
-"""MergeSharedMemoryAllocations: the dynamic shared memory of a kernel is one allocation, as launching it wants."""
+"""MergeSharedMemoryAllocations: makes the dynamic shared memory of a kernel one allocation, as a kernel launch
+requires.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ class _Kernels(Mutator):
 
 
 def MergeSharedMemoryAllocations() -> Pass:
-    """Allocations of scope "shared.dyn" in a kernel -> parts of one, each aligned to 16 bytes. Needs flat buffers."""
+    """Merge the allocations of scope "shared.dyn" in a kernel into one, with parts aligned to 16 bytes. Needs flat
+    buffers.
+    """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=_Kernels().visit(func.body))

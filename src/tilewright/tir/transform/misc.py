@@ -35,13 +35,13 @@ from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 
 def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:
-    """A pass of a plain function on PrimFuncs."""
+    """Apply a Python function to every PrimFunc of a module."""
     made: Pass = prim_func_pass(lambda func, mod, ctx: ftransform(func), name="tir.Apply")
     return made
 
 
 def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:
-    """Keeps the functions for which the condition holds."""
+    """Keep the functions for which the condition holds."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return mod.with_functions({g: f for g, f in mod.functions.items() if not isinstance(f, PrimFunc) or fcond(f)})
@@ -51,7 +51,7 @@ def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:
 
 
 def BindTarget(target: Any) -> Pass:
-    """Functions without a target get this one."""
+    """Set the target of functions that have none."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func if "target" in func.attrs else func.with_attr("target", target)
@@ -61,7 +61,7 @@ def BindTarget(target: Any) -> Pass:
 
 
 def AnnotateEntryFunc() -> Pass:
-    """The only function of a module, or the only one with a global symbol, is the entry."""
+    """Mark the entry function: the only function of a module, or the only one with a global symbol."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         funcs = [(g, f) for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
@@ -81,7 +81,7 @@ class _SkipAsserts(Mutator):
 
 
 def SkipAssert() -> Pass:
-    """Assertions are dropped, with what they would have checked."""
+    """Remove assertions from functions."""
     return body_pass("SkipAssert", lambda f: _SkipAsserts().visit(f.body), gives=("no_asserts",))
 
 
@@ -171,7 +171,9 @@ class _Narrow(Mutator):
 
 
 def NarrowDataType(target_bits: int = 32) -> Pass:
-    """Loops of 64-bit variables with small constant bounds -> 32-bit loops; their indices too where no part is out of range."""
+    """Convert 64-bit loops with small constant bounds to 32 bits, and their indices if no part of them leaves the
+    range.
+    """
     if target_bits == 64:
         return body_pass("NarrowDataType", lambda f: f.body)
     if target_bits != 32:
@@ -337,7 +339,9 @@ class _Checks(Mutator):
 
 
 def InstrumentBoundCheckers() -> Pass:
-    """Accesses -> preceded by assertions that their indices lie within the buffer; messages give line and value."""
+    """Insert assertions before accesses that their indices lie within the buffer. The messages show the line and the
+    index.
+    """
     return body_pass("InstrumentBoundCheckers", lambda f: _Checks().visit(f.body))
 
 
@@ -369,6 +373,7 @@ class _Intrinsics(Mutator):
 
 
 def LowerIntrin() -> Pass:
-    """Intrinsics -> what the rules for the function's target make of them (`tvm.ir.register_intrin_lowering`); hints are
-    dropped."""
+    """Apply the rules that are registered for the function's target to intrinsics (`tvm.ir.register_intrin_lowering`),
+    and remove hints.
+    """
     return body_pass("LowerIntrin", lambda f: _Intrinsics(f).visit(f.body), gives=("no_hints",))

@@ -1,4 +1,6 @@
-"""Passes on modules and signatures: constants taken out, layouts of parameters, private functions inlined, verifiers as passes."""
+"""Passes on modules and signatures: extraction of constants, layouts of parameters, inlining of private functions,
+verifiers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ NOTHING = Evaluate(IntImm("int32", 0))
 
 
 def ExtractPrimFuncConstants() -> Pass:
-    """Constants of all functions -> the module's attribute "constants", each once; allocations name theirs by "irmod_storage_idx"."""
+    """Move the constants of all functions to the module's attribute "constants", each once. Allocations refer to theirs
+    by "irmod_storage_idx".
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         constants: list[Any] = list((mod.attrs or {}).get("constants", ()))
@@ -118,9 +122,10 @@ class _Layouts(Mutator):
 
 
 def ApplyLayoutTransforms() -> Pass:
-    """The attribute "layout_transform_map" (data variable or buffer -> index maps) -> parameters of the new shapes, and accesses to match.
+    """Apply the attribute "layout_transform_map" (data variable or buffer -> index maps) to the shapes of parameters
+    and to their accesses.
 
-    Whoever calls the function must bring its arguments into the new layouts.
+    Callers of the function must pass arguments in the new layouts.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -223,7 +228,7 @@ class _Constants(Mutator):
 
 
 def rearranged(array: Any, store: Any, block: Block) -> Any:
-    """What a block that copies element by element makes of an array."""
+    """The result of a block that copies an array element by element."""
     from tilewright.tir.transform.thread_sync import _values
 
     extents = [a.dom.extent.value for a in block.iter_vars]  # type: ignore[union-attr]
@@ -240,9 +245,10 @@ def rearranged(array: Any, store: Any, block: Block) -> Any:
 
 
 def RemoveWeightLayoutRewriteBlock(skip_ndarray_rewrite: bool = False) -> Pass:
-    """Blocks annotated "meta_schedule.layout_rewrite_preproc" -> gone: the weight comes in its new layout.
+    """Remove blocks that are annotated "meta_schedule.layout_rewrite_preproc". The weight must then be passed in its
+    new layout.
 
-    Parameters take the shape of the rewritten buffer; constants are rearranged, unless skip_ndarray_rewrite.
+    Parameters get the shape of the rewritten buffer. Constants are rearranged, unless skip_ndarray_rewrite is set.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -335,9 +341,10 @@ class _Inline(Mutator):
 
 
 def InlinePrivateFunctions() -> Pass:
-    """Calls, as statements, of functions without a global symbol -> their bodies; functions that nobody calls any more go.
+    """Inline functions without a global symbol where they are called as statements. Remove functions that are no longer
+    called.
 
-    Functions that take buffers, return values or call themselves stay.
+    Functions that take buffers, return values or call themselves are not inlined.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -416,7 +423,7 @@ class _Irregular(Mutator):
 
 
 def AnnotateIrregularLoop() -> Pass:
-    """Loops that are left by break, continue or ret -> annotated "irregular_loop_mark"."""
+    """Annotate loops that break, continue or ret can leave with "irregular_loop_mark"."""
     made: Pass = prim_func_pass(
         lambda func, mod, ctx: func.replace(body=_Irregular().visit(func.body)), name="tir.AnnotateIrregularLoop"
     )
@@ -437,7 +444,7 @@ def _checks(name: str, check: Any) -> Pass:
 
 
 def VerifyMemory() -> Pass:
-    """Raises TVMError where host code accesses memory of a device; changes nothing."""
+    """Raise TVMError if host code accesses memory of a device. Changes nothing."""
 
     def check(name: str, func: PrimFunc) -> None:
         if not verify_memory(func):
@@ -449,7 +456,7 @@ def VerifyMemory() -> Pass:
 
 
 def VerifySSA() -> Pass:
-    """Raises TVMError where a variable is bound twice; changes nothing."""
+    """Raise TVMError if a variable is bound twice. Changes nothing."""
 
     def check(name: str, func: PrimFunc) -> None:
         if not verify_ssa(func):
@@ -459,7 +466,7 @@ def VerifySSA() -> Pass:
 
 
 def VerifyGPUCode(constraints: Mapping[str, int]) -> Pass:
-    """Raises TVMError where a kernel is beyond the limits of tir.analysis.verify_gpu_code; changes nothing."""
+    """Raise TVMError if a kernel exceeds the limits of tir.analysis.verify_gpu_code. Changes nothing."""
 
     def check(name: str, func: PrimFunc) -> None:
         errors = gpu_code_errors(func, constraints)
@@ -470,7 +477,9 @@ def VerifyGPUCode(constraints: Mapping[str, int]) -> Pass:
 
 
 def VerifyVTCMLimit(limit: int | None = None) -> Pass:
-    """Raises TVMError where a function allocates more bytes of "global.vtcm" than the limit, or than its target's vtcm-capacity."""
+    """Raise TVMError if a function allocates more bytes of "global.vtcm" than the limit, or than the vtcm-capacity of
+    its target. Changes nothing.
+    """
 
     def check(name: str, func: PrimFunc) -> None:
         target = func.attrs.get("target")

@@ -1,4 +1,4 @@
-"""Opaque blocks to plain statements: matched buffers, allocations, predicates, thread loops and pragmas."""
+"""Lowers opaque blocks to plain statements: matched buffers, allocations, predicates, thread loops and pragmas."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _Match(BufferMutator):
 
 
 def LowerMatchBuffer() -> Pass:
-    """Buffers that match a region of another -> that other buffer, their shape, stride and offset variables bound."""
+    """Replace buffers of match_buffer by the buffers that they view, and bind their shape, stride and offset variables."""
     return body_pass("LowerMatchBuffer", lambda f: _Match().visit(f.body), gives=("no_match_buffers",))
 
 
@@ -192,7 +192,7 @@ def _attr_value(value: Any) -> Any:
 
 
 def allocate(buffer: Buffer, body: Stmt) -> Allocate:
-    """The storage of a buffer around statements that use it."""
+    """Allocate a buffer around the statements that use it."""
     from tilewright.tir.arithmetic import const_true
 
     extents: tuple[PrimExpr, ...] = buffer.shape or (IntImm("int32", 1),)
@@ -207,5 +207,7 @@ def _lower(func: PrimFunc) -> Stmt:
 
 
 def LowerOpaqueBlock() -> Pass:
-    """Blocks -> allocations; predicates -> conditions marked likely; thread loops and pragmas -> attributes."""
+    """Lower blocks to allocations, their predicates to conditions marked likely, and thread loops and pragmas to
+    attributes.
+    """
     return body_pass("LowerOpaqueBlock", _lower, needs=("opaque_blocks", "no_match_buffers"), gives=("no_blocks",))

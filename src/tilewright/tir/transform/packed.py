@@ -1,8 +1,8 @@
 """MakePackedAPI and MakeUnpackedAPI: the calling conventions of compiled functions.
 
-A packed function is `int32_t __tvm_ffi_<name>(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* ret)`.
-A TVMFFIAny is 16 bytes: int32 type index, padding, 8-byte value. Its checks are assertions on plain loads, so that
-every back end and the interpreter take them; the work itself stands in a "compute_scope".
+A packed function is `int32_t __tvm_ffi_<name>(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* ret)`. A
+TVMFFIAny has 16 bytes: int32 type index, padding, 8-byte value. Its checks are assertions on plain loads, so that every
+back end and the interpreter can run them. The body stands in a "compute_scope".
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def _free_vars(func: PrimFunc) -> set[Var]:
 
 
 def MakePackedAPI() -> Pass:
-    """Functions with a global symbol -> packed functions that check their arguments."""
+    """Make packed functions of functions with a global symbol. They check their arguments."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         name = func.attrs.get("global_symbol")
@@ -295,7 +295,7 @@ def MakePackedAPI() -> Pass:
 
 
 def ExposeEntryFunc() -> Pass:
-    """The packed function that is the module's entry can also be called as "main"."""
+    """Export the packed entry function of a module as "main", too."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         packed = {f.attrs["global_symbol"]: g for g, f in mod.functions.items() if f.attrs.get("calling_conv") == 1}  # type: ignore[attr-defined]
@@ -314,7 +314,7 @@ def ExposeEntryFunc() -> Pass:
 
 
 def MakeUnpackedAPI() -> Pass:
-    """Functions with a global symbol -> functions of data pointers, exported as `int32_t name(void** args)`."""
+    """Make functions of data pointers, exported as `int32_t name(void** args)`, of functions with a global symbol."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if func.attrs.get("global_symbol") is None or "calling_conv" in func.attrs:

@@ -1,4 +1,4 @@
-"""LowerTVMBuiltin and LegalizePackedCalls: calls of packed functions as stores to argument stacks."""
+"""LowerTVMBuiltin and LegalizePackedCalls: lower calls of packed functions to stores to argument stacks."""
 
 from __future__ import annotations
 
@@ -208,9 +208,10 @@ class _Lower(Mutator):
 
 
 def LowerTVMBuiltin() -> Pass:
-    """Calls of packed functions -> stores of their arguments to stacks and calls by place; large storage -> workspaces.
+    """Lower calls of packed functions: store the arguments to a stack, and pass their position. Move large storage to
+    workspaces.
 
-    Attributes "device_type" and "device_id" say where; without them it is the CPU (1), device 0.
+    The attributes "device_type" and "device_id" give the device of workspaces. The default is the CPU (1), device 0.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -250,7 +251,7 @@ class _Wrap(Mutator):
 
 
 def LegalizePackedCalls() -> Pass:
-    """Pointers to buffers passed to packed functions -> tensor descriptors of those buffers."""
+    """Replace pointers to buffers that are passed to packed functions by tensor descriptors of the buffers."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         shapes = dict(func.buffer_map)

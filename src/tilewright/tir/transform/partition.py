@@ -1,12 +1,15 @@
-"""LoopPartition: loops split where their conditions become certain, so that the main part runs without them.
+"""LoopPartition: splits loops where their conditions become certain, so that the main part runs without tests.
 
-A condition marked likely (the predicate of a split that does not divide) is looked at from the outermost loop inwards:
-- if it bounds the loop variable, the loop becomes up to three: before, where the condition holds for all inner
-  iterations, and after; the condition is gone from the middle one;
-- else, if the loop's variable is in it (through a division, say), the body becomes two versions under a test of
-  what all inner iterations need.
-What is left over is treated again by the inner loops. What a store chooses by a likely condition (if_then_else, Select) is looked at
-too: the element within where it holds.
+A condition that is marked likely (the predicate of a split that does not divide) is examined from the outermost loop
+inwards:
+
+- If it bounds the loop variable, the loop becomes up to three loops: before, within and after the range in which the
+  condition holds for all inner iterations. The middle one has no condition.
+- Otherwise, if it contains the loop variable (for example in a division), the body becomes two versions. A test of
+  what all inner iterations need selects between them.
+
+The inner loops treat the remaining conditions in the same way. Likely conditions in the value of a store (if_then_else,
+Select) are treated, too: the version in which the condition holds has only the value.
 """
 
 from __future__ import annotations
@@ -388,6 +391,6 @@ def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
 
 
 def LoopPartition() -> Pass:
-    """Loops over likely-conditions -> a main part without them and what is before and after."""
+    """Split loops with likely conditions into a main part without the conditions, a part before and a part after."""
     made: Pass = prim_func_pass(_run, name="tir.LoopPartition", needs=("flat_buffers",), gives=("partitioned",))
     return made

@@ -1,4 +1,4 @@
-"""InstrumentProfileIntrinsics: marks for a light-weight profiler around a function and its loops."""
+"""InstrumentProfileIntrinsics: inserts marks for a light-weight profiler around a function and its loops."""
 
 from __future__ import annotations
 
@@ -73,11 +73,16 @@ class _Mark(Mutator):
 
 
 def InstrumentProfileIntrinsics() -> Pass:
-    """Functions and loops -> between start_profile_intrinsic(id) and end_profile_intrinsic(id), counted up.
+    """Put functions and loops between start_profile_intrinsic(id) and end_profile_intrinsic(id), with increasing ids.
 
-    Options: "tir.instr_lwp" turns it on; "tir.lwp_disable_func_prof" leaves functions out; "tir.lwp_max_depth" (0: any)
-    and "tir.lwp_min_height" (1: no innermost loops) bound the loops; "tir.instr_siblings" takes of inner loops only
-    those beside others; "tir.reset_start_id" starts at 0 for each function.
+    Options:
+
+    - "tir.instr_lwp": turn the pass on
+    - "tir.lwp_disable_func_prof": do not mark functions
+    - "tir.lwp_max_depth": the largest depth of loops to mark (0: any)
+    - "tir.lwp_min_height": the smallest height of loops to mark (1: no innermost loops)
+    - "tir.instr_siblings": mark inner loops only if they have siblings
+    - "tir.reset_start_id": start ids at 0 in each function
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

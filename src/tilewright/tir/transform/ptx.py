@@ -1,4 +1,4 @@
-"""NVIDIA's own instructions: asynchronous copies (cp.async), guarded loads, swizzled shared memory, mma register layouts."""
+"""NVIDIA instructions: asynchronous copies (cp.async), guarded loads, swizzled shared memory, mma register layouts."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def _first(index: Any, lanes: int) -> PrimExpr | None:
 
 
 def InjectPTXAsyncCopy() -> Pass:
-    """Copies from global to shared memory under "async_scope" -> ptx_cp_async, where they are of 4, 8 or 16 bytes.
+    """Replace copies from global to shared memory under "async_scope" by ptx_cp_async, if they have 4, 8 or 16 bytes.
 
-    Values that are zero where a condition fails carry the condition as the last argument. Needs flat buffers.
+    For values that are zero where a condition is false, the condition becomes the last argument. Needs flat buffers.
     """
     return body_pass(
         "InjectPTXAsyncCopy",
@@ -121,7 +121,9 @@ class _GuardedLoads(Mutator):
 
 
 def InjectPTXLDG32(enable_inject_ptx_intrin: bool = True) -> Pass:
-    """local[i] = if_then_else(c, global[j], 0) of float32 -> local[i] = 0 and ptx_ldg32, which loads where c holds."""
+    """Replace local[i] = if_then_else(c, global[j], 0) of float32 by local[i] = 0 and ptx_ldg32, which loads where c
+    holds.
+    """
     if not enable_inject_ptx_intrin:
         return body_pass("InjectPTXLDG32", lambda f: f.body)
     return body_pass("InjectPTXLDG32", lambda f: _GuardedLoads().visit(f.body))
@@ -238,9 +240,10 @@ class _Permute(Mutator):
 
 
 def InjectPermutedLayout() -> Pass:
-    """Shared buffers of blocks annotated "permuted_layout" -> their 16-byte chunks exchanged within rows, by the row's number.
+    """Permute the 16-byte chunks in each row of shared buffers of blocks annotated "permuted_layout", depending on the
+    row's number.
 
-    Threads that go down a column then use different banks. All accesses of such a buffer must stand in marked blocks.
+    Threads that access a column then use different banks. All accesses of such a buffer must be in annotated blocks.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -345,5 +348,7 @@ class _MmaLayout(BufferMutator):
 
 
 def TransformMmaBufferLayout() -> Pass:
-    """Buffers of scope m16n8k8.matrixA, matrixB or matrixC -> local buffers of whole tiles, (.., i, j) -> (.., i/16, j/8, i%16, j%8)."""
+    """Replace buffers of scope m16n8k8.matrixA, matrixB or matrixC by local buffers of tiles: (.., i, j) becomes (..,
+    i/16, j/8, i%16, j%8).
+    """
     return body_pass("TransformMmaBufferLayout", lambda f: _MmaLayout().visit(f.body))

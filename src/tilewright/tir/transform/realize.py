@@ -1,4 +1,4 @@
-"""Programs whose buffers are realized in bounds, as classic schedules leave them: prefetches, rolling buffers, flat storage, textures."""
+"""Programs with BufferRealize, as classic schedules make them: prefetches, rolling buffers, flat storage, textures."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ class _Prefetches(Mutator):
 
 
 def InjectPrefetch() -> Pass:
-    """Attributes "prefetch_scope" (node: a buffer, value: how many turns ahead) -> Prefetch statements of what is read then."""
+    """Replace attributes "prefetch_scope" (node: a buffer, value: the number of iterations ahead) by Prefetch
+    statements of what is read then.
+    """
     return body_pass("InjectPrefetch", lambda f: _Prefetches().visit(f.body), gives=("no_prefetch_scopes",))
 
 
@@ -212,7 +214,9 @@ class _Circular(Mutator):
 
 
 def InjectRollingBuffer() -> Pass:
-    """Realizations marked "rolling_buffer_scope" -> circular buffers around the loop that moves them, filled with what is new."""
+    """Make buffers that are marked "rolling_buffer_scope" ring buffers around the loop that moves them, and fill them
+    only with new elements.
+    """
     return body_pass("InjectRollingBuffer", lambda f: _Rolling().visit(f.body), gives=("no_rolling_buffers",))
 
 
@@ -348,10 +352,11 @@ def _moved_back(indices: tuple[PrimExpr, ...], starts: tuple[Any, ...], axes: tu
 
 
 def StorageFlatten(cache_line_size: int, create_bound_attribute: bool = False) -> Pass:
-    """BufferRealize -> Allocate, accesses -> flat ones, "buffer_bind_scope" -> the region bound, Prefetch -> calls by cache line.
+    """Flatten storage: BufferRealize becomes Allocate, accesses become one-dimensional, "buffer_bind_scope" binds
+    regions, Prefetch becomes one call for each cache line.
 
-    cache_line_size: bytes that one prefetch brings. create_bound_attribute: storage gets an attribute "buffer_bound" with
-    its number of elements.
+    cache_line_size: the bytes that one prefetch loads. create_bound_attribute: give storage an attribute "buffer_bound"
+    with its number of elements.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -375,7 +380,7 @@ _SEPARATOR = {"texture": -2, "texture-nhwc": 2, "texture-weight": 1}
 
 
 def texture_shape(buffer: Buffer) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
-    """(width, height, channels) of the image that holds a buffer: the last dimension are the channels."""
+    """(width, height, channels) of the image that holds a buffer. The last dimension holds the channels."""
     kind = buffer.scope().removeprefix("global.")
     if len(buffer.shape) < 3:
         raise TVMError(f"TextureFlatten: {buffer.name} is {list(buffer.shape)}; a texture has three dimensions or more")
@@ -452,7 +457,9 @@ def _first(channel: Any) -> PrimExpr:
 
 
 def TextureFlatten() -> Pass:
-    """Buffers of scope "global.texture" (and -nhwc, -weight) -> images of channels: texture2d_load(image, x, y, channel)."""
+    """Make buffers of scope "global.texture" (and -nhwc, -weight) images of channels: texture2d_load(image, x, y,
+    channel).
+    """
     return body_pass("TextureFlatten", lambda f: _Texture().visit(f.body))
 
 
@@ -557,7 +564,9 @@ class _Retype(Mutator):
 
 
 def PointerValueTypeRewrite() -> Pass:
-    """Storage of which all accesses are aligned vectors of one width -> storage of vectors, indexed by vector. Needs flat buffers."""
+    """Make storage whose accesses are all aligned vectors of one width storage of vectors, indexed by vector. Needs
+    flat buffers.
+    """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         look = _Widths()

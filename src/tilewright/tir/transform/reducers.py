@@ -1,4 +1,4 @@
-"""Reduction blocks read as reducers: what they update, what they combine into it, and how; of one value or of several."""
+"""Recognises the reducer of a reduction block: what it updates, what it combines, and how; for one or several values."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ def _loaded(e: Any) -> list[Any]:
 
 
 class Update:
-    """targets: the elements that a block updates; sources: what it combines into them; reducer: how."""
+    """targets: the elements that a block updates. sources: the values that it combines into them. reducer: the
+    combination.
+    """
 
     def __init__(self, targets: list[BufferLoad], sources: list[PrimExpr], reducer: CommReducer) -> None:
         self.targets, self.sources, self.reducer = targets, sources, reducer
 
     def combine(self, a: list[Any], b: list[Any]) -> list[PrimExpr]:
-        """Two tuples of values combined."""
+        """Combine two tuples of values."""
         env = dict(zip((*self.reducer.lhs, *self.reducer.rhs), (*a, *b), strict=True))
         return [substitute(e, env) for e in self.reducer.result]
 
 
 def update_of(block: Block) -> Update:
-    """A reduction block as a reducer. Raises TVMError where it is none that is known to be one."""
+    """The reducer of a reduction block. Raises TVMError if the block is not known to be one."""
     found = _of_one(block) or _of_several(block)
     if found is None:
         raise TVMError(
@@ -206,9 +208,9 @@ def _value(e: Any, env: dict[Var, Any]) -> Any:
 
 
 def holds(reducer: CommReducer) -> bool:
-    """Whether a combiner is associative, has the identity, and takes values in any order, tried out on small numbers.
+    """Whether a combiner is associative and commutative and has the identity, tested on small numbers.
 
-    Where two values rank the same, order may decide which of them is kept: so may it between threads.
+    If two values rank the same, the order can decide which one is kept. Between threads that is allowed.
     """
     rng = np.random.default_rng(0)
     kinds = [numpy_dtype(v.dtype).type for v in reducer.lhs]

@@ -1,4 +1,4 @@
-"""Attributes that mark scopes: lifted, merged, and turned into the calls that they stand for."""
+"""Attributes that mark scopes: lifts them, merges them, and lowers them to calls."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Lift(Mutator):
 
 
 def LiftAttrScope(attr_key: str) -> Pass:
-    """Attributes of that key -> around the largest statement whose parts all carry it."""
+    """Move attributes with this key to the largest statement whose parts all have the attribute."""
     return body_pass("LiftAttrScope", lambda f: _Lift(attr_key).visit(f.body))
 
 
@@ -155,7 +155,7 @@ class _Contexts(Mutator):
 
 
 def CombineContextCall() -> Pass:
-    """Calls tvm_thread_context(x) -> one for each x, made once by each thread."""
+    """Merge equal calls tvm_thread_context(x) into one, which each thread makes once."""
     return body_pass("CombineContextCall", lambda f: _Contexts().within(f.body))
 
 
@@ -268,7 +268,9 @@ def _coproc(func: PrimFunc) -> Stmt:
 
 
 def CoProcSync() -> Pass:
-    """Scopes "coproc_scope" (value: the unit) -> with dependency tokens between units and a wait before host code and the end."""
+    """Insert dependency tokens between the units of "coproc_scope" (value: the unit), and a wait before host code and
+    at the end.
+    """
     return body_pass("CoProcSync", _coproc)
 
 
@@ -347,5 +349,7 @@ def _fragments(func: PrimFunc) -> Stmt:
 
 
 def InferFragment() -> Pass:
-    """Storage of matrix-unit fragments -> marked "fragment_shape" ("m, n, k") and "fragment_layout", from the calls on it."""
+    """Mark storage of matrix-unit fragments "fragment_shape" ("m, n, k") and "fragment_layout", as inferred from the
+    calls on it.
+    """
     return body_pass("InferFragment", _fragments)

@@ -1,4 +1,6 @@
-"""Simplify, RemoveNoOp and HoistIfThenElse: what the ranges of loops and the conditions around a statement tell."""
+"""Simplify, RemoveNoOp and HoistIfThenElse: simplification by the ranges of loops and the conditions around a
+statement.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ NOTHING = Evaluate(IntImm("int32", 0))
 
 
 class Simplifier(Mutator):
-    """Simplifies every expression under what holds where it stands; drops branches and loops that do not run."""
+    """Simplifies every expression under the conditions that hold there. Removes branches and loops that do not run."""
 
     def __init__(self, and_of_ors: bool = False, under_each_other: bool = False) -> None:
         self.analyzer = Analyzer()
@@ -203,11 +205,11 @@ def _mentions(node: Any, var: Var) -> bool:
 
 
 def Simplify() -> Pass:
-    """Expressions -> simpler ones of the same value; statements that never run are dropped.
+    """Simplify expressions, and remove statements that never run.
 
-    Option "tir.Simplify": {"convert_boolean_to_and_of_ors": conditions become conjunctions of disjunctions,
-    "apply_constraints_to_boolean_branches": operands of `and` and `or` are simplified under each other}. What its other keys
-    ask for (transitive comparisons, conditions known around a statement) is always done.
+    Option "tir.Simplify": {"convert_boolean_to_and_of_ors": rewrite conditions to conjunctions of disjunctions,
+    "apply_constraints_to_boolean_branches": simplify the operands of `and` and `or` under each other}. The work of its
+    other keys (transitive comparisons, conditions around a statement) is always done.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
@@ -269,9 +271,9 @@ class _RemoveNoOp(Mutator):
 
 
 def RemoveNoOp() -> Pass:
-    """Statements without effect -> nothing.
+    """Remove statements without effect.
 
-    Option "tir.RemoveNoOp": {"use_dataflow_analysis": also loops of stores that the next statement writes over, unread}.
+    Option "tir.RemoveNoOp": {"use_dataflow_analysis": also remove loops whose stores the next statement overwrites}.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
@@ -317,10 +319,10 @@ def _loads(e: PrimExpr) -> bool:
 
 
 def HoistIfThenElse(variant: str | None = None) -> Pass:
-    """Conditions of if statements that a loop does not change -> outside of it.
+    """Move conditions of if statements out of loops that do not change them.
 
-    variant: "basic" takes those right inside of a loop; None also those further in, and out of several loops. Conditions on
-    thread axes stay, unless the option "tir.HoistIfThenElse" has {"support_block_scope_hosting": True}.
+    variant: "basic" moves only conditions directly inside a loop. None also moves deeper ones, out of several loops.
+    Conditions on thread axes stay, unless the option "tir.HoistIfThenElse" has {"support_block_scope_hosting": True}.
     """
     if variant not in (None, "basic"):
         raise ValueError(f'HoistIfThenElse: variant is None or "basic", but was given {variant!r}')

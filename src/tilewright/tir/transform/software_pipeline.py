@@ -1,4 +1,4 @@
-"""InjectSoftwarePipeline: the statements of a loop's body run for different turns at a time, as its annotations say."""
+"""InjectSoftwarePipeline: runs the statements of a loop's body for different iterations at the same time."""
 
 from __future__ import annotations
 
@@ -267,10 +267,11 @@ class _Marked(Visitor):
 
 
 def InjectSoftwarePipeline() -> Pass:
-    """Loops annotated software_pipeline_stage and software_pipeline_order -> prologue, pipelined loop, epilogue.
+    """Turn loops that are annotated software_pipeline_stage and software_pipeline_order into prologue, pipelined loop
+    and epilogue.
 
-    Statement k of the body runs `stage[k]` turns late, at place `order[k]`. Buffers of the body that live from one
-    stage to another get a version for each turn they span. Raises TVMError where that would change the meaning.
+    Statement k of the body runs `stage[k]` iterations late, at place `order[k]`. Buffers that live from one stage to
+    another get one version for each iteration that they span. Raises TVMError if the results would change.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

@@ -1,4 +1,4 @@
-"""ConvertSSA: every variable bound once in a function."""
+"""ConvertSSA: makes every variable of a function bound once."""
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
 
 
 def ConvertSSA() -> Pass:
-    """Variables bound more than once -> one variable for each binding."""
+    """Rename variables that are bound more than once, so that each has one binding."""
     made: Pass = prim_func_pass(lambda func, mod, ctx: convert_ssa(func), name="tir.ConvertSSA", gives=("ssa",))
     return made

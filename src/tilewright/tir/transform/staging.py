@@ -1,4 +1,6 @@
-"""Copies between memories: through registers, spread over the threads of a block, or by an intrinsic or a DMA engine."""
+"""Copies between memories: through registers, distributed over the threads of a block, or by an intrinsic or a DMA
+engine.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ ZERO = IntImm("int32", 0)
 
 
 def nest_of(s: Any) -> tuple[list[For], Any]:
-    """The perfect nest of loops at a statement, and what is inside."""
+    """The perfect loop nest at a statement, and the statement inside it."""
     loops: list[For] = []
     while isinstance(s, For):
         loops.append(s)
@@ -43,7 +45,7 @@ def nest_of(s: Any) -> tuple[list[For], Any]:
 
 
 def rebuilt(loops: list[For], body: Stmt, fresh: bool = False) -> Stmt:
-    """The loops around a body; `fresh`: with variables of their own."""
+    """Put loops around a body. `fresh`: with new variables."""
     if fresh:
         made = [f.replace(loop_var=f.loop_var.copy_with_suffix("")) for f in loops]
         body = substitute(body, {a.loop_var: b.loop_var for a, b in zip(loops, made, strict=True)})
@@ -129,7 +131,9 @@ class _LocalStage(Mutator):
 
 
 def ManifestSharedMemoryLocalStage() -> Pass:
-    """Blocks annotated "tir.manifest_shared_memory_local_stage" -> a copy into registers and one from there to shared memory."""
+    """Divide the copy in blocks annotated "tir.manifest_shared_memory_local_stage" into one to registers and one from
+    there to shared memory.
+    """
     return body_pass("ManifestSharedMemoryLocalStage", lambda f: _LocalStage().visit(f.body))
 
 
@@ -247,10 +251,10 @@ class _AutoCopy(Mutator):
 
 
 def LowerAutoCopy() -> Pass:
-    """Blocks annotated "auto_copy" -> copies in which neighbouring threads copy neighbouring elements.
+    """Lower blocks annotated "auto_copy" to copies in which adjacent threads copy adjacent elements.
 
-    Their loops are fused and split into turns, the threads around the block and vectors of "vector_bytes" bytes; with
-    "local_stage" the copy goes through registers.
+    The loops are fused and split into iterations, the threads around the block, and vectors of "vector_bytes" bytes.
+    With "local_stage" the copy goes through registers.
     """
     return body_pass("LowerAutoCopy", lambda f: _AutoCopy().visit(f.body))
 
@@ -355,9 +359,10 @@ def _max(a: Any, b: Any) -> PrimExpr:
 
 
 def InjectCopyIntrin(pragma_key: str, fintrin: Callable[..., Any]) -> Pass:
-    """Copies under the pragma of that name -> fintrin(src, dst, pad_before, pad_after, pad_value), a statement.
+    """Replace copies under the pragma with this key by the statement fintrin(src, dst, pad_before, pad_after,
+    pad_value).
 
-    src and dst are buffers with strides, of the shape that is copied; the lists of padding are empty where there is none.
+    src and dst are buffers with strides, of the copied shape. The padding lists are empty without padding.
     """
     return body_pass("InjectCopyIntrin", lambda f: _CopyIntrin(pragma_key, fintrin).visit(f.body))
 
@@ -419,5 +424,7 @@ class _Dma(Mutator):
 
 
 def LowerAsyncDMA() -> Pass:
-    """Copies of neighbouring elements under "async_commit_queue_scope" -> dma_copy(queue, to, from, bytes, bypass); waits -> dma_wait."""
+    """Replace copies of adjacent elements under "async_commit_queue_scope" by dma_copy(queue, to, from, bytes, bypass),
+    and waits by dma_wait.
+    """
     return body_pass("LowerAsyncDMA", lambda f: _Dma().visit(f.body))

@@ -1,4 +1,6 @@
-"""StorageRewrite: allocations whose lives do not overlap share storage, and those of sizes known only at run time leave loops."""
+"""StorageRewrite: shares storage between allocations with disjoint lifetimes, and moves allocations of dynamic size out
+of loops.
+"""
 
 from __future__ import annotations
 
@@ -147,5 +149,7 @@ def _run(func: PrimFunc) -> Stmt:
 
 
 def StorageRewrite() -> Pass:
-    """Large allocations side by side whose lives do not overlap -> one allocation; allocations of unknown size out of serial loops."""
+    """Share storage between large allocations at one place if their lifetimes are disjoint. Move allocations of dynamic
+    size out of serial loops.
+    """
     return body_pass("StorageRewrite", _run, needs=("flat_buffers",))

@@ -1,4 +1,4 @@
-"""UnifyThreadBinding and its kin: loops bound to thread axes become one launch of the kernel."""
+"""UnifyThreadBinding and related passes: loops that are bound to thread axes become one launch of the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.tir.transform.thread_memory import need_own_memory
 
 
 def is_vthread(tag: str) -> bool:
-    """Whether an axis is one of virtual threads."""
+    """Whether an axis is an axis of virtual threads."""
     return tag.split(".")[0] == "vthread"
 
 
@@ -113,10 +113,11 @@ def _unified(func: PrimFunc) -> Stmt:
 
 
 def UnifyThreadBinding() -> Pass:
-    """Loops bound to thread axes -> one attribute per axis around the kernel; virtual threads stay where their loop was.
+    """Replace loops that are bound to thread axes by one attribute per axis around the kernel. Loops of virtual threads
+    become attributes in their place.
 
-    Raises TVMError where the threads of a kernel would not do what the loops did: where one reads what another keeps in
-    memory of its own, or where each would do an update that was done once.
+    Raises TVMError if the threads of a kernel would not compute what the loops computed: if a thread reads memory that
+    is private to another one, or if every thread would do an update that was done once.
     """
     return body_pass("UnifyThreadBinding", _unified, gives=("no_thread_loops",))
 
@@ -129,7 +130,7 @@ class _Serial(BufferMutator):
 
 
 def ConvertForLoopsToSerial() -> Pass:
-    """Parallel loops -> serial ones."""
+    """Convert parallel loops to serial ones."""
     return body_pass("ConvertForLoopsToSerial", lambda f: _Serial().visit(f.body), gives=("no_parallel_loops",))
 
 
@@ -172,7 +173,7 @@ def _uses(e: Any, var: Var) -> bool:
 
 
 def LiftThreadBinding() -> Pass:
-    """Serial loop directly around a bound loop -> bound loop around the serial one, where no thread waits for another."""
+    """Exchange a serial loop with the bound loop directly inside it, if no thread waits for another."""
 
     def run(func: PrimFunc) -> Stmt:
         out: Stmt = _LiftBound(func).visit(func.body)

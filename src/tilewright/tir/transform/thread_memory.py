@@ -1,5 +1,6 @@
-"""What loops bound to threads may not do once all of a kernel is run by every thread: use what another thread keeps to
-itself, or do again what is to be done once."""
+"""Checks of loops that are bound to threads. When every thread runs the whole kernel, a thread must not read memory
+that is private to another thread, and must not repeat an update that is to be done once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ REAL = ("blockIdx.", "threadIdx.")
 
 
 def thread_tag(s: Any) -> str:
-    """The axis of real threads that a loop or attribute runs over; "" for anything else."""
+    """The axis of real threads of a loop or attribute; "" for other statements."""
     axis = s.thread_binding if isinstance(s, For) and s.kind == ForKind.THREAD_BINDING else None
     if isinstance(s, AttrStmt) and s.attr_key == "thread_extent":
         axis = s.node
@@ -31,7 +32,7 @@ def thread_tag(s: Any) -> str:
 
 
 def own_memory(scope: str, tag: str) -> bool:
-    """Whether each thread along the axis has a buffer of its own, when the kernel allocates it in that scope."""
+    """Whether each thread along the axis has a buffer of its own, if the kernel allocates the buffer in that scope."""
     memory = scope.split(".")[0]
     if tag.startswith("blockIdx."):
         return memory in ("", "global", "local", "warp", "shared")
@@ -39,10 +40,10 @@ def own_memory(scope: str, tag: str) -> bool:
 
 
 def need_own_memory(func: PrimFunc) -> None:
-    """Refuses a kernel in which a thread reads what another thread wrote into memory of its own.
+    """Refuse a kernel in which a thread reads what another thread wrote into its private memory.
 
-    So it is with global memory too, for whose sake threads do not wait for each other (those of a block do with
-    `tir.detect_global_barrier`), and there what all threads write must be written once.
+    Global memory is treated like private memory, because threads do not wait for each other there (the threads of a
+    block do with `tir.detect_global_barrier`). A write that all threads would make to it must be made once.
     """
     walk = _Kernels()
     walk.visit(func.body)

@@ -1,4 +1,4 @@
-"""ThreadSync: barriers between accesses of shared memory by different threads."""
+"""ThreadSync: inserts barriers between accesses of shared memory by different threads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_POINTS = 1 << 16
 
 
 class Access:
-    """One access of shared memory; `indices` is None where it may touch all of it."""
+    """One access of shared memory. `indices` is None if it may access all of it."""
 
     __slots__ = ("carried", "data", "indices", "second_half", "write")
 
@@ -66,7 +66,7 @@ class Access:
         self.carried: frozenset[Var] | None = None
 
     def from_last_turn(self, loop: Any) -> Access:
-        """This access, made in an earlier turn of the loop."""
+        """This access in an earlier iteration of the loop."""
         out = Access(self.data, self.write, self.indices, self.second_half)
         var = getattr(loop, "loop_var", None)
         out.carried = (self.carried or frozenset()) | (frozenset() if var is None else {var})
@@ -113,7 +113,7 @@ class _Collect(Visitor):
 
 
 def scope_of(data: Var) -> str:
-    """The storage scope behind a pointer."""
+    """The storage scope of a pointer."""
     return str(getattr(data.type_annotation, "storage_scope", "") or "global")
 
 
@@ -373,7 +373,9 @@ class _Planner:
 
 
 def tells_apart(index: PrimExpr, extents: dict[Var, int]) -> bool:
-    """Whether an index has another value (a vector other lanes) at every point of these axes, whatever else it holds."""
+    """Whether an index has different values (for a vector, different lanes) at all points of these axes, whatever its
+    other variables are.
+    """
     axes = {v: n for v, n in extents.items() if n != 1}
     if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
         lane = Var("lane", index.base.dtype)
@@ -424,9 +426,9 @@ def barrier(scope: str) -> Stmt:
 
 
 def ThreadSync(storage_scope: str) -> Pass:
-    """Accesses of storage of that scope by different threads -> with barriers between those that conflict.
+    """Insert barriers between conflicting accesses of different threads to storage of this scope.
 
-    Raises TVMError where a barrier would have to stand inside a condition that differs between threads.
+    Raises TVMError if a barrier would be inside a condition that differs between threads.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

@@ -1,4 +1,4 @@
-"""VectorizeLoop: loops marked vectorized become vector expressions; what has no vector form stays a serial loop."""
+"""VectorizeLoop: turns vectorized loops into vector expressions. Statements without a vector form stay in serial loops."""
 
 from __future__ import annotations
 
@@ -440,7 +440,9 @@ def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
-    """Loops marked vectorized -> ramps and broadcasts, masks for conditions that differ by lane; else serial loops."""
+    """Turn vectorized loops into ramps and broadcasts, with masks for conditions that differ between lanes. Others
+    become serial loops.
+    """
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         if enable_vectorize:

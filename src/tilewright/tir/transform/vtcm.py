@@ -1,4 +1,4 @@
-"""What lowers a scheduled function as far as is needed to see how much VTCM it takes."""
+"""The passes that lower a scheduled function far enough to compute how much VTCM it allocates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.tir.transform.vectorize import VectorizeLoop
 
 
 def get_vtcm_compaction_passes() -> list[Pass]:
-    """The passes after which calculate_allocated_bytes tells the "global.vtcm" that a scheduled module takes."""
+    """The passes to run before calculate_allocated_bytes computes the "global.vtcm" of a scheduled module."""
     return [
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),

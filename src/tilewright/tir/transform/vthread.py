@@ -1,4 +1,4 @@
-"""InjectVirtualThread: virtual threads interleaved, statement by statement, in the one real thread that runs them."""
+"""InjectVirtualThread: interleaves virtual threads, statement by statement, in the real thread that runs them."""
 
 from __future__ import annotations
 
@@ -297,9 +297,10 @@ class _VirtualThreads(Mutator):
 
 
 def InjectVirtualThread() -> Pass:
-    """Virtual threads -> their statements side by side; storage that differs between them has a copy for each.
+    """Interleave the statements of virtual threads. Storage that differs between virtual threads gets one copy for
+    each.
 
-    Barriers and whatever else does not depend on the virtual thread stay single. Needs flat buffers.
+    Barriers, and other statements that do not depend on the virtual thread, stay single. Needs flat buffers.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

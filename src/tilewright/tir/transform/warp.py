@@ -1,4 +1,6 @@
-"""LowerWarpMemory: storage that the threads of a warp have in common -> registers of each, read by shuffles."""
+"""LowerWarpMemory: distributes storage that a warp shares over the registers of its threads, which are read by
+shuffles.
+"""
 
 from __future__ import annotations
 
@@ -191,9 +193,11 @@ class _Lower(Mutator):
 
 
 def LowerWarpMemory() -> Pass:
-    """Storage of scope "warp" -> registers, and shuffles where a thread reads another's. Needs flat buffers.
+    """Replace storage of scope "warp" by registers, and by shuffles if a thread reads another thread's part. Needs flat
+    buffers.
 
-    The target's `thread_warp_size` says how large a warp is, 32 without a target. Barriers of the warp are dropped.
+    The target's attribute `thread_warp_size` gives the size of a warp (32 without a target). Barriers of the warp are
+    removed.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

@@ -156,12 +156,12 @@ def _target_names(targets: Any) -> list[str]:
 
 
 def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = True) -> Pass:
-    """Put every operator call between `annotation.compiler_begin` and `compiler_end` of the compiler that takes it.
+    """Put every operator call between `annotation.compiler_begin` and `compiler_end` of the compiler that supports it.
 
-    targets: the names of compilers, the preferred first. An operator is taken where its attribute "target.<name>", a function
-    of the call, says so (see `tvm.ir.register_op_attr`); a function of MergeComposite where its name begins with "<name>.".
-    The rest belongs to the compiler "default". include_non_call_ops: tuples and their elements join the region of what they
-    are made of.
+    targets: the names of compilers, the preferred first. An operator is taken where its attribute "target.<name>", a
+    function of the call, says so (see `tvm.ir.register_op_attr`); a function of MergeComposite where its name begins
+    with "<name>.". The rest belongs to the compiler "default". include_non_call_ops: tuples and their elements join the
+    region of what they are made of.
     """
     names = _target_names(targets)
 

@@ -68,7 +68,8 @@ class _WithoutComposites(ExprMutator):
 
 
 def InlineComposites(target: str) -> Pass:
-    """Undo MergeComposite: composite functions that are in the pattern table of a compiler become the calls that they hold.
+    """Undo MergeComposite: replace calls of composite functions in a compiler's pattern table by the calls that they
+    hold.
 
     Raises TVMError for a compiler that has no table.
     """
@@ -87,7 +88,7 @@ def InlineComposites(target: str) -> Pass:
 
 
 def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar | str]) -> Pass:
-    """Undo partitioning: calls of these global functions become what they compute, composite functions in them included.
+    """Undo partitioning: inline calls of these global functions, and the composite functions in them.
 
     The functions leave the module. Raises TVMError for a name that the module does not have.
     """
@@ -136,8 +137,9 @@ class _Outline(ExprMutator):
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "") -> Pass:
-    """Functions with the attribute Compiler that stand where they are called become global functions, named by their
-    global_symbol; of several with one name the first. compiler_filter: only those of this compiler."""
+    """Make functions with the attribute Compiler that stand at their call global functions, named by their
+    global_symbol. Of several with one name, the first is used. compiler_filter: only functions of this compiler.
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         outline = _Outline(compiler_filter, {g.name_hint: g for g in mod.functions})
@@ -160,10 +162,11 @@ class _CallLowered(_OwnMutator):
 
 
 def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
-    """Global functions with the attribute Compiler get the attribute Extern in the place of all others, and calls of them
-    become `call_lowered(@f, (arguments,))`: their code is made already, and is found by the name of the function.
+    """Replace the attributes of global functions with the attribute Compiler by the attribute Extern, and calls of them
+    by `call_lowered(@f, (arguments,))`. Their code exists already, and is found by the name of the function.
 
-    compiler_filter: only those of this compiler. The modules with the code stand in the IRModule's attribute "external_mods".
+    compiler_filter: only those of this compiler. The modules with the code stand in the IRModule's attribute
+    "external_mods".
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

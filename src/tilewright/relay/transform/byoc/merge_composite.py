@@ -50,12 +50,12 @@ def checked_table(table: Iterable[Sequence[Any]], where: str) -> list[Entry]:
 
 
 def MergeComposite(pattern_table: Iterable[Sequence[Any]]) -> Pass:
-    """Matches of patterns become calls of functions with the attributes Composite (the pattern's name) and
+    """Replace matches of patterns by calls of functions with the attributes Composite (the pattern's name) and
     PartitionedFromPattern (the operators in it).
 
-    pattern_table: (name, pattern) or (name, pattern, check), tried in this order; `check` gets the matched expression, its
-    type known, and says whether to take it. The name begins with the compiler's: "dnnl.conv2d_relu". What is inside a
-    function already is not matched again.
+    pattern_table: (name, pattern) or (name, pattern, check), tried in this order; `check` gets the matched expression,
+    its type known, and says whether to take it. The name begins with the compiler's: "dnnl.conv2d_relu". What is inside
+    a function already is not matched again.
 
         nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b))
     -->

@@ -171,10 +171,11 @@ class _WithoutInnerBorders(ExprMutator):
 
 
 def MergeCompilerRegions() -> Pass:
-    """Regions of one compiler that hand values to each other become one region, as large as possible.
+    """Merge regions of one compiler that pass values to each other into regions that are as large as possible.
 
-    Two stay apart where a way between them leads through something else, which would wait for the merged region while that
-    waits for it. Runs behind AnnotateTarget and before PartitionGraph; without it every operator is a function of its own.
+    Two stay apart where a way between them leads through something else, which would wait for the merged region while
+    that waits for it. Runs behind AnnotateTarget and before PartitionGraph; without it every operator is a function of
+    its own.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -179,11 +179,11 @@ def _check_order(regions: RegionSet) -> None:
 
 
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> Pass:
-    """Make every region a global function, and call it in its place.
+    """Make every region a global function, and call it in the place of the region.
 
-    The functions are named tvmgen_<mod_name>_<compiler>_<function>_<number> and have the attributes Compiler, Primitive,
-    Inline and global_symbol, their name in the compiled code. bind_constants: constants that enter a region stand in the
-    function; otherwise they are arguments of it. A region that several values leave answers a tuple.
+    The functions are named tvmgen_<mod_name>_<compiler>_<function>_<number> and have the attributes Compiler,
+    Primitive, Inline and global_symbol, their name in the compiled code. bind_constants: constants that enter a region
+    stand in the function; otherwise they are arguments of it. A region that several values leave answers a tuple.
 
         %0 = annotation.compiler_begin(%x, compiler="dnnl");
         annotation.compiler_end(nn.relu(%0), compiler="dnnl")
