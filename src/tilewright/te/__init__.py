@@ -1,4 +1,4 @@
-"""Tensor expressions: tensors declared by what their elements are, and their form as TensorIR functions."""
+"""Tensor expressions: tensors declared by formulas of their elements, schedules for them, and their TensorIR functions."""
 
 from tilewright.te import hybrid
 from tilewright.te.autodiff import gradient

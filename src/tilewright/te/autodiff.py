@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation of tensor expressions: adjoints of computes as computes."""
+"""Reverse-mode differentiation of tensor expressions. The adjoints of computes are computes."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ Conditions = tuple[PrimExpr, ...]
 
 
 class _Term:
-    """One use of an input: head times derivative, where `conditions` hold, over the axes in `vars`."""
+    """One use of an input: head times derivative under `conditions`, over the axes in `vars`."""
 
     def __init__(self, load: ProducerLoad, value: PrimExpr, conditions: Conditions) -> None:
         self.load, self.value, self.conditions = load, value, conditions
 
 
 def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
-    """The adjoints of `inputs`: sums over the elements of `output` of `head` times the derivative.
+    """The adjoints of `inputs`: sums of `head` times the derivative over the elements of `output`.
 
-    head: shape (prefix..., *output.shape); the results have shape (prefix..., *input.shape). Without a head they are
-    Jacobians of shape (*output.shape, *input.shape). An input that the output does not depend on gets zeros. At points
-    without a derivative (max of equals, abs at 0) a one-sided one is taken; equal maxima of a reduction each count.
-    Reductions by other combiners than sum, maximum and minimum go through the Jacobian of their result.
-    Raises TVMError for operations without a derivative.
+    head: shape (prefix..., *output.shape); the results have shape (prefix..., *input.shape). Without a head, the
+    results are Jacobians of shape (*output.shape, *input.shape). An input on which the output does not depend gets
+    zeros. At points without a derivative (max of equal values, abs at 0) a one-sided derivative is used; all equal
+    maxima of a reduction count. Reductions by combiners other than sum, maximum and minimum use the Jacobian of their
+    result. Raises TVMError for operations without a derivative.
     """
     wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     prefix = _prefix(output, head)
@@ -95,7 +95,7 @@ def _prefix(output: Tensor, head: Tensor | None) -> tuple[PrimExpr, ...]:
 
 
 def _depending(output: Operation, sources: set[Operation]) -> set[Operation]:
-    """The operations that the output needs and that need a source, sources included."""
+    """The operations that the output needs and that need a source, including the sources."""
     found: set[Operation] = set()
     for op in post_order([output]):
         if op in sources or any([t.op in found for t in op.input_tensors]):
@@ -125,7 +125,7 @@ def _identity(output: Tensor) -> Tensor:
 
 
 def _total(tensor: Tensor, parts: list[Tensor], prefix: tuple[PrimExpr, ...]) -> Tensor:
-    """The sum of the adjoints that the users of a tensor give; zeros when nothing uses it."""
+    """The sum of the adjoints from all users of a tensor; zeros without users."""
     if len(parts) == 1:
         return parts[0]
     axes = (*_axes(prefix, "p"), *_axes(tensor.shape, "i"))
@@ -189,7 +189,7 @@ _PAIRS: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
 
 
 class _Backward:
-    """The adjoints of what one compute reads, from its own."""
+    """The adjoints of the tensors that one compute reads, given its own adjoint."""
 
     def __init__(self, op: ComputeOp, adjoint: Tensor, prefix: tuple[PrimExpr, ...]) -> None:
         self.op, self.adjoint, self.prefix = op, adjoint, prefix
@@ -218,7 +218,7 @@ class _Backward:
         return inside + [self.solved(t, rows, op.axis) for t in self.found]
 
     def _through(self, body: Reduce, head: PrimExpr) -> tuple[PrimExpr, Conditions]:
-        """The adjoint of the source of a sum, maximum or minimum, and where it holds."""
+        """The adjoint of the source of a sum, maximum or minimum, and the condition under which it holds."""
         always = isinstance(body.condition, IntImm) and bool(body.condition.value)
         conditions = () if always else (body.condition,)
         if not isinstance(body.combiner.result[0], Add):
@@ -227,7 +227,7 @@ class _Backward:
         return head, conditions
 
     def _general(self, body: Reduce, rows: tuple[IterVar, ...]) -> list[tuple[Tensor, Tensor]]:
-        """Any combiner: the derivative by one element of an input is reduced beside the value.
+        """Any combiner: reduce the derivative by one element of an input together with the value.
 
         With the combiner f, the pairs (dx, x) and (dy, y) combine to (df/dx dx + df/dy dy, f(x, y)).
         """
@@ -278,7 +278,7 @@ class _Backward:
         return out
 
     def walk(self, e: PrimExpr, head: PrimExpr, where: Conditions) -> None:
-        """Notes every use of a wanted tensor in `e`, whose adjoint is `head`."""
+        """Collect every use of a wanted tensor in `e`, whose adjoint is `head`."""
         if isinstance(e, ProducerLoad):
             if e.producer in self.wanted:
                 self.found.append(_Term(e, head, where))
@@ -342,7 +342,9 @@ class _Backward:
         return any(found)
 
     def solved(self, term: _Term, rows: tuple[IterVar, ...], axes: tuple[IterVar, ...]) -> tuple[Tensor, Tensor]:
-        """The term as a function of the input's indices: axes that these determine are replaced, the rest summed over."""
+        """The term as a function of the input's indices. Axes that the indices determine are replaced; the sum runs
+        over the others.
+        """
         tensor: Tensor = term.load.producer
         columns = _axes(tensor.shape, "j")
         analyzer = Analyzer()
@@ -393,7 +395,7 @@ class _Backward:
 
 
 def _is_simple(body: Reduce) -> bool:
-    """Whether a reduction is a sum, maximum or minimum, whose adjoint needs no second reduction."""
+    """Whether a reduction is a sum, maximum or minimum. Their adjoint needs no second reduction."""
     result = body.combiner.result[0]
     both = {body.combiner.lhs[0], body.combiner.rhs[0]}
     if isinstance(result, Select) and isinstance(result.condition, (GT, LT)):
@@ -419,7 +421,7 @@ def _slope(op: ComputeOp, e: PrimExpr, variable: Var) -> PrimExpr:
 
 
 def _solve(index: PrimExpr, column: Var, free: dict[Var, IterVar]) -> tuple[Var, PrimExpr] | None:
-    """A free axis and its value where `index` equals `column`, when the index moves by one with the axis."""
+    """A free axis and its value where `index` equals `column`, if the index grows by one with the axis."""
     for var in free:
         parts = detect_linear_equation(index, [var])
         if len(parts) == 2 and isinstance(parts[0], IntImm) and abs(parts[0].value) == 1:

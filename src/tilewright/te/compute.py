@@ -1,4 +1,4 @@
-"""Makers of tensors: placeholder, compute, extern, scan, and the variables and axes that they use."""
+"""Constructors of tensors (placeholder, compute, extern, scan), and of the variables and axes that they use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, Stmt
 
 AXIS_SEPARATOR = "axis_separator"
-"""Stands between groups of indices that `Stage.transform_layout` returns: each group is one physical dimension."""
+"""A separator for the indices that `Stage.transform_layout` returns: each group between separators is one physical dimension."""
 
 __all__ = [
     "AXIS_SEPARATOR", "compute", "const", "extern", "extern_primfunc", "placeholder", "reduce_axis", "scan",
@@ -39,7 +39,7 @@ def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Size
 
 
 def any_dim(name: str = "any_dim", dtype: str = "int32", span: Any = None) -> SizeVar:
-    """A dimension that is known only when the program runs, as a relay type's `Any` becomes in tensor programs."""
+    """A dimension known only at run time. The dimension `Any` of a relay type becomes this in tensor programs."""
     return size_var(name, dtype, span)
 
 
@@ -70,7 +70,7 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = No
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
-    """A thread axis such as "threadIdx.x"; `thread_axis("vthread")` names the tag alone."""
+    """A thread axis such as "threadIdx.x". `thread_axis("vthread")` gives only the tag."""
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:
@@ -89,7 +89,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
 
 
 def _parameter_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
-    """Names of the axes: those of the function's parameters without defaults; `*indices` becomes i0, i1, ..."""
+    """Names of the axes: the names of the function's parameters without defaults; `*indices` becomes i0, i1, ..."""
     if isinstance(fcompute, FunctionType):
         code = fcompute.__code__
         names = list(code.co_varnames[: code.co_argcount - len(fcompute.__defaults__ or ())])
@@ -106,7 +106,7 @@ def _parameter_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Seq
 
 
 def _need_indices(name: str, names: list[str], ndim: int, fewer: bool) -> None:
-    """One index for each dimension, or fewer where an intrinsic writes the rest."""
+    """Check for one index per dimension, or fewer if an intrinsic writes the other dimensions."""
     if len(names) == ndim or (fewer and len(names) < ndim):
         return
     raise ValueError(
@@ -125,9 +125,9 @@ def compute(
 ) -> Any:
     """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
-    `fcompute` may return a tuple or list: then that many tensors of the same shape come back as a list. It may return
-    a call of a tensor intrinsic, and then take fewer indices than there are dimensions: the call writes the rest.
-    Raises ValueError when its parameters do not fit the shape, or when a reduction is nested in its result.
+    If `fcompute` returns a tuple or list, the result is a list of as many tensors of the same shape. If it returns a
+    call of a tensor intrinsic, it can take fewer indices than there are dimensions; the call writes the other
+    dimensions. Raises ValueError if its parameters do not fit the shape, or if a reduction is nested in its result.
     """
     if not callable(fcompute):
         raise TypeError(
@@ -176,7 +176,7 @@ def _spatial(names: Sequence[str], dims: Sequence[PrimExpr]) -> tuple[IterVar, .
 def _tensor_compute(
     name: str, tag: str, axis: tuple[IterVar, ...], rest: tuple[PrimExpr, ...], call: TensorIntrinCall
 ) -> Any:
-    """A call of an intrinsic at each point of `axis`, writing all of the dimensions `rest`."""
+    """A call of an intrinsic at each point of `axis`. The call writes all of the dimensions `rest`."""
     for i, out in enumerate(call.intrin.op.outputs):
         if not structural_equal(out.shape, rest):
             raise ValueError(
@@ -212,8 +212,8 @@ def extern(
 ) -> Any:
     """Tensors computed by a statement: `fcompute(input buffers, output buffers)` returns a Stmt or a call.
 
-    `shape` is one shape or a list of shapes; `dtype` one type or as many as outputs, by default that of the
-    only input. `in_buffers` and `out_buffers` replace the buffers that are made otherwise. One tensor, or a list.
+    `shape` is one shape or a list of shapes. `dtype` is one type, or one for each output; the default is the type of
+    the only input. `in_buffers` and `out_buffers` replace the default buffers. Returns one tensor, or a list.
     """
     for i, tensor in enumerate(inputs):
         if not isinstance(tensor, Tensor):
@@ -261,9 +261,9 @@ def _extern_dtypes(name: str, dtype: Any, shapes: list[tuple[PrimExpr, ...]], in
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
-    """Tensors computed by a PrimFunc whose first buffers are `input_tensors` and the rest its outputs.
+    """Tensors computed by a PrimFunc. Its first buffers are `input_tensors`, the others are the outputs.
 
-    Keyword arguments are those of `extern`. Raises ValueError when shapes or types of the inputs do not fit.
+    Keyword arguments are those of `extern`. Raises ValueError if shapes or types of the inputs do not fit.
     """
     buffers = [primfunc.buffer_map[p] for p in primfunc.params if p in primfunc.buffer_map]
     ins, outs = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
@@ -298,9 +298,11 @@ def scan(
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The recurrence whose first steps are `init` and whose step t is `update`, reading `state_placeholder`.
+    """A recurrence: `init` computes the first steps, `update` computes step t from the steps of `state_placeholder`
+    before t.
 
-    All three run along their first dimension; a placeholder has the result's shape. One tensor, or a list.
+    All three have the steps as their first dimension. A placeholder has the shape of the result. Returns one tensor, or
+    a list.
     """
     inits = (init,) if isinstance(init, Tensor) else tuple(init)
     updates = (update,) if isinstance(update, Tensor) else tuple(update)

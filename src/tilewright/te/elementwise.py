@@ -1,4 +1,6 @@
-"""Python's operators on tensors: those that topi has broadcast; else shapes are equal, or one side is a scalar."""
+"""Python's operators on tensors. With topi imported they broadcast; otherwise shapes must be equal or one side a
+scalar.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ __getattr__, __dir__ = lazy.late(__name__)
 
 
 def elementwise(name: str, lhs: Any, rhs: Any) -> Tensor:
-    """`lhs <name> rhs` per element. Raises ValueError when two tensors differ in shape, and topi has no such operator."""
+    """`lhs <name> rhs` for each element. Raises ValueError if two tensors differ in shape and topi has no such
+    operator.
+    """
     if name == "negative":
         result: Tensor = compute(lhs.shape, lambda *i: -lhs(*i), f"T_{name}", "elemwise")
         return result

@@ -1,4 +1,4 @@
-"""One data type for all indices of a function: loops, block variables, dimensions and what is computed from them."""
+"""Conversion of all indices of a function to one data type: loops, block variables, dimensions and index expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from tilewright.tir.stmt_functor import BufferMutator
 
 
 def with_index_dtype(func: PrimFunc, dtype: str) -> PrimFunc:
-    """The function with loops, block variables and dimensions of `dtype`; values that are not indices keep theirs."""
+    """Convert loops, block variables and dimensions of a function to `dtype`. Values that are not indices keep their
+    type.
+    """
     rewriter = _IndexDtype(DataType(dtype))
     for buffer in func.buffer_map.values():
         for dim in buffer.shape:
@@ -48,7 +50,7 @@ class _IndexDtype(BufferMutator):
         self.env: dict[Var, Var] = {}
 
     def define(self, var: Var) -> Var:
-        """The variable that stands for `var` from now on."""
+        """Make the variable that replaces `var`."""
         if var.dtype is self.dtype or not var.dtype.is_int:
             return var
         new = self.env.get(var)

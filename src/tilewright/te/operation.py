@@ -1,4 +1,4 @@
-"""Operations of TE: what makes a tensor. They are data; schedules and `create_prim_func` give them loops."""
+"""Operations of TE: the definitions of tensors. They are data; schedules and `create_prim_func` make loops of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __getattr__, __dir__ = lazy.late(__name__)
 
 
 class Operation(Node):
-    """Root of operations. `output(i)` is its i-th tensor, always the same object."""
+    """Base class of operations. `output(i)` is the i-th tensor, always the same object."""
 
     _identity = GRAPH
     _leaf = True
@@ -58,7 +58,7 @@ class Operation(Node):
 
     @property
     def loop_axes(self) -> tuple[IterVar, ...]:
-        """The axes that a schedule may change, outermost first."""
+        """The axes that a schedule can change, outermost first."""
         return ()
 
     def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
@@ -104,7 +104,7 @@ class PlaceholderOp(Operation, key="te.PlaceholderOp"):
 
 
 class BaseComputeOp(Operation):
-    """Root of operations with spatial axes."""
+    """Base class of operations with spatial axes."""
 
     axis: Def[tuple[IterVar, ...]] = ()
 
@@ -161,7 +161,7 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
 class TensorComputeOp(BaseComputeOp, key="te.TensorComputeOp"):
     """A call of a tensor intrinsic at each point of the first `schedulable_ndim` axes and of `reduce_axis`.
 
-    `input_regions` says for each of `inputs` which part one call reads; the axes after the first are what it writes.
+    `input_regions` holds, for each of `inputs`, the part that one call reads. A call writes the remaining axes.
     """
 
     reduce_axis: Def[tuple[IterVar, ...]] = ()
@@ -195,7 +195,7 @@ def _equal(a: Node, b: Node) -> bool:
 
 
 class ExternOp(Operation, key="te.ExternOp"):
-    """A statement over buffers: `input_placeholders` stand for `inputs`, `output_placeholders` for the outputs."""
+    """A statement over buffers. `input_placeholders` stand for `inputs`, `output_placeholders` for the outputs."""
 
     inputs: tuple[Tensor, ...] = ()
     input_placeholders: tuple[Buffer, ...] = ()
@@ -210,7 +210,7 @@ class ExternOp(Operation, key="te.ExternOp"):
 
 
 class HybridOp(ExternOp, key="te.HybridOp"):
-    """An operation whose statement was a Python function; `axis` are its loops, in the order in which they begin."""
+    """An operation made from a Python function. `axis` are its loops, in the order in which they begin."""
 
     axis: tuple[IterVar, ...] = ()
 
@@ -222,7 +222,7 @@ class HybridOp(ExternOp, key="te.HybridOp"):
 class ScanOp(Operation, key="te.ScanOp"):
     """A recurrence along `scan_axis`, the first dimension of every state tensor.
 
-    `init` gives the first steps, `update` step t from `state_placeholder` at steps before t.
+    `init` computes the first steps, `update` computes step t from `state_placeholder` at steps before t.
     """
 
     scan_axis: IterVar | None = None
@@ -244,7 +244,7 @@ class ScanOp(Operation, key="te.ScanOp"):
 
 
 class _InputFinder(Visitor):
-    """The tensors that an expression loads, and the check that no reduction is nested in it."""
+    """Collects the tensors that an expression loads, and checks that no reduction is nested in it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""`create_prim_func`: tensors as a PrimFunc of TensorIR blocks, one loop nest per operation."""
+"""`create_prim_func`: converts tensors to a PrimFunc of TensorIR blocks, one loop nest for each operation."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from tilewright.tir.stmt_functor import BufferMutator, used_vars
 
 
 def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None) -> PrimFunc:
-    """A PrimFunc whose parameters are `ops`: placeholders are inputs, computed tensors outputs, Vars scalars.
+    """Make a PrimFunc whose parameters are `ops`: placeholders are inputs, computed tensors are outputs, Vars are
+    scalars.
 
-    Every operation that they need becomes a block with exact reads and writes in a nest of serial loops;
-    intermediate tensors become buffers of the root block. Dimensions that are variables are taken from the
-    buffers' shapes unless they are parameters. `index_dtype_override` makes all indices of that type.
-    Raises ValueError when an input that is needed is no parameter, TypeError for operations that have no blocks.
+    Every operation becomes a block with exact reads and writes in a nest of serial loops. Intermediate tensors become
+    buffers of the root block. Dynamic dimensions are taken from the shapes of the buffers, unless they are parameters.
+    `index_dtype_override` is the type of all indices. Raises ValueError if a needed input is no parameter, and
+    TypeError for operations that have no blocks.
     """
     args = [ops] if isinstance(ops, (Tensor, Var)) else list(ops)
     builder = FunctionBuilder()
@@ -64,7 +65,7 @@ def _check_has_blocks(op: Operation) -> None:
 
 
 def post_order(roots: Sequence[Operation]) -> list[Operation]:
-    """The operations that `roots` need, each once and after all that it reads."""
+    """The operations that `roots` need, each once, producers first."""
     order: list[Operation] = []
     seen: set[Operation] = set()
     stack = [(op, False) for op in reversed(roots)]
@@ -80,7 +81,7 @@ def post_order(roots: Sequence[Operation]) -> list[Operation]:
 
 
 class _Names:
-    """Names that are used once: a second `A` is `A_1`."""
+    """Makes names unique: a second `A` becomes `A_1`."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -96,7 +97,7 @@ class _Names:
 
 
 class _BlockBody(Mutator):
-    """An expression over tensors as one over buffers, its axes as block variables; notes what is read."""
+    """Converts an expression over tensors to one over buffers, with axes as block variables, and records what it reads."""
 
     def __init__(
         self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet, analyzer: Analyzer
@@ -168,7 +169,7 @@ class _BlockBody(Mutator):
 
 
 class _Rename(BufferMutator):
-    """The body of an extern operation on the buffers of the function."""
+    """Puts the body of an extern operation on the buffers of the function."""
 
     def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
@@ -189,7 +190,7 @@ class _Rename(BufferMutator):
 
 
 class FunctionBuilder:
-    """The function as it grows: parameters, buffers of tensors, and loop nests in order."""
+    """The function under construction: parameters, buffers of tensors, and loop nests in order."""
 
     def __init__(self) -> None:
         self.params: list[Var] = []
@@ -242,7 +243,7 @@ class FunctionBuilder:
         return buffer
 
     def _buffer_of(self, tensor: Tensor) -> Buffer:
-        """The buffer of an operation's output: a parameter's, or a new one of the root block."""
+        """The buffer of an operation's output: the buffer of a parameter, or a new one of the root block."""
         found = self.buffers.get(tensor)
         if found is None:
             found = self._declare(tensor)
@@ -277,7 +278,7 @@ class FunctionBuilder:
     def _add_block(
         self, op: ComputeOp, outputs: list[Buffer], body: tuple[PrimExpr, ...], name: str | None = None
     ) -> None:
-        """One block that stores to all `outputs` at its spatial variables, under its loops."""
+        """Add one block that stores to all `outputs` at its spatial variables, inside its loops."""
         axes = [*op.axis, *op.reduce_axis]
         loops = [Var(a.var.name, a.var.dtype) for a in axes]
         analyzer = Analyzer()
@@ -332,7 +333,7 @@ class FunctionBuilder:
     def _reduction(
         self, reduce: Reduce, outputs: list[Buffer], indices: tuple[PrimExpr, ...], convert: _BlockBody
     ) -> tuple[Stmt, Stmt]:
-        """The init statement and the update: `out = combine(out, source)`, through let variables for tuples."""
+        """The initialisation and the update: `out = combine(out, source)`, through let variables for tuples."""
         combiner = reduce.combiner
         start = reduce.init or combiner.identity_element
         init = stmt_seq([BufferStore(b, convert.visit(v), indices) for b, v in zip(outputs, start, strict=True)])
@@ -384,7 +385,7 @@ class FunctionBuilder:
             self.layout_free += [handles[self.buffers[t]] for t in free if self.buffers.get(t) in handles]
 
     def _need_defined(self) -> None:
-        """Variables that elements use are parameters, or dimensions of parameters."""
+        """Check that the variables of elements are parameters, or dimensions of parameters."""
         known = {*self.params, *self.defined}
         for b in self.buffer_map.values():
             for e in (*b.shape, *b.strides, b.elem_offset):
@@ -407,7 +408,7 @@ class FunctionBuilder:
 
 
 class _Bind(Mutator):
-    """The parameters of a combiner replaced by values."""
+    """Replaces the parameters of a combiner by values."""
 
     def __init__(self, env: Mapping[Var, PrimExpr]) -> None:
         self.env = env

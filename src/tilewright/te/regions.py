@@ -1,4 +1,6 @@
-"""What a block reads: the loads of its body, merged per buffer into one box of the block's variables."""
+"""The regions that a block reads: the loads of its body, merged for each buffer into one box over the block's
+variables.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class ReadSet:
         self._loads: dict[Buffer, list[tuple[PrimExpr, ...]]] = {}
 
     def reserve(self, buffer: Buffer) -> list[tuple[PrimExpr, ...]]:
-        """The list of index tuples of `buffer`, to which a load appends its own."""
+        """The list of index tuples of `buffer`, to which the caller appends those of a load."""
         return self._loads.setdefault(buffer, [])
 
     def regions(self) -> tuple[BufferRegion, ...]:
@@ -41,7 +43,7 @@ class ReadSet:
         )
 
     def _span(self, buffer: Buffer, dim: int, indices: list[PrimExpr]) -> Range:
-        """The smallest range known to hold all indices; the whole dimension when their distances are not constant."""
+        """The smallest range known to hold all indices; the whole dimension if their distances are not constant."""
         first = indices[0]
         if all([i is first or structural_equal(i, first) for i in indices]):
             return Range.from_min_extent(first, IntImm(first.dtype, 1))

@@ -1,4 +1,4 @@
-"""The classic schedule of tensor expressions: stages with their relations, applied to a tir.Schedule when lowered."""
+"""The classic schedule of tensor expressions: stages with their relations. Lowering applies it to a tir.Schedule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tilewright.tir.expr import IterVar, ProducerLoad, Reduce, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt_functor import post_order_visit
 
-# Questions about schedules stand in a module of their own.
+# Analyses of schedules are imported when they are first used.
 lazy.declare(
     __name__,
     {
@@ -54,7 +54,9 @@ __all__ = [
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """A schedule of what `ops` (an operation or tensor, or a list of them) need; each operation is a stage."""
+    """Make a schedule of `ops` (an operation or tensor, or a list of them) and all that they need. Each operation is a
+    stage.
+    """
     given = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     outputs: list[Operation] = []
     for op in given:
@@ -68,7 +70,7 @@ def create_schedule(ops: Any) -> Schedule:
 class Schedule:
     """Stages in the order of computation; `s[tensor]` or `s[op]` is the stage of an operation.
 
-    Operations that cache_read, cache_write and rfactor replaced go on naming their stage.
+    Operations that cache_read, cache_write and rfactor replaced still refer to their stage.
     """
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
@@ -93,12 +95,14 @@ class Schedule:
         self._stage_of[stage.op] = stage
 
     def adopt(self, stage: Stage, op: Operation) -> None:
-        """The stage's operation changes; the old one goes on naming it."""
+        """Change the operation of a stage. The old operation still refers to the stage."""
         stage.op = op
         self.register(stage)
 
     def current(self, tensor: Tensor) -> Tensor:
-        """The tensor that stands for `tensor` now; itself when it is no part of the schedule (an input that nothing reads)."""
+        """The tensor that replaces `tensor` now; the tensor itself if it is not in the schedule (an input that nothing
+        reads).
+        """
         if tensor.op not in self._stage_of:
             return tensor
         return self[tensor].op.output(tensor.value_index)
@@ -112,31 +116,32 @@ class Schedule:
         return stage
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """A copy of `tensor` in storage `scope`, which `readers` (operations or tensors) read from then on."""
+        """Copy `tensor` to storage `scope`. `readers` (operations or tensors) read the copy. Returns the copy."""
         many = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         ops = [r.op if isinstance(r, Tensor) else r for r in many]
         return schedule_rewrite.cache_read(self, tensor, scope, ops)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """The computation of `tensor` goes to storage `scope`, and its own stage becomes a copy from there.
+        """Compute `tensor` in storage `scope`. Its own stage becomes a copy from there. Returns the computed tensor.
 
-        A list or tuple with all outputs of one operation gives the list of what is computed.
+        For a list or tuple with all outputs of one operation, returns the list of computed tensors.
         """
         several = isinstance(tensor, (list, tuple))
         made = schedule_rewrite.cache_write(self, list(tensor) if several else [tensor], scope)
         return made if several else made[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
-        """Reduces along `axis`, a leaf of the reduction, last: the rest goes to a tensor with one more dimension.
+        """Divide a reduction into partial results and their reduction along `axis`, a leaf of the stage's reduction.
 
-        That dimension is number `factor_axis`. Returns the new tensor, or the list of them for a tuple reduction. The
-        stage of `tensor` starts over with one reduction axis, `s[tensor].op.reduce_axis[0]`.
+        The partial results have one more dimension, number `factor_axis`. Returns their tensor, or a list for a tuple
+        reduction. The stage of `tensor` then has one reduction axis, `s[tensor].op.reduce_axis[0]`, and none of its
+        earlier splits.
         """
         made = schedule_rewrite.rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else made
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
-        """A stage that stands for the operations between `inputs` and `outputs`: its compute_at moves them together."""
+        """Make a stage for all operations between `inputs` and `outputs`. Its compute_at moves them together."""
         outs = [self[t].op for t in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
         ins = {self[t].op for t in (inputs if isinstance(inputs, (list, tuple)) else [inputs])}
         seen: set[Operation] = set()
@@ -160,15 +165,15 @@ class Schedule:
         return group
 
     def normalize(self) -> Schedule:
-        """The schedule itself: stages attach by position, so that axes need no rebasing."""
+        """Return the schedule itself. Stages attach by position, so no axis needs a new base."""
         return self
 
     def to_prim_func(
         self, args: Sequence[Tensor | Var | Buffer], binds: Mapping[Tensor, Buffer] | None = None
     ) -> PrimFunc:
-        """The function of parameters `args`, with all stages applied; `binds` gives the buffers of tensors.
+        """Apply all stages, and return the function with the parameters `args`. `binds` gives the buffers of tensors.
 
-        Raises ScheduleError where a stage cannot be.
+        Raises ScheduleError if a stage cannot be applied.
         """
         from tilewright.te.schedule_apply import apply_schedule
 
@@ -188,21 +193,21 @@ def _inlinable(stage: Stage) -> bool:
 
 
 def AutoInlineInjective(sch: Schedule) -> None:
-    """Inlines every stage that is no output and no reduction."""
+    """Inline every stage that is neither an output nor a reduction."""
     for stage in sch.stages:
         if _inlinable(stage):
             stage.compute_inline()
 
 
 def AutoInlineElemWise(sch: Schedule) -> None:
-    """Inlines the stages whose elements read elements at the same place only."""
+    """Inline the stages whose elements read only elements at the same indices."""
     _inline_where(
         sch, lambda indices, axes: len(indices) == len(axes) and all(i is a for i, a in zip(indices, axes, strict=True))
     )
 
 
 def AutoInlineBroadcast(sch: Schedule) -> None:
-    """Inlines the stages whose elements read along a selection of their axes, in order."""
+    """Inline the stages whose elements read at a selection of their indices, in order."""
 
     def broadcast(indices: Sequence[Any], axes: Sequence[Var]) -> bool:
         places = [next((k for k, a in enumerate(axes) if a is i), -1) for i in indices if isinstance(i, Var)]

@@ -1,4 +1,4 @@
-"""A TE schedule applied to a tir.Schedule: consumers first, each stage attached, then split; marks at the end."""
+"""Applies a TE schedule to a tir.Schedule: consumers first, each stage attached and then split; marks come last."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ from tilewright.tir.stmt_functor import substitute, used_vars
 
 
 def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None = None) -> PrimFunc:
-    """The function of `args` with every stage of the schedule applied; `binds` gives the buffers of tensors."""
+    """Make the function with the parameters `args` and apply every stage of the schedule. `binds` gives the buffers of
+    tensors.
+    """
     builder, func = _built(schedule, args, binds)
     return _Application(schedule, builder, func).run() if builder.blocks else func
 
 
 def infer_ranges(schedule: Schedule, args: list[Any]) -> dict[IterVar, Range]:
-    """The range of every axis once its stage is attached, over the axes of the stages around it."""
+    """The range of every axis after its stage is attached, in terms of the axes of the stages around it."""
     builder, func = _built(schedule, args, None)
     applied = _Application(schedule, builder, func)
     if builder.blocks:
@@ -54,7 +56,7 @@ def _built(
 
 
 class _Loops:
-    """The loops of one stage: by axis, and those of the initialisation that was split off."""
+    """The loops of one stage, and those of its separate initialisation, by axis."""
 
     def __init__(self, stage: Stage, block: BlockRV) -> None:
         self.stage, self.block = stage, block
@@ -64,7 +66,7 @@ class _Loops:
         self.names: dict[Var, str] = {}
 
     def leaves(self) -> list[tuple[IterVar, LoopRV]]:
-        """The leaves whose loops are there: tensorized ones are gone."""
+        """The leaves that still have loops; tensorized ones have none."""
         return [(a, self.of[a.var]) for a in self.stage.leaf_iter_vars if a.var in self.of]
 
     def mark(self, axis: IterVar) -> IterVarAttr:
@@ -99,7 +101,7 @@ class _Application:
         return self._with_moved(func) if self.builder.moved else func
 
     def _with_moved(self, func: PrimFunc) -> PrimFunc:
-        """Arguments that are computed inside of other stages are parameters again; those that were inlined are left alone."""
+        """Make attached arguments parameters again. The parameters of inlined arguments stay unused."""
         root: Any = func.body
         table = dict(func.buffer_map)
         allocated = list(root.block.alloc_buffers)
@@ -114,7 +116,7 @@ class _Application:
         return func.replace(params=self.builder.every_param, buffer_map=table, body=body)
 
     def _lay_out_inputs(self) -> None:
-        """Inputs in their new layouts, through any block that reads them."""
+        """Set the new layouts of inputs, through any block that reads them."""
         for stage in self.schedule.stages:
             if not stage.layouts or not isinstance(stage.op, PlaceholderOp):
                 continue
@@ -142,7 +144,7 @@ class _Application:
         return self.sch.get_block(self.builder.blocks[stage.op])
 
     def _place(self, stage: Stage) -> None:
-        """What concerns the whole block: scope, alignment, inlining."""
+        """Apply the settings of the whole block: scope, alignment, inlining."""
         sch, block = self.sch, self._block(stage)
         if stage.attach_type == INLINE:
             sch.compute_inline(block)
@@ -160,7 +162,7 @@ class _Application:
         self._lay_out(stage, block)
 
     def _lay_out(self, stage: Stage, block: BlockRV) -> None:
-        """The buffer in its new layout, and the loops of the block in the order of that."""
+        """Set the new layout of the buffer, and order the loops of the block by it."""
         reduced = len(stage.op.loop_axes) - len(stage.op.output(0).shape)
         rank = len(stage.op.output(0).shape)
         for layout in stage.layouts:
@@ -172,7 +174,7 @@ class _Application:
             rank = len(whole.final_indices)
 
     def _target(self, stage: Stage) -> LoopRV | None:
-        """The loop that the stage is attached to."""
+        """The loop to which the stage is attached."""
         place = stage.group if stage.group is not None and stage.attach_type != SCOPE else stage
         if place.attach_type != SCOPE:
             return None
@@ -196,7 +198,7 @@ class _Application:
         return found.of[axis.var]
 
     def _shape(self, stage: Stage) -> None:
-        """Attaches the stage and makes its own loops."""
+        """Attach the stage and make its own loops."""
         sch, block = self.sch, self._block(stage)
         target = self._target(stage)
         if target is None:
@@ -222,7 +224,7 @@ class _Application:
             self._bind(stage, axis, loop, made.mark(axis).bind_thread)
 
     def _default_scope(self, stage: Stage, block: BlockRV, target: LoopRV) -> None:
-        """Without a scope of its own, what is computed by one thread is local to it, and by one block shared in it."""
+        """Set the default scope: "local" if one thread computes the stage, "shared" if a block of threads does."""
         if stage.scope or any([t in self.builder.arguments for t in stage.op.outputs]):
             return
         ref = self.sch.get_sref(target)
@@ -233,7 +235,7 @@ class _Application:
             self.sch.set_scope(block, i, scope)
 
     def _note_ranges(self, made: _Loops, own: list[LoopRV]) -> None:
-        """The part of each axis that the stage runs where it is attached."""
+        """Record the part of each axis that the attached stage runs."""
         env: dict[Var, PrimExpr] = {}
         for other in self.loops.values():
             if other is not made:
@@ -246,7 +248,7 @@ class _Application:
             self.ranges[axis] = Range.from_min_extent(low, self.sch.get(loop).extent)
 
     def _bind(self, stage: Stage, axis: IterVar, loop: LoopRV, thread: IterVar | None) -> None:
-        """Threads are known before anything is attached inside: what threads share is computed for all of them."""
+        """Bind a loop to threads, before other stages are attached inside it: shared data is computed for all threads."""
         if thread is None:
             return
         made, asked = self.sch.get(loop).extent, thread.dom.extent if thread.dom is not None else None
@@ -267,7 +269,7 @@ class _Application:
             set_kind(self.sch, ref, ForKind.THREAD_BINDING, own)
 
     def _is_one_axis(self, ref: StmtSRef, tag: str) -> bool:
-        """Whether loops of the same threads around this one let it be shared by them."""
+        """Whether the loop can share the thread axis of loops around it."""
         try:
             need_one_axis(self.sch.state, ref, tag)
         except Violation:
@@ -290,10 +292,10 @@ class _Application:
             of[action.iter.var] = sch.add_unit_loop(loops[0] if loops else made.block)
 
     def _reorder(self, loops: list[LoopRV]) -> None:
-        """Orders all loops of a stage, which hold nothing else yet.
+        """Order all loops of a stage, while they contain nothing else.
 
-        Each point is reached once below the place of the stage, the first of a reduction first, in every order; the
-        loop engine cannot always tell, where parts of parts do not divide.
+        Below the place of the stage each point is reached once, in every order, and a reduction starts with its first
+        step. The loop engine cannot always prove this if split factors do not divide.
         """
         try:
             self.sch.reorder(*loops)
@@ -306,7 +308,7 @@ class _Application:
             self.sch.state.replace(chain[0], body)
 
     def _initialise(self, stage: Stage) -> None:
-        """The initialisation of a reduction goes before its outermost reduction loop."""
+        """Move the initialisation of a reduction in front of its outermost reduction loop."""
         op = stage.op
         made = self.loops[id(stage)]
         if not isinstance(op, ComputeOp) or not isinstance(op.body[0], Reduce):
@@ -368,10 +370,11 @@ class _Application:
                 sch.annotate(loops[-1], f"pragma_{key}", 1 if value is None else value)
 
     def _independent(self, loop: LoopRV, kind: str) -> None:
-        """Marks a spatial axis as parallel or vectorised.
+        """Mark a spatial axis as parallel or vectorised.
 
-        Its iterations never meet, since the axes of a stage are splits and fusions of those of its operation and what
-        is attached below is computed anew in each; the loop engine cannot always tell, where parts do not divide.
+        Its iterations are independent: the axes of a stage are splits and fusions of those of its operation, and each
+        iteration recomputes the stages attached below. The loop engine cannot always prove this if split factors do not
+        divide.
         """
         try:
             (self.sch.vectorize if kind == "vectorized" else self.sch.parallel)(loop)
@@ -385,7 +388,7 @@ class _Application:
 
 
 class _Finish(Mutator):
-    """Loops get the names of their axes (dots become underscores); stores get the predicates of their stages."""
+    """Gives loops the names of their axes (dots become underscores), and stores the predicates of their stages."""
 
     def __init__(
         self, sch: tir_schedule.Schedule, func: PrimFunc, made: list[_Loops], hints: Mapping[int, list[Stmt]]
@@ -441,6 +444,6 @@ class _Finish(Mutator):
 
 
 def _reduces_across_threads(loops: _Loops) -> bool:
-    """Whether threads share a reduction of the stage: all of them contribute, and the one store is that of the reduction."""
+    """Whether threads share a reduction of the stage. All of them contribute, and the reduction makes the one store."""
     leaves = loops.stage.leaf_iter_vars
     return any([a.iter_type == IterVar.CommReduce and loops.mark(a).bind_thread is not None for a in leaves])

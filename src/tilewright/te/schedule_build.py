@@ -1,4 +1,6 @@
-"""The function that a TE schedule starts from: a block per stage, and recurrences as blocks around those of their steps."""
+"""The function from which a TE schedule starts: one block for each stage; a recurrence is a block around those of its
+steps.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from tilewright.tir.stmt_functor import post_order_visit
 
 
 class ScheduleBuilder(FunctionBuilder):
-    """Builds the function; `blocks` gives the name of each operation's block."""
+    """Builds the function. `blocks` maps each operation to the name of its block."""
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class ScheduleBuilder(FunctionBuilder):
         return self.finish()
 
     def _hold_back(self, tensors: Sequence[Tensor]) -> None:
-        """Takes what stages move out of the parameters, until the schedule has been applied."""
+        """Remove arguments that stages move from the parameters, until the schedule has been applied."""
         self.every_param = tuple(self.params)
         handles = {buffer: handle for handle, buffer in self.buffer_map.items()}
         for t in tensors:
@@ -127,7 +129,7 @@ class ScheduleBuilder(FunctionBuilder):
         self.blocks[op] = nest.block.name_hint
 
     def _find_first_steps(self, order: Sequence[Operation], scans: Sequence[ScanOp]) -> None:
-        """The operations that do nothing but start a recurrence write where it runs."""
+        """Find operations that only start a recurrence. They write directly into its result."""
         readers: dict[Operation, int] = {}
         for op in order:
             for t in op.input_tensors:
@@ -139,7 +141,9 @@ class ScheduleBuilder(FunctionBuilder):
                     self.first_steps[t.op] = (scan, i)
 
     def _find_within(self, order: Sequence[Operation], scans: Sequence[ScanOp]) -> None:
-        """Stages that are attached to a stage of a step, or inlined into such only, are computed inside the step."""
+        """Find stages that are computed inside a step, because they are attached to a stage of the step or inlined only
+        there.
+        """
         home = {op: scan for scan in scans for op in steps_of(scan)}
         readers: dict[Operation, list[Operation]] = {}
         for op in order:
@@ -211,7 +215,7 @@ class ScheduleBuilder(FunctionBuilder):
         self._launch(scan, begun)
 
     def _launch(self, scan: ScanOp, begun: int) -> None:
-        """The threads of Stage.env_threads around the whole recurrence, first steps that stand before it included."""
+        """Put the threads of Stage.env_threads around the whole recurrence, including first steps that precede it."""
         threads = self.schedule[scan].env_thread_axes
         if not threads:
             return
@@ -228,7 +232,7 @@ class ScheduleBuilder(FunctionBuilder):
         self.nests[begun:] = [nest]
 
     def _need_fixed(self, scan: ScanOp) -> None:
-        """Threads that go through all steps never wait for each other, so each may read only what it wrote itself."""
+        """Check that each thread reads only what it wrote itself: threads that run all steps are not synchronised."""
         for axis, fixed in fixed_axes(scan).items():
             if not fixed and any([st.op in steps_of(scan) and _has_threads(st) for st in self.schedule.stages]):
                 raise ScheduleError(
@@ -271,7 +275,7 @@ class ScheduleBuilder(FunctionBuilder):
 
 
 class _Nested:
-    """Nests that are built inside go to a list of their own."""
+    """Collects nests that are built inside another in a list of their own."""
 
     def __init__(self, builder: ScheduleBuilder) -> None:
         self.builder = builder
@@ -285,7 +289,7 @@ class _Nested:
 
 
 class _Step(Mutator):
-    """The body of an operation at one step: its time axis is the step; what the step computes is read at its only row."""
+    """The body of an operation at one step. Its time axis is the step; values of the step are read at their only row."""
 
     def __init__(
         self, scan: ScanOp, op: ComputeOp, step: Var, row: Var, renamed: dict[Tensor, Tensor], states: set[Tensor]
@@ -320,7 +324,7 @@ class _Step(Mutator):
 
 
 def steps_of(scan: ScanOp) -> list[Operation]:
-    """The operations of one step in order: the updates, and what they need that depends on the state."""
+    """The operations of one step in order: the updates, and the operations they need that depend on the state."""
     states = {t.op for t in scan.state_placeholder}
     depends: set[Operation] = set(states)
     out = []
@@ -334,7 +338,7 @@ def steps_of(scan: ScanOp) -> list[Operation]:
 
 
 def fixed_axes(scan: ScanOp) -> dict[IterVar, bool]:
-    """For each spatial axis of the updates, whether every step reads the state at that same index only."""
+    """For each spatial axis of the updates, whether every step reads the state only at the same index."""
     states = set(scan.state_placeholder)
     body = set(steps_of(scan))
     fixed: dict[IterVar, bool] = {}
@@ -346,7 +350,7 @@ def fixed_axes(scan: ScanOp) -> dict[IterVar, bool]:
 
 
 def _reads_at_own(op: ComputeOp, dim: int, states: set[Tensor], body: set[Operation]) -> bool:
-    """Whether an operation of a step reads states, and other operations of the step, at its own index of `dim`."""
+    """Whether an operation of a step reads states and other operations of the step only at its own index of `dim`."""
     found: list[bool] = []
 
     def note(e: Any) -> None:
@@ -368,7 +372,7 @@ def _plain(name: str) -> str:
 
 
 def _view(buffer: Buffer, shape: Any, begin: tuple[Any, ...], name: str) -> tuple[Buffer, MatchBufferRegion]:
-    """A buffer that stands for the rows of another from `begin` on."""
+    """A buffer for the rows of another buffer from `begin` on."""
     view = decl_buffer(shape, buffer.dtype, _plain(name), offset_factor=1)
     low = (*begin, *[0] * (len(buffer.shape) - len(begin)))
     ranges = [Range.from_min_extent(m, e) for m, e in zip(low, shape, strict=True)]

@@ -1,4 +1,4 @@
-"""Questions about schedules and graphs of operations, under their classic names (`tvm.te.schedule.*`)."""
+"""Analyses of schedules and graphs of operations, under their classic names (`tvm.te.schedule.*`)."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _arguments(sch: Schedule) -> list[Tensor]:
 
 
 def InferBound(sch: Schedule) -> dict[IterVar, Range]:
-    """The range of every axis where its stage is computed, its begin over the axes of the stages around it."""
+    """The range of every axis at the place where its stage is computed, in terms of the axes of the stages around it."""
     return infer_ranges(sch, _arguments(sch))
 
 
 def ScheduleOps(sch: Schedule, bounds: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:
-    """The loop nests of all stages, over buffers that are named as the tensors."""
+    """The loop nests of all stages, over buffers with the names of the tensors."""
     return apply_schedule(sch, _arguments(sch)).body
 
 
 def SchedulePostProcToPrimFunc(
     args: Sequence[Any], body: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
 ) -> PrimFunc:
-    """The function of what ScheduleOps gave; `args` are the tensors, buffers and variables that it takes."""
+    """Make a function of the result of ScheduleOps. `args` are its tensors, buffers and variables."""
     buffers: dict[str, Buffer] = {}
 
     def note(e: Any) -> None:
@@ -92,19 +92,19 @@ def _compact(buffer: Buffer) -> bool:
 
 
 def CreateReadGraph(ops: Sequence[Operation]) -> dict[Operation, list[Tensor]]:
-    """What each operation that `ops` need reads."""
+    """The tensors that each operation reads, for all operations that `ops` need."""
     return {op: list(op.input_tensors) for op in post_order(list(ops))}
 
 
 def PostDFSOrder(
     roots: Sequence[Operation], graph: Mapping[Operation, Sequence[Tensor]] | None = None
 ) -> list[Operation]:
-    """The operations that `roots` need, each after all that it reads."""
+    """The operations that `roots` need, producers first."""
     return [op for op in post_order(list(roots)) if graph is None or op in graph]
 
 
 def CreateAttachPath(sch: Schedule) -> dict[Operation, list[IterVar]]:
-    """For each operation the axes of other stages that it is computed in, from the innermost outwards."""
+    """For each operation, the axes of other stages in which it is computed, from the innermost outwards."""
     paths: dict[Operation, list[IterVar]] = {}
     for stage in sch.stages:
         path: list[IterVar] = []
@@ -124,5 +124,5 @@ def ScanGetBody(scan: ScanOp) -> list[Operation]:
 
 
 def ScanFixPointAnalysis(scan: ScanOp) -> dict[IterVar, PrimExpr]:
-    """For each spatial axis of the updates 1 where every step reads the state at that same index only, otherwise 0."""
+    """For each spatial axis of the updates: 1 if every step reads the state only at the same index, otherwise 0."""
     return {axis: as_prim_expr(int(fixed)) for axis, fixed in fixed_axes(scan).items()}

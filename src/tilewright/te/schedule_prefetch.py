@@ -1,4 +1,4 @@
-"""Stage.prefetch: hints, at the head of a loop, for what the iteration some steps later is going to read."""
+"""Stage.prefetch: inserts software prefetch at the head of a loop, for the data that a later iteration reads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, Evaluate, For
 from tilewright.tir.stmt_functor import substitute
 
 CACHE_LINE = 64
-"""Bytes that one hint brings in."""
+"""Bytes that one prefetch loads."""
 _READ, _KEEP, _DATA = 0, 3, 1
-"""What the intrinsic is told: that it is for reading, to be kept in all caches, and data."""
+"""Arguments of the intrinsic: for reading, to be kept in all caches, data (not instructions)."""
 
 
 def prefetches(
@@ -30,7 +30,7 @@ def prefetches(
     buffers: Mapping[Tensor, Buffer],
     current: Callable[[Tensor], Tensor],
 ) -> dict[int, list[Stmt]]:
-    """The hints to put first in loops, by the id of the loop."""
+    """The hints to insert at the head of loops, by the id of the loop."""
     found: dict[int, list[Stmt]] = {}
     for loops in made:
         for axis, loop in loops.leaves():
@@ -46,7 +46,7 @@ def prefetches(
 
 
 def _hint(sch: tir_schedule.Schedule, loop: For, buffer: Buffer, offset: Any) -> Stmt | None:
-    """Loops over the cache lines of what the body reads of the buffer, `offset` iterations later."""
+    """Loops over the cache lines of the buffer that the body reads `offset` iterations later."""
     state = sch.state
     box: Region | None = None
     root = buffer

@@ -1,4 +1,4 @@
-"""Changes of the graph under a schedule: operations that read other tensors, copies, and reductions in two steps."""
+"""Changes of the graph of a schedule: operations that read other tensors, copies, and reductions in two steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Redirect(Mutator):
-    """Loads of some tensors as loads of others."""
+    """Replaces loads of some tensors by loads of others."""
 
     def __init__(self, tensors: Mapping[Tensor, Tensor]) -> None:
         self.tensors = tensors
@@ -31,7 +31,7 @@ class _Redirect(Mutator):
 
 
 def redirected(op: Operation, tensors: Mapping[Tensor, Tensor]) -> Operation:
-    """The operation on other inputs; itself when it reads none of those that change."""
+    """The operation on other inputs; the same operation if none of its inputs change."""
     reads: tuple[Tensor, ...] = op.input_tensors
     if isinstance(op, ScanOp):
         reads = (*reads, *op.state_placeholder, *op.inputs)
@@ -55,7 +55,7 @@ def redirected(op: Operation, tensors: Mapping[Tensor, Tensor]) -> Operation:
 
 
 def redirect_body(body: tuple[PrimExpr, ...], tensors: Mapping[Tensor, Tensor]) -> tuple[PrimExpr, ...]:
-    """Bodies on other inputs; the parts of a tuple reduction go on sharing sources and axes."""
+    """Bodies on other inputs. The parts of a tuple reduction still share their sources and axes."""
     redirect = _Redirect(tensors)
     first = body[0]
     if not isinstance(first, Reduce):
@@ -68,7 +68,7 @@ def _same_reduce(body: tuple[PrimExpr, ...], changed: Reduce) -> tuple[PrimExpr,
 
 
 def replace_op(s: Schedule, stage: Stage, new: Operation) -> None:
-    """A stage gets another operation of the same outputs; those that read it follow."""
+    """Replace the operation of a stage by another with the same outputs, and redirect its readers."""
     moved = dict(zip(stage.op.outputs, new.outputs, strict=True))
     s.adopt(stage, new)
     for other in s.stages:
@@ -142,7 +142,7 @@ def cache_write(s: Schedule, tensors: list[Tensor], scope: str) -> list[Tensor]:
 
 
 def _substituted(reduce: Reduce, env: Mapping[Var, PrimExpr]) -> Reduce:
-    """A reduction with variables replaced in its sources, condition and start; its axes stay the same objects."""
+    """Replace variables in the sources, condition and initial values of a reduction. Its axes stay the same objects."""
     table = dict(env)
     return reduce.replace(
         source=tuple([substitute(e, table) for e in reduce.source]),
@@ -152,7 +152,7 @@ def _substituted(reduce: Reduce, env: Mapping[Var, PrimExpr]) -> Reduce:
 
 
 class _Extents:
-    """Extents of the axes that splits and fusions make, and the original axes as expressions of the leaves."""
+    """The extents of axes made by splits and fusions, and the original axes as expressions of the leaves."""
 
     def __init__(self, stage: Stage) -> None:
         self.extent: dict[Var, PrimExpr] = {a.var: a.dom.extent for a in stage.root_iter_vars if a.dom is not None}

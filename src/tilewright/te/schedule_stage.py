@@ -1,4 +1,6 @@
-"""One stage of a TE schedule: an operation's iteration axes, what was made of them, and where the stage is computed."""
+"""A stage of a TE schedule: the axes of an operation, their splits, fusions and marks, and the place of the
+computation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Split:
-    """parent -> outer, inner; either `factor` (the extent of inner) or `nparts` (that of outer) is given."""
+    """parent -> outer, inner. Either `factor` (the extent of inner) or `nparts` (the extent of outer) is given."""
 
     def __init__(
         self,
@@ -42,21 +44,21 @@ class Fuse:
 
 
 class Singleton:
-    """An axis of extent one that stands for no axis of the operation."""
+    """An axis of extent one that corresponds to no axis of the operation."""
 
     def __init__(self, iter: IterVar) -> None:
         self.iter = iter
 
 
 class Reordered:
-    """The leaves in the order that they have from here on."""
+    """The new order of the leaves."""
 
     def __init__(self, leaves: tuple[IterVar, ...]) -> None:
         self.leaves = leaves
 
 
 class IterVarAttr:
-    """What an axis is marked with."""
+    """The marks of an axis."""
 
     def __init__(self) -> None:
         self.kind: str | None = None
@@ -68,7 +70,7 @@ class IterVarAttr:
 
     @property
     def iter_type(self) -> int:
-        """How the loop runs, as a kind of IterVar."""
+        """The kind of the loop, as a kind of IterVar."""
         return KINDS[self.kind] if self.kind else IterVar.Tensorized if self.tensor_intrin else IterVar.DataPar
 
     @property
@@ -89,7 +91,7 @@ class IterVarAttr:
 
 
 class AttachType(enum.IntEnum):
-    """Where a stage is computed. `ROOT`: on its own; `SCOPE`: in a loop of another stage; `INLINE`: where it is read."""
+    """The place of a stage. `ROOT`: on its own; `SCOPE`: in a loop of another stage; `INLINE`: in its readers."""
 
     ROOT = 1
     INLINE = 2
@@ -108,7 +110,7 @@ KINDS = {
 
 
 def find(axes: Sequence[IterVar], axis: IterVar) -> int | None:
-    """The place of an axis among others."""
+    """The position of an axis in a sequence."""
     for i, a in enumerate(axes):
         if a.var is axis.var:
             return i
@@ -120,10 +122,10 @@ def names(axes: Sequence[IterVar]) -> str:
 
 
 class Stage:
-    """The axes of an operation (`leaf_iter_vars`, outermost first) and its place; every method marks or changes them.
+    """The axes of an operation (`leaf_iter_vars`, outermost first) and its place. The methods mark or change them.
 
-    Axes are given by the IterVars of `op.axis`, `op.reduce_axis` and those that `split`, `fuse` and `tile` return.
-    Methods raise ScheduleError and change nothing when a rule is broken.
+    Axes are the IterVars of `op.axis`, `op.reduce_axis`, and those that `split`, `fuse` and `tile` return. If a rule is
+    broken, a method raises ScheduleError and changes nothing.
     """
 
     def __init__(self, schedule: Schedule, op: Operation, is_output: bool) -> None:
@@ -140,7 +142,7 @@ class Stage:
         self.reset()
 
     def reset(self) -> None:
-        """The axes as the operation has them."""
+        """Set the axes to those of the operation."""
         self.root_iter_vars = list(self.op.loop_axes)
         self.all_iter_vars = list(self.root_iter_vars)
         self.leaf_iter_vars = list(self.root_iter_vars)
@@ -149,7 +151,7 @@ class Stage:
 
     @property
     def moves(self) -> bool:
-        """Whether it is computed inside of another stage, or inlined."""
+        """Whether the stage is inlined or computed inside another stage."""
         place = self.group if self.group is not None and self.attach_type != SCOPE else self
         return self.attach_type == INLINE or place.attach_type == SCOPE
 
@@ -159,12 +161,12 @@ class Stage:
 
     @property
     def iter_var_attrs(self) -> dict[IterVar, IterVarAttr]:
-        """What the axes that have been marked are marked with."""
+        """The marks of all marked axes."""
         return {a: self.marks[a.var] for a in self.all_iter_vars if a.var in self.marks}
 
     @property
     def num_child_stages(self) -> int:
-        """How many stages a group holds; 0 for other stages."""
+        """The number of stages in a group; 0 for other stages."""
         return len(self.members or ())
 
     @property
@@ -219,8 +221,9 @@ class Stage:
     ) -> tuple[IterVar, IterVar]:
         """for i in n   -->   for i.outer in n / factor: for i.inner in factor
 
-        One of `factor` (extent of the inner axis) and `nparts` (extent of the outer one) is given. The last part is
-        partial where they do not divide; `disable_predication` promises that they do. Returns (outer, inner).
+        Give either `factor` (the extent of the inner axis) or `nparts` (the extent of the outer one). If they do not
+        divide the extent, the last part gets a predicate; `disable_predication` promises that they divide it. Returns
+        (outer, inner).
         """
         place = self._leaf("split", parent)
         if (factor is None) == (nparts is None):
@@ -245,7 +248,8 @@ class Stage:
     def fuse(self, *args: IterVar) -> IterVar:
         """for i in n: for j in m   -->   for i.j.fused in n * m
 
-        The axes must be neighbours, outermost first. Without axes: a new axis of extent one, outside of all others.
+        The axes must be adjacent, and are given outermost first. Without axes: makes a new outermost axis of extent
+        one.
         """
         if not args:
             unit = IterVar(Range(0, 1), Var("singleton", "int32"), IterVar.DataPar)
@@ -283,7 +287,10 @@ class Stage:
         return fused
 
     def reorder(self, *args: IterVar) -> None:
-        """for i: for j: S   -->   for j: for i: S; the given axes take, in their new order, the places they had."""
+        """for i: for j: S   -->   for j: for i: S
+
+        The given axes are put in the new order, at the positions that they had.
+        """
         places = [self._leaf("reorder", a) for a in args]
         if len(set(places)) != len(places):
             raise self.refuse("reorder", f"each axis is given once, but the order is {names(args)}")
@@ -294,7 +301,10 @@ class Stage:
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """for x: for y   -->   for x.outer: for y.outer: for x.inner: for y.inner; returns the four in that order."""
+        """for x: for y   -->   for x.outer: for y.outer: for x.inner: for y.inner
+
+        Returns the four axes in this order.
+        """
         xo, xi = self.split(x_parent, x_factor)
         yo, yi = self.split(y_parent, y_factor)
         self.reorder(xo, yo, xi, yi)
@@ -314,19 +324,19 @@ class Stage:
         self.attr(axis).kind = kind
 
     def vectorize(self, var: IterVar) -> None:
-        """The axis becomes the lanes of vectors."""
+        """Make the axis the lanes of vectors."""
         self._mark("vectorize", var, "vectorized")
 
     def unroll(self, var: IterVar) -> None:
-        """The axis is written out."""
+        """Unroll the axis."""
         self._mark("unroll", var, "unrolled")
 
     def parallel(self, var: IterVar) -> None:
-        """The axis is shared among threads."""
+        """Distribute the axis over threads of the CPU."""
         self._mark("parallel", var, "parallel")
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
-        """The axis is run by the threads of `thread_ivar`, made by te.thread_axis."""
+        """Run the axis by the threads of `thread_ivar`, which te.thread_axis makes."""
         self._leaf("bind", ivar)
         tag = _tag(thread_ivar) if isinstance(thread_ivar, IterVar) else ""
         if not tag:
@@ -344,17 +354,19 @@ class Stage:
         self.attr(ivar).bind_thread = thread_ivar
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Marks the loop with `pragma_<type>`, such as auto_unroll_max_step and unroll_explicit."""
+        """Mark the loop with `pragma_<type>`, such as auto_unroll_max_step and unroll_explicit."""
         self._leaf("pragma", var)
         self.attr(var).pragmas.append((pragma_type, pragma_value))
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
-        """A hint that what `tensor` gives `offset` steps of the axis later is wanted soon; the result never depends on it."""
+        """Insert software prefetch for the part of `tensor` that is read `offset` iterations of the axis later. The
+        result does not change.
+        """
         self._leaf("prefetch", var)
         self.attr(var).prefetches.append((tensor, offset))
 
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
-        """The loops from `var` inwards are done by an intrinsic of te.decl_tensor_intrin, which must compute the same."""
+        """Replace the loops from `var` inwards by an intrinsic of te.decl_tensor_intrin, which must compute the same."""
         self._leaf("tensorize", var)
         self._unmarked("tensorize", var)
         if getattr(tensor_intrin, "op", None) is None:
@@ -373,7 +385,7 @@ class Stage:
             raise self.refuse(primitive, "it is an input, which is not computed")
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Each iteration of the parent's leaf `scope` computes just what it needs of this stage."""
+        """Compute the stage in each iteration of the parent's leaf `scope`, as far as that iteration needs it."""
         self._may_move("compute_at")
         if not isinstance(self.op, BaseComputeOp):
             raise self.refuse(
@@ -397,7 +409,7 @@ class Stage:
         self.attach_type, self.attach_stage, self.attach_ivar = SCOPE, parent, scope
 
     def compute_inline(self) -> None:
-        """Readers compute the elements of this stage where they need them."""
+        """Compute the elements of this stage in the expressions that read them."""
         self._may_move("compute_inline")
         op = self.op
         if not isinstance(op, ComputeOp):
@@ -409,13 +421,13 @@ class Stage:
         self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
 
     def compute_root(self) -> None:
-        """The stage is computed in full before it is used, as is the default."""
+        """Compute the whole stage before it is used. This is the default."""
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
 
     # ---- storage
 
     def set_scope(self, scope: str) -> None:
-        """The storage scope of the stage's buffers: "global", "local", "shared", ..."""
+        """Set the storage scope of the stage's buffers: "global", "local", "shared", ..."""
         self._may_move("set_scope")
         self.scope = self.known_scope("set_scope", scope)
 
@@ -427,12 +439,12 @@ class Stage:
         return scope
 
     def double_buffer(self) -> None:
-        """Asks for two copies of the buffer, so that the next is filled while one is used."""
+        """Keep two copies of the buffer: one is filled while the other is used."""
         self._may_move("double_buffer")
         self.double_buffered = True
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
-        """The stride of `axis` (one of op.axis) becomes `offset` modulo `factor`."""
+        """Make the stride of `axis` (one of op.axis) equal to `offset` modulo `factor`."""
         op = self.op
         if not isinstance(op, BaseComputeOp) or find(op.axis, axis) is None:
             raise self.refuse("storage_align", f"{axis.var.name} must be one of op.axis")
@@ -442,16 +454,16 @@ class Stage:
         mark.dim_align_factor, mark.dim_align_offset = factor, offset
 
     def rolling_buffer(self) -> None:
-        """The buffer keeps only the rows that the loop it is computed at still needs; new rows take the place of old ones."""
+        """Make the buffer a ring buffer that keeps only the rows that later iterations of the attaching loop need."""
         self._may_move("rolling_buffer")
         self.rolling = True
 
     def transform_layout(self, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
-        """T[i, j] is stored at T[f(i, j)]; the map of the old indices returns the new ones, te.AXIS_SEPARATOR between
-        the groups that are one physical dimension each.
+        """Store T[i, j] at T[f(i, j)]. The map takes the old indices and returns the new ones.
 
-        The map must be invertible. A compute also runs in the order of its new layout: its new axes are returned, in
-        that order, and its reduction axes follow; other stages keep their loops, and None is returned.
+        te.AXIS_SEPARATOR between new indices separates groups; each group is one physical dimension. The map must be
+        invertible. The loops of a compute follow its new layout: returns its new axes in that order, and its reduction
+        axes follow them. Other stages keep their loops; returns None.
         """
         primitive, op = "transform_layout", self.op
         if op.num_outputs != 1:
@@ -477,7 +489,7 @@ class Stage:
         return made
 
     def env_threads(self, threads: IterVar | Sequence[IterVar]) -> None:
-        """Thread axes, with extents, that are launched around the stage and may be bound inside of it."""
+        """Launch thread axes, with extents, around the stage. Axes inside it can be bound to them."""
         given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
         for t in given:
             if not _tag(t) or t.dom is None:
@@ -485,7 +497,7 @@ class Stage:
         self.env_thread_axes += given
 
     def set_store_predicate(self, predicate: PrimExpr) -> None:
-        """Results are stored only where the predicate, of bound thread axes and leaves, holds."""
+        """Store results only where the predicate holds. It is an expression of bound thread axes and leaves."""
         self.store_predicate = predicate
 
 
@@ -494,7 +506,7 @@ def _tag(thread: IterVar | None) -> str:
 
 
 class SpecializedCondition:
-    """Conditions under which what is made inside `with` is to be chosen, such as bounds of a dynamic dimension."""
+    """Conditions for choosing the schedule made inside `with`, such as bounds of a dynamic dimension."""
 
     _stack: ClassVar[list[SpecializedCondition]] = []
 
@@ -503,7 +515,7 @@ class SpecializedCondition:
 
     @staticmethod
     def current() -> SpecializedCondition | None:
-        """The innermost one that is open, or None."""
+        """The innermost open condition, or None."""
         return SpecializedCondition._stack[-1] if SpecializedCondition._stack else None
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Tags: a name that operations created inside `with tag_scope("name"):` carry."""
+"""Tags: operations created inside `with tag_scope("name"):` get this name as their tag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TagScope:
-    """A scope, or a decorator of functions, that tags the operations created inside it."""
+    """A context manager, or decorator of functions, that tags the operations created inside it."""
 
     _current: ClassVar[TagScope | None] = None
 
@@ -43,12 +43,12 @@ class TagScope:
 
 
 def tag_scope(tag: str) -> TagScope:
-    """A scope whose operations have `tag`. Raises ValueError on entry when another scope is open."""
+    """A scope that gives its operations `tag`. Raises ValueError on entry if another scope is open."""
     return TagScope(tag)
 
 
 def resolve_tag(tag: str) -> str:
-    """The tag of a new operation: its own, or that of the open scope; both at once is an error."""
+    """The tag of a new operation: its own, or that of the open scope. Raises an error for both at once."""
     scope = TagScope._current
     if scope is None:
         return tag

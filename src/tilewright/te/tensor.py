@@ -1,4 +1,4 @@
-"""Tensors of TE: one output of an operation, indexed to a ProducerLoad, with element-wise arithmetic."""
+"""Tensors of TE: outputs of operations. Indexing gives a ProducerLoad; arithmetic works element by element."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _elementwise: Elementwise = _missing
 
 
 def install_elementwise(implementation: Elementwise) -> Elementwise:
-    """Makes `implementation(name, lhs, rhs)` serve tensor operators, and returns the one before it.
+    """Set the implementation `implementation(name, lhs, rhs)` of tensor operators, and return the one before it.
 
     `name` is one of add, subtract, multiply, divide, floor_divide, mod, power, negative (rhs None).
     """
@@ -54,7 +54,7 @@ def install_elementwise(implementation: Elementwise) -> Elementwise:
 
 
 class TensorOperators:
-    """Python's arithmetic on tensors; every operator makes a new element-wise compute."""
+    """Python's arithmetic on tensors. Every operator makes a new element-wise compute."""
 
     __slots__ = ()
     # Tells the operators of expressions to leave `expr + tensor` to the tensor.
@@ -106,7 +106,7 @@ class TensorOperators:
 class Tensor(Node, TensorOperators, key="te.Tensor"):
     """Output `value_index` of `op`: a multi-dimensional value of `shape` and `dtype`.
 
-    `t[i, j]` with as many indices as dimensions is a ProducerLoad; with fewer it is a TensorSlice.
+    `t[i, j]` with as many indices as dimensions is a ProducerLoad. With fewer indices it is a TensorSlice.
     """
 
     _identity = GRAPH
@@ -123,7 +123,7 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
 
     @property
     def name(self) -> str:
-        """The operation's name, with `.v<i>` for outputs of operations that have several."""
+        """The name of the operation; with `.v<i>` if the operation has several outputs."""
         return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
 
     @property
@@ -167,8 +167,9 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
 
 
 class TensorSlice:
-    """A part of a tensor: with its leading indices given (`t[i]` of a matrix, waiting for `[j]`), or with ranges
-    (`t[i, 0:16]`), as tensor intrinsics take them."""
+    """A part of a tensor: with some leading indices (`t[i]` of a matrix, to be followed by `[j]`), or with ranges
+    (`t[i, 0:16]`), as tensor intrinsics take them.
+    """
 
     __slots__ = ("indices", "tensor")
     _reflects_operators = True
@@ -188,7 +189,7 @@ class TensorSlice:
         return self.tensor.dtype
 
     def asobject(self) -> ProducerLoad:
-        """The load, when all indices are given; ValueError says what is missing."""
+        """The load, if all indices are given. Otherwise raises ValueError."""
         if any([isinstance(i, slice) for i in self.indices]):
             raise ValueError(f"{self!r} is a part of a tensor and no element; give every dimension an index")
         return self.tensor(*self.indices)

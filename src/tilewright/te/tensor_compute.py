@@ -1,4 +1,4 @@
-"""Computes whose elements are written by calls of a tensor intrinsic, as blocks."""
+"""Blocks for computes whose elements are written by calls of a tensor intrinsic."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Convert = Callable[[PrimExpr], PrimExpr]
 def tensor_compute_nest(
     op: TensorComputeOp, buffers: Mapping[Tensor, Buffer], outputs: list[Buffer], name: str, convert: Convert
 ) -> Stmt:
-    """Loops around a block in which the buffers of the intrinsic are views of the parts that one call touches.
+    """Loops around a block in which the buffers of the intrinsic are views of the parts that one call accesses.
 
-    convert: an expression over tensors as one over buffers.
+    convert: converts an expression over tensors to one over buffers.
     """
     axes = op.loop_axes
     spatial = op.axis[: op.schedulable_ndim]
@@ -80,7 +80,7 @@ def tensor_compute_nest(
 
 
 def _instance(op: TensorComputeOp) -> tuple[Stmt | None, Stmt, list[Buffer]]:
-    """(reset, body, buffers) of the intrinsic, made anew so that two calls of it share no variable."""
+    """(reset, body, buffers) of the intrinsic, with new variables, so that two calls share none."""
     intrin = op.intrin
     init = intrin.reduce_init if op.reduce_axis else None
     body = intrin.reduce_update if op.reduce_axis else intrin.body

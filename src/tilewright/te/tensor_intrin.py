@@ -1,4 +1,4 @@
-"""Tensor intrinsics of TE: a compute, and the statements that do the same on buffers."""
+"""Tensor intrinsics of TE: a compute as description, and statements on buffers that do the same."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def decl_tensor_intrin(
     scalar_params: Any = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
-    """An intrinsic that computes what `op` does.
+    """Declare an intrinsic that computes what `op` computes.
 
-    fcompute(inputs, outputs) gets buffers and returns the body: a statement or call, or for reductions that may be
-    split a tuple (body, reset, update), in which body may be None. `binds` gives the buffers of tensors;
-    others are made with `default_buffer_params` (such as offset_factor). `scalar_params`, a variable or a list of
-    them, makes it fcompute(inputs, outputs, scalars): numbers that a call of the intrinsic gives.
+    fcompute(inputs, outputs) takes buffers and returns the body, a statement or call. For reductions that may be split
+    it returns a tuple (body, reset, update), in which body can be None. `binds` gives the buffers of tensors; others
+    are made with `default_buffer_params` (such as offset_factor). With `scalar_params`, a variable or a list of them,
+    the function is fcompute(inputs, outputs, scalars); a call of the intrinsic gives these numbers.
     """
     if not isinstance(op, ComputeOp):
         raise TypeError(f"decl_tensor_intrin describes a compute, but was given a {type(op).__name__}")
@@ -60,7 +60,7 @@ def decl_tensor_intrin(
 
 
 class TensorIntrin:
-    """What `Stage.tensorize` takes: a description (`op`), buffers, and up to three bodies."""
+    """The argument of `Stage.tensorize`: a description (`op`), buffers, and up to three bodies."""
 
     _count: ClassVar[int] = 0
 
@@ -81,9 +81,9 @@ class TensorIntrin:
         return self.op.input_tensors
 
     def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
-        """The body of a te.compute: parts of tensors for the inputs and numbers for the scalar parameters, in order.
+        """Make the body of a te.compute from regions of tensors for the inputs, then numbers for the scalar parameters.
 
-        reduce_axis: axes over which the calls accumulate; then the intrinsic has a reset and an update.
+        reduce_axis: axes over which the calls accumulate. The intrinsic must then have a reset and an update.
         """
         parts = [a for a in args if isinstance(a, (TensorSlice, ProducerLoad, Tensor))]
         numbers = [a for a in args if not isinstance(a, (TensorSlice, ProducerLoad, Tensor))]
@@ -110,7 +110,9 @@ class TensorIntrin:
         return TensorIntrinCall(self, tuple([t for t, _ in found]), tuple([r for _, r in found]), axes, scalars)
 
     def registered(self, split: bool) -> tuple[str, str]:
-        """Names of the TensorIR intrinsics (computation or update, reset). split: the reduction began outside."""
+        """Names of the TensorIR intrinsics (computation or update, reset). split: the initialisation of the reduction
+        is separate.
+        """
         found = self._names.get(split)
         if found is None:
             found = self._names[split] = self._register(split)
@@ -154,7 +156,7 @@ class TensorIntrin:
 
 
 class TensorIntrinCall:
-    """What a function of te.compute returns to have an intrinsic write its elements."""
+    """The result of a te.compute function whose elements an intrinsic writes."""
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class TensorIntrinCall:
 
 
 def _region(intrin: str, part: Any, want: Tensor) -> tuple[Tensor, tuple[Range, ...]]:
-    """The tensor and the ranges that an argument of an intrinsic stands for."""
+    """The tensor and the ranges of an argument of an intrinsic."""
     given: tuple[Any, ...] = ()
     if isinstance(part, Tensor):
         tensor = part
@@ -198,13 +200,13 @@ def _region(intrin: str, part: Any, want: Tensor) -> tuple[Tensor, tuple[Range, 
 
 
 def _with_root(func: PrimFunc, **changes: Any) -> BlockRealize:
-    """The body of a function with fields of its root block replaced."""
+    """Replace fields of the root block of a function."""
     root: Any = func.body
     return BlockRealize((), const_true(), root.block.replace(**changes))
 
 
 def _decomposed(func: PrimFunc, name: str) -> tuple[PrimFunc, Stmt]:
-    """A reduction as its update, and the nest that initialises."""
+    """Divide a reduction into its update and the nest of its initialisation."""
     sch = tir_schedule.Schedule(func)
     block = sch.get_block(name)
     sch.decompose_reduction(block, sch.get_loops(block)[0])

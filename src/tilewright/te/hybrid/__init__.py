@@ -20,14 +20,16 @@ __all__ = ["HybridModule", "HybridOp", "build", "decorate", "script"]
 
 
 def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of tensors from one that is written in the hybrid subset of Python.
+    """Make a function of tensors from one that is written in the hybrid subset of Python.
 
     Called with tensors (and numbers, variables, or sequences of numbers), it returns the tensors that the function
-    returns; called with NumPy arrays only, it runs the function as Python. The subset: `output_tensor(shape, dtype)`, `allocate(shape,
-    dtype, scope)`, loops over `range`, `parallel`, `vectorize`, `unroll`, `const_range` and `bind(tag, extent)`, which
-    are the axes of the operation and can be scheduled, calls of other such functions, `ceil_div`, `max_num_threads()`,
-    assignments to elements and to scalars, `if`, arithmetic, comparisons, intrinsics (exp, sqrt, max_value, ...), types as casts, and one
-    `return` at the end. Raises ValueError, with file and line, for anything else.
+    returns. Called with NumPy arrays only, it runs the function as Python.
+
+    The subset: `output_tensor(shape, dtype)`, `allocate(shape, dtype, scope)`; loops over `range`, `parallel`,
+    `vectorize`, `unroll`, `const_range` and `bind(tag, extent)`, which are the axes of the operation and can be
+    scheduled; calls of other such functions, `ceil_div`, `max_num_threads()`; assignments to elements and to scalars,
+    `if`, arithmetic, comparisons, intrinsics (exp, sqrt, max_value, ...), types as casts; and one `return` at the end.
+    Raises ValueError, with file and line, for anything else.
     """
 
     @functools.wraps(pyfunc)
@@ -49,7 +51,7 @@ def _flat(args: Any) -> list[Any]:
 
 
 def decorate(func: Callable[..., Any], fwrapped: Callable[..., Any]) -> Callable[..., Any]:
-    """`fwrapped(func, *args)` under the name and documentation of `func`."""
+    """Make `fwrapped(func, *args)` a function with the name and documentation of `func`."""
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Lowered loops as the text of a hybrid script."""
+"""Prints lowered loops as a hybrid script."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LOOPS = {
 
 
 def function_source(func: PrimFunc, inputs: int, name: str) -> str:
-    """A Python function of the first `inputs` buffers that returns the others."""
+    """The source of a Python function that takes the first `inputs` buffers and returns the others."""
     passes = [
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),
@@ -101,7 +101,7 @@ class _Writer(Visitor):
         self.lines.append("    " * self.depth + text)
 
     def name(self, item: Any) -> str:
-        """The name of a variable, or of a buffer (by its data, since views of one buffer share it)."""
+        """The name of a variable or a buffer. Views of one buffer have the same name, that of its data."""
         key = item.data if isinstance(item, Buffer) else item
         found = self.names.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Hybrid functions as plain Python on NumPy arrays: the names that the script uses, as Python has them."""
+"""Runs hybrid functions as plain Python on NumPy arrays: Python definitions of the names that scripts use."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ NAMES: dict[str, Any] = {
 
 
 def emulated(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the script's names defined; what it captured itself goes first."""
+    """The function with the script's names defined. Variables that it captured itself take precedence."""
     assert isinstance(pyfunc, FunctionType)
     names = {**NAMES, **pyfunc.__globals__}
     return FunctionType(pyfunc.__code__, names, pyfunc.__name__, pyfunc.__defaults__, pyfunc.__closure__)

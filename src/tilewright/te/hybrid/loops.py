@@ -1,4 +1,4 @@
-"""Schedules of hybrid scripts: the loops of the script, split, fused, reordered and marked as its stage says."""
+"""Schedules of hybrid scripts: split, fuse, reorder and mark the loops of a script as its stage requires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {"vectorized": ForKind.VECTORIZED, "unrolled": ForKind.UNROLLED, "parall
 
 
 def rescheduled(op: HybridOp, stage: Stage) -> HybridOp:
-    """The operation with the loops that its stage asks for. Raises ScheduleError where a change could be seen."""
+    """The operation with the loops of its stage. Raises ScheduleError if a change could affect the results."""
     if not stage.actions and not stage.marks:
         return op
     assert op.body is not None
@@ -59,7 +59,7 @@ def _change(body: Stmt, axis: IterVar, change: Callable[[For], Stmt]) -> Stmt:
 
 
 class _Rename(Mutator):
-    """Loops with names of Python: the dots of axes become underscores."""
+    """Renames loops to Python names: the dots of axes become underscores."""
 
     def __init__(self) -> None:
         self.env: dict[Var, Var] = {}
@@ -114,7 +114,7 @@ def _fuse(stage: Stage, action: Fuse, loop: For) -> Stmt:
 
 
 class _Chain:
-    """Loops that hold nothing but each other (and the conditions of splits), outermost first."""
+    """Perfectly nested loops (except for the conditions of splits), outermost first."""
 
     def __init__(self, top: For) -> None:
         self.loops: list[For] = []
@@ -218,7 +218,7 @@ def _mark(stage: Stage, whole: Stmt, axis: IterVar, loop: For) -> Stmt:
 
 
 class _Accesses(Visitor):
-    """Indices of stores and loads by buffer, and the domains of loops."""
+    """Collects indices of stores and loads by buffer, and the domains of loops."""
 
     def __init__(self) -> None:
         self.stores: dict[Buffer, list[tuple[PrimExpr, ...]]] = {}
@@ -276,7 +276,9 @@ class _SetFirst(Visitor):
 
 
 def _told_apart(body: Stmt, loops: Sequence[For], whole: Stmt, shared: bool = False) -> dict[Buffer, set[Var]]:
-    """For each buffer that the body writes and others may see: the loops of which no two iterations meet in it."""
+    """For each buffer that the body writes and that is visible outside: the loops whose iterations access disjoint
+    elements of it.
+    """
     inside, around = _Accesses(), _Accesses()
     inside.visit(body)
     around.visit(whole)

@@ -1,4 +1,4 @@
-"""Schedules written back as hybrid scripts, and modules that keep them as source text."""
+"""Conversion of schedules to hybrid scripts, and modules that hold these as source text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tilewright.te.tensor import Tensor
 def build(
     sch: Schedule, inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str = "hybrid_func"
 ) -> HybridModule:
-    """The schedule as a hybrid script: a module with its source, which can be saved, changed, loaded and called."""
+    """Convert a schedule to a hybrid script: a module with its source, which can be saved, changed, loaded and called."""
     return HybridModule(function_source(sch.to_prim_func([*inputs, *outputs]), len(inputs), name), name)
 
 
 class HybridModule:
-    """A hybrid script as text. Called with NumPy arrays it runs as Python, with tensors it makes an operation."""
+    """A hybrid script as text. Called with NumPy arrays it runs as Python; called with tensors it makes an operation."""
 
     _count: ClassVar[int] = 0
 
@@ -42,12 +42,12 @@ class HybridModule:
         return self.src_ or ""
 
     def save(self, path: str) -> None:
-        """Writes the script; `.py` is added to a path without it."""
+        """Write the script to a file; `.py` is added to a path without it."""
         target = path if path.endswith(".py") else f"{path}.py"
         Path(target).write_text(self.get_source())
 
     def load(self, path: str) -> None:
-        """Takes the script of a file, which holds one function."""
+        """Load the script of a file that holds one function."""
         self._define(Path(path).read_text(), path)
 
     def _define(self, source: str, file: str) -> None:

@@ -1,4 +1,4 @@
-"""From the syntax tree of a hybrid function to TensorIR statements."""
+"""Converts the syntax tree of a hybrid function to TensorIR statements."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _Scalar:
 
 
 class HybridParser:
-    """Reads one function for given arguments; afterwards `inputs`, `input_buffers` and `returned` are known."""
+    """Parses one function for given arguments. Then `inputs`, `input_buffers` and `returned` are set."""
 
     def __init__(self, pyfunc: Callable[..., Any], args: Sequence[Any], caller: HybridParser | None = None) -> None:
         self.name = pyfunc.__name__
@@ -136,7 +136,7 @@ class HybridParser:
         raise ValueError(f"te.hybrid: {self.file}:{getattr(node, 'lineno', 0)}: {rule}")
 
     def results(self) -> tuple[Stmt, list[Any]]:
-        """The statements of the function, and what it returns."""
+        """The statements of the function, and its return values."""
         *body, last = self.function.body
         if not isinstance(last, ast.Return) or last.value is None:
             self.fail(last, f"the last statement of {self.name} must return the output tensors")
@@ -151,7 +151,7 @@ class HybridParser:
         return stmt_seq(stmts + self._flushed()), values
 
     def _flushed(self) -> list[Stmt]:
-        """The statements of functions that were called by what was read last."""
+        """The statements of the functions called by the statement that was parsed last."""
         found, self.pending = self.pending, []
         return found
 
@@ -241,7 +241,7 @@ class HybridParser:
         return For(var, dom.min, size, kind, body, thread)
 
     def _need_no_numbers(self, node: ast.For, body: Stmt) -> None:
-        """Lanes run side by side, so none may set a number that all of them have."""
+        """Check that lanes set no number: they run in parallel and share all numbers."""
         scalars = {v.buffer for v in self.env.values() if isinstance(v, _Scalar)}
 
         def note(s: Any) -> None:
@@ -298,7 +298,7 @@ class HybridParser:
         return BufferStore(known.buffer, self._as(value, known.buffer.dtype), (IntImm("int32", 0),))
 
     def _named(self, buffer: Buffer, name: str) -> Buffer:
-        """A buffer that was just made gets the name of the variable that it is assigned to."""
+        """Give a new buffer the name of the variable to which it is assigned."""
         self.unnamed.remove(buffer)
         renamed = buffer.replace(name=name)
         for many in (self.outputs, self.allocated):
@@ -424,7 +424,7 @@ class HybridParser:
         return self.fail(node, f"{name} is no function of hybrid scripts; known are {', '.join(sorted(INTRINSICS))}")
 
     def _inline(self, function: Callable[..., Any], args: list[Any]) -> Any:
-        """The results of another hybrid function, whose statements come before the one that calls it."""
+        """The results of another hybrid function. Its statements precede the one that calls it."""
         inner = HybridParser(inspect.unwrap(function), args, self)
         stmt, values = inner.results()
         self.pending.append(stmt)
@@ -453,7 +453,7 @@ def _symbolic(a: Any, b: Any) -> bool:
 
 
 def _equal(a: Any, b: Any) -> Any:
-    """Equality as an expression; that of Python would ask whether two nodes are one."""
+    """Equality as an expression. Python's == would compare the identity of nodes."""
     return eq(as_prim_expr(a), as_prim_expr(b)) if _symbolic(a, b) else a == b
 
 
