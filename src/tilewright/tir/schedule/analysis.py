@@ -1,4 +1,4 @@
-"""What primitives ask about blocks: what they compute, and in which order they run."""
+"""Properties of blocks that primitives check: what a block computes, and the order in which blocks run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def need_simple_iters(block: Any, allow_reduce: bool = True) -> None:
 
 
 def need_complete(state: ScheduleState, ref: StmtSRef) -> None:
-    """A complete block: data parallel, the only writer of its outputs in the scope, and not a reader of them."""
+    """Require a complete block: data parallel, the only writer of its outputs in the scope, and not a reader of them."""
     block = ref.stmt
     need_simple_iters(block, allow_reduce=False)
     if is_update(block):
@@ -76,7 +76,7 @@ def need_complete_or_reduction(state: ScheduleState, ref: StmtSRef) -> None:
 
 
 def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = False) -> None:
-    """The reduction visits its whole domain, and so its first point, at which the block initialises.
+    """Require that the reduction visits its whole domain, including the first point, at which the block initialises.
 
     first_is_enough: a predicate may leave out steps, but not the first one of any point of the output.
     """
@@ -98,7 +98,7 @@ def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = F
 
 
 def _holds_at_first(condition: Any, leaf: Leaf, reduce_loops: set[Any]) -> bool:
-    """Whether a condition holds in the first step of the reduction, whatever the other loops are at."""
+    """Whether a condition holds in the first step of the reduction, for all values of the other loops."""
     analyzer = Analyzer()
     for lp in leaf.loops:
         analyzer.bind(lp.loop_var, Range.from_min_extent(lp.min, lp.extent))
@@ -118,7 +118,7 @@ def need_reduction_writes(forms: Forms, block: Any) -> None:
 
 
 def producers(ref: StmtSRef) -> list[Leaf]:
-    """Blocks of the scope, before `ref` in program order, that write what it reads."""
+    """Blocks of the scope before `ref`, in program order, that write what it reads."""
     out: list[Leaf] = []
     wanted = {r.buffer for r in ref.stmt.reads} - {r.buffer for r in ref.stmt.writes}
     for leaf in scope_leaves(ref):
@@ -130,7 +130,7 @@ def producers(ref: StmtSRef) -> list[Leaf]:
 
 
 def consumers(ref: StmtSRef) -> list[Leaf]:
-    """Blocks of the scope, after `ref` in program order, that read what it writes."""
+    """Blocks of the scope after `ref`, in program order, that read what it writes."""
     own = set(written_buffers(ref.stmt))
     out: list[Leaf] = []
     seen = False
@@ -143,7 +143,7 @@ def consumers(ref: StmtSRef) -> list[Leaf]:
 
 
 def conflict(a: Any, b: Any) -> bool:
-    """Whether two blocks touch a common buffer that one of them writes."""
+    """Whether two blocks access a common buffer that one of them writes."""
     wa, wb = {r.buffer for r in a.writes}, {r.buffer for r in b.writes}
     return bool(wa & wb) or any([r.buffer in wa for r in b.reads]) or any([r.buffer in wb for r in a.reads])
 

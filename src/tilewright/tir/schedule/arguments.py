@@ -1,4 +1,4 @@
-"""Arguments as traces keep them: buffers by number, index maps in the place of Python functions."""
+"""Conversion of arguments to the forms that traces record: buffers as numbers, Python functions as index maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.tir.schedule.index_map import IndexMap
 
 
 def checked_map(value: Any, ndim: int) -> tuple[Any, list[int]]:
-    """An index map from a map or a Python function, and its axis separators; what it finds wrong is refused."""
+    """An index map from a map or a Python function, and its axis separators. Raises Violation for an invalid one."""
     if isinstance(value, IndexMap):
         if len(value.initial_indices) != ndim:
             refuse(f"the index map takes {len(value.initial_indices)} indices, but there are {ndim}")
@@ -25,7 +25,7 @@ def checked_map(value: Any, ndim: int) -> tuple[Any, list[int]]:
 
 
 def number_of(regions: Any, index: Any, block: Any, what: str) -> int:
-    """The number of a buffer in a region list, from that number, its name or itself."""
+    """The number of a buffer in a list of regions, given this number, its name or the buffer."""
     buffers = [r.buffer for r in regions]
     if isinstance(index, str):
         found = [i for i, b in enumerate(buffers) if b.name == index]
@@ -45,7 +45,7 @@ def number_of(regions: Any, index: Any, block: Any, what: str) -> int:
 
 
 def buffer_argument(block: Any, buffer: Any) -> tuple[str, int]:
-    """("read" or "write", number) from the ways of naming a buffer: ("read", 0), "B", or the buffer.
+    """("read" or "write", number) for a buffer given as ("read", 0), by name, or as the buffer.
 
     A name or buffer that is both written and read stands for the output.
     """
@@ -112,7 +112,7 @@ def write_map(s: Any, values: list[Any]) -> None:
 
 
 def layout_map(s: Any, values: list[Any]) -> None:
-    """(block, a buffer, a map of its indices, what is in the padding, ...)"""
+    """(block, a buffer, a map of its indices, the value of padding, ...)"""
     either(s, values)
     block = s.block(values[0]).stmt
     kind, number = values[1]
@@ -124,7 +124,7 @@ def layout_map(s: Any, values: list[Any]) -> None:
 
 
 def range_map(s: Any, values: list[Any]) -> None:
-    """(block, number of a buffer, "read" or "write", the ranges of its dimensions by the iteration variables)"""
+    """(block, number of a buffer, "read" or "write", the ranges of its dimensions over the iteration variables)"""
     block = s.block(values[0]).stmt
     if isinstance(values[3], IndexMap):
         return

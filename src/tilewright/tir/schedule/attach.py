@@ -87,7 +87,7 @@ def _under(stmt: Any) -> set[int]:
 
 
 def _without_block(loop: Any, ref: StmtSRef) -> Any:
-    """The loop after the block has left it, should it stand inside."""
+    """The loop without the block, if the block is inside it."""
     if id(ref.stmt) not in _under(loop):
         return loop
     body = ReplaceStmts({id(leaf_of(ref).realize): None}).run(loop.body)
@@ -154,7 +154,7 @@ def move_producer(
 
 
 def _without_loads(forms: Forms, domain: Domain) -> Domain:
-    """The bounds that are known before the program runs: what is loaded tells nothing where the loop goes too far."""
+    """The bounds that are known before the program runs. Loaded values do not count if the loop may exceed them."""
     loads: list[Any] = []
 
     def look(bounds: Bounds) -> bool:
@@ -167,7 +167,7 @@ def _without_loads(forms: Forms, domain: Domain) -> Domain:
 
 
 def _need_inputs_stay(ref: StmtSRef) -> None:
-    """Nobody changes the inputs of the block after the place where it stands."""
+    """Require that the inputs of the block are not changed after its place."""
     inputs = {r.buffer for r in ref.stmt.reads} - {r.buffer for r in ref.stmt.writes}
     seen = False
     for leaf in scope_leaves(ref):
@@ -185,7 +185,7 @@ def _need_inputs_stay(ref: StmtSRef) -> None:
 
 
 def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[Any, ...]) -> None:
-    """What the moved block reads in one iteration of the loops it shares with a producer was written in that iteration."""
+    """Require that an iteration of the loops shared with a producer writes everything the moved block reads in it."""
     for source in sources:
         shared = shared_loops(source.loops, outer)
         if shared == 0:
@@ -206,7 +206,7 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
 
 
 def _need_final(state: ScheduleState, source: Leaf, shared: tuple[Any, ...], reader: Any) -> None:
-    """The shared loops do not go on reducing into what the reader takes."""
+    """Require that the shared loops are not reduction loops of the values that the reader takes."""
     uses = binding_of(state, source).uses
     for loop in shared:
         if REDUCE in uses.get(loop.loop_var, ()):
@@ -272,7 +272,7 @@ def move_consumer(
 def _need_all_written(
     state: ScheduleState, moved: Leaf, inner: list[Leaf], outer: tuple[Any, ...], provided: dict[Any, Region], loop: Any
 ) -> None:
-    """All iterations together make ready what the block reads; otherwise some of its points would never run."""
+    """Require that all iterations together write what the block reads. Otherwise some of its points would never run."""
     for region in moved.block.reads:
         if region.buffer not in provided:
             continue
@@ -291,7 +291,7 @@ def _need_all_written(
 
 
 def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:
-    """Nothing between the loop and the block, and nothing in the loop, forbids running the block earlier."""
+    """Require that no dependence, in the loop or between the loop and the block, prevents running the block earlier."""
     block = ref.stmt
     own = {r.buffer for r in block.writes}
     order = scope_leaves(ref)
@@ -354,10 +354,10 @@ def build_nest(
     exact: bool = False,
     around: tuple[Any, ...] = (),
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
+    """Make loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
-    A bound that may leave the domain of its variable is clipped by a predicate. Without `exact`, a part that may be as
-    large as the domain becomes the domain. around: the loops that it comes to stand in.
+    A bound that may leave the domain of its variable gets a predicate. Unless `exact`, a part that may be as large as
+    the domain becomes the domain. around: the loops that will contain the nest.
     """
     forms = state.forms
     values: list[Any] = []
@@ -436,13 +436,13 @@ def _covers_dim(forms: Forms, bounds: Bounds | None, size: Any) -> bool:
 
 
 def _meet(forms: Forms, known: dict[Any, Bounds], key: Any, bounds: Bounds) -> None:
-    """Adds bounds to those that are known: all of them hold."""
+    """Intersect bounds with the known ones."""
     old = known.get(key)
     known[key] = bounds if old is None else (forms.maximum(old[0], bounds[0]), forms.minimum(old[1], bounds[1]))
 
 
 class _Parts:
-    """What is known of each variable: bounds, or bounds of its digits, which `domain` joins."""
+    """Known bounds of each variable or of its digits. `domain` joins the bounds of digits."""
 
     def __init__(self, forms: Forms) -> None:
         self.forms = forms
@@ -456,7 +456,9 @@ class _Parts:
             _meet(self.forms, self.whole, v, bounds)
 
     def domain(self, exact: bool) -> tuple[Domain, set[Any]]:
-        """Bounds of the variables, and those whose digits could not be joined; `exact` if points outside must stay out."""
+        """Bounds of the variables, and the variables whose digits cannot be joined. `exact`: points outside must be
+        left out.
+        """
         out, loose, forms = dict(self.whole), set(), self.forms
         for v, parts in self.digits.items():
             # From the most significant digit down, as long as the digits above are single values.
@@ -482,7 +484,7 @@ class _Parts:
 
 
 def needed_domain(forms: Forms, block: Any, region: Any, box: Region) -> Domain:
-    """Bounds of the variables of a block such that it computes at least the box; what cannot be bounded is left out."""
+    """Bounds of the variables of a block such that it computes at least the box. Variables without bounds are omitted."""
     own = {iv.var: iv for iv in block.iter_vars}
     parts = _Parts(forms)
     for r, bounds, size in zip(region.region, box, region.buffer.shape, strict=True):
@@ -511,7 +513,7 @@ def _mixed(
     high: Lin,
     add: Callable[[Any, Any, Bounds], None],
 ) -> bool:
-    """Bounds of the digits of a mixed-radix number that lies in [low, high]; False if it is no such number."""
+    """Bounds of the digits of a mixed-radix number in [low, high]; False if the index is no such number."""
     radix = 1
     for k, v, part in terms:
         if k != radix or part is not None or not isinstance(own[v].dom.extent, IntImm):
@@ -529,7 +531,7 @@ def _mixed(
 
 
 def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) -> Domain:
-    """Bounds of the variables of a block such that all it reads lies in the box, and no point is left to no box.
+    """Bounds of the variables of a block such that it reads only inside the box, and each point belongs to some box.
 
     Refused unless each point of the block reads from exactly one box.
     """

@@ -1,4 +1,4 @@
-"""How loops reach the points of a block: which of them, how often, and in what digits."""
+"""How loops visit the points of a block: which points, how often, and through which digits of loop variables."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ from tilewright.tir.stmt_functor import used_vars
 
 
 class Binding:
-    """How the loops reach the points of a block.
+    """How the loops visit the points of a block.
 
     covers: every point of the iteration domain is visited exactly once while all `loops` run.
-    injective: different loop iterations reach different points, as far as loops are used at all.
-    repeats: a loop or part of one is not used, so that points are visited again.
-    again: the loops of which a part is not used, as far as these are known.
+
+    injective: different iterations of the loops that are used visit different points.
+
+    repeats: a loop or a part of one is not used, so that points are visited again.
+
+    again: the loops of which a part is not used, as far as they are known.
+
     gaps: the iteration variables whose domain the loops may not reach in full.
-    predicated: a condition leaves out more than what lies outside the domain.
+
+    predicated: a condition excludes points inside the domain.
+
     uses: for each loop variable, the kinds of iteration variables that depend on it.
     """
 
@@ -48,21 +54,21 @@ class Binding:
 
 
 SYMBOLIC = 1000000007
-"""Stands for a symbolic extent, or what is left of one when its known factor is taken out: no constant extent equals it, which keeps the
-digits of both kinds of loops apart."""
+"""Represents a symbolic extent, or its remaining factor after its known one. It equals no constant extent, so the digits of symbolic
+and constant loops stay distinct."""
 
 Digit = tuple[Any, int, int]
 """(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
 
 
 Caps = Mapping[frozenset[Any], int]
-"""Upper bounds that a predicate sets to forms, by the terms of these."""
+"""Upper bounds of forms by a predicate, keyed by the terms of the forms."""
 
 
 def mixed_radix(
     forms: Forms, value: Lin, extents: Mapping[Any, int], caps: Caps
 ) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
-    """The digits of a number that is written in mixed radix, its extent, and the fused numbers it takes digits of."""
+    """The digits of a mixed-radix number, its extent, and the fused numbers whose digits it uses."""
     digits: list[Digit] = []
     sources: dict[Any, Lin] = {}
     total = 1
@@ -252,7 +258,7 @@ def _loops_between(
 
 
 def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> None:
-    """What is found by trying all iterations, where the rules above do not understand a binding."""
+    """The result of enumerating all iterations, for bindings that no rule handles."""
     counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conditions)
     if counts is None or counts.max() > 1:
         return
@@ -267,8 +273,9 @@ def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> N
 
 
 def _fused_pairs(leaf: Leaf) -> dict[Any, tuple[Any, Any, bool]]:
-    """Variables bound to the parts `f // (m * n)`, `f // n % m`, `f % n` of one number, where a divisor or the domain of the first
-    is symbolic: (f, how many values they have together, is the first)."""
+    """Variables bound to the parts `f // (m * n)`, `f // n % m`, `f % n` of one number, where a divisor or the domain
+    of the first is symbolic: (f, the number of values that they have together, whether it is the first).
+    """
     out: dict[Any, tuple[Any, Any, bool]] = {}
     rest = [(iv, *part) for iv, part in [(iv, _part(v)) for iv, v in _bound(leaf)] if part is not None]
     while rest:
@@ -291,7 +298,9 @@ def _bound(leaf: Leaf) -> list[tuple[Any, Any]]:
 
 
 def _part(value: Any) -> tuple[Any, Any, Any] | None:
-    """(f, s, e) of a value `f // s % e` (or `f % (s * e) // s`); s is 1 and e None where they are missing, one of them is not."""
+    """(f, s, e) of a value `f // s % e` (or `f % (s * e) // s`). A missing s is 1, a missing e is None; at most one is
+    missing.
+    """
     end = None
     if isinstance(value, FloorMod):
         value, end = value.a, value.b
@@ -308,8 +317,11 @@ def _part(value: Any) -> tuple[Any, Any, Any] | None:
 
 
 def stays_in(loops: Iterable[Any], value: Any, iv: Any) -> bool:
-    """Whether a value is a loop variable, or a part `f // s % e` of one, that never leaves the domain of an iteration variable:
-    what the extents of the loops say, symbolic ones too."""
+    """Whether a value is a loop variable, or a part `f // s % e` of one, that provably stays in the domain of an
+    iteration variable.
+
+    Uses the extents of the loops, including symbolic ones.
+    """
     if not isinstance(iv.dom.min, IntImm) or iv.dom.min.value != 0:
         return False
     whole, step, end = _part(value) or (value, None, None)
@@ -324,7 +336,7 @@ def stays_in(loops: Iterable[Any], value: Any, iv: Any) -> bool:
 
 
 def _count_of_parts(parts: list[tuple[Any, Any, Any, Any]]) -> Any:
-    """How many values the parts of a number have together, when each begins where another ends and fills its domain; else None."""
+    """The number of values of all parts of a number, if each begins where another ends and fills its domain; else None."""
     analyzer = Analyzer()
     count: Any = None
     while parts:
@@ -341,18 +353,19 @@ def _count_of_parts(parts: list[tuple[Any, Any, Any, Any]]) -> Any:
 
 
 def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:
-    """Whether a number is just a loop variable, and the loop runs over so many values."""
+    """Whether a number is a loop variable, and the loop has this extent."""
     return any([number is lp.loop_var and same(forms.of(lp.extent), forms.of(count)) for lp in leaf.loops])
 
 
 def _symbolic_digits(
     forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any], caps: Caps
 ) -> tuple[list[Digit], dict[Any, Lin]] | None:
-    """The digits of a value that takes each number of a symbolic domain once, and the fused numbers they are of; None where not known.
+    """The digits of a value that takes each number of a symbolic domain once, and their fused numbers; None if not
+    known.
 
-    So it is when its outermost digit is a loop of symbolic extent, all of the domain is reached, and
-    nothing outside is: by the extents themselves, or by a predicate. The quotient of such a loop is another, where the loop has a whole
-    number of rounds for each number of the domain.
+    This holds if the outermost digit is a loop of symbolic extent, the whole domain is reached, and nothing outside is,
+    by the extents or by a predicate. It also holds for the quotient of such a loop, if the loop has the same number of
+    iterations for each number of the domain.
     """
     form = combine(value, forms.of(iv.dom.min), -1)
     radix = mixed_radix(forms, form, extents, caps)
@@ -372,7 +385,7 @@ def _symbolic_digits(
 
 
 def _is_quotient(leaf: Leaf, iv: Any, form: Lin, extents: Mapping[Any, int]) -> bool:
-    """Whether a value is `loop // n`, for a loop of n times as many rounds as the domain has numbers."""
+    """Whether a value is `loop // n`, for a loop with n times as many iterations as the domain has numbers."""
     terms = [(a, k) for a, k in form.terms.items() if a.kind != LEAF or extents.get(a.leaf) != 1]
     if len(terms) != 1 or terms[0][0].kind != SPLIT or terms[0][1] != 1:
         return False
@@ -385,12 +398,12 @@ def _is_quotient(leaf: Leaf, iv: Any, form: Lin, extents: Mapping[Any, int]) -> 
 
 
 def _factor(extent: Lin) -> int:
-    """The largest number that surely divides an extent."""
+    """The largest number that provably divides an extent."""
     return gcd(extent.const, *extent.terms.values()) or 1
 
 
 def _runs_to(leaf: Leaf, radix: Lin, count: Any) -> bool:
-    """Whether a number in mixed radix, its outermost digit a loop, takes `count` values or more."""
+    """Whether a mixed-radix number whose outermost digit is a loop takes at least `count` values."""
     atom, stride = max(radix.terms.items(), key=lambda t: t[1], default=(None, 0))
     outer = [lp for lp in leaf.loops if atom is not None and lp.loop_var is atom.leaf]
     return bool(outer) and Analyzer().can_prove(outer[0].extent * stride >= count)

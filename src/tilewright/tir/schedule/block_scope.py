@@ -1,4 +1,4 @@
-"""Dependences between the blocks of a scope, and what is known of each block there, as classic TVM names them."""
+"""Dependences between the blocks of a scope, and properties of each block, under the names of classic TVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
 class DepKind(IntEnum):
-    """What one block does to what another did to the same buffer."""
+    """The kind of a dependence between two accesses of one buffer."""
 
     RAW = 0
     WAW = 1
@@ -52,11 +52,13 @@ class BlockScope:
 
 
 class CachedFlags(NamedTuple):
-    """What is known of a block.
+    """Properties of a block.
 
     affine_binding: its iteration variables are independent affine functions of the loops.
-    region_cover: each iteration of the loops that it shares with a producer writes all that it reads.
-    stage_pipeline: all blocks directly below are complete or reductions, and cover what they read.
+
+    region_cover: each iteration of the loops shared with a producer writes everything that the block reads.
+
+    stage_pipeline: all blocks directly below are complete or reductions, and have region_cover.
     """
 
     affine_binding: bool
@@ -82,7 +84,7 @@ def _kinds(first: Any, second: Any) -> list[DepKind]:
 
 
 def flags_of(state: ScheduleState, ref: StmtSRef) -> CachedFlags:
-    """What is known of a block as the program stands."""
+    """The properties of a block in the current program."""
     below = leaves(ref.stmt.body)
     stage = all([_is_stage(state, leaf, below) for leaf in below])
     if ref.parent is None:
@@ -102,7 +104,7 @@ def _is_stage(state: ScheduleState, leaf: Leaf, scope: list[Leaf]) -> bool:
 
 
 def covers_reads(state: ScheduleState, ref: StmtSRef) -> bool:
-    """Whether what a block reads of its producers' output in one iteration of shared loops was written in the same one."""
+    """Whether each iteration of shared loops writes everything that the block reads of its producers' output in it."""
     reader = leaf_of(ref)
     wanted = {r.buffer: r for r in ref.stmt.reads}
     sources = producers(ref)

@@ -50,7 +50,9 @@ def blockize(s: Schedule, target: LoopRV | list[BlockRV], preserve_unit_iters: b
 
 
 class _Division:
-    """The bindings of blocks, each as an outer part over the loops outside and an inner part over those inside."""
+    """The bindings of blocks, each divided into an outer part over the outer loops and an inner part over the inner
+    ones.
+    """
 
     def __init__(self, state: ScheduleState, outside: set[Any], preserve_unit_iters: bool) -> None:
         self.state, self.outside, self.preserve = state, outside, preserve_unit_iters
@@ -60,7 +62,7 @@ class _Division:
         self._known: list[tuple[Lin, int, int, Any]] = []
 
     def divide(self, old: Any, realize: Any, inside: set[Any]) -> tuple[list[Any], list[Any]]:
-        """The bindings of a block inside the new one, and what is left of its predicate there."""
+        """The bindings of a block inside the new one, and the remaining predicate."""
         forms = self.state.forms
         inner_values: list[Any] = []
         for iv, value in zip(old.iter_vars, realize.iter_values, strict=True):
@@ -121,9 +123,9 @@ class _Division:
         return forms.emit(combine(inner, forms.of(base), size), dtype)
 
     def _outer_value(self, iv: Any, base: Lin, size: int, guarded: bool = False) -> Any:
-        """The outer iteration variable that stands for `base`: a new one, or one of the same value and domain.
+        """The outer iteration variable for `base`: a new one, or an existing one with the same value and domain.
 
-        guarded: a predicate that keeps to the domain has gone inside, so there must be one outside too.
+        guarded: a predicate that bounds the domain was moved inside, so there must be one outside, too.
         """
         forms = self.state.forms
         dtype = iv.var.dtype
@@ -267,7 +269,7 @@ def _inner_init(
 
 
 def _outer_regions(state: ScheduleState, inside: list[Leaf], regions: list[Any]) -> tuple[Any, ...]:
-    """One box per buffer around what the blocks inside touch."""
+    """For each buffer, one box around the accesses of the blocks inside."""
     forms = state.forms
     boxes: dict[Any, Any] = {}
     for leaf, own in zip(inside, regions, strict=True):

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: Any = None) -> tuple[Any, Any]:
-    """A loop nest that copies one buffer into another of the same shape: (nest, block).
+    """Make a loop nest that copies one buffer into another of the same shape: (nest, block).
 
-    box: (first, count) per dimension where only a part is to be copied; None for a whole dimension.
+    box: the part to copy as (first, count) per dimension; None for a whole dimension.
     """
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(source.shape)]
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(source.shape)]
@@ -68,7 +68,7 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
 
 
 def box_of(state: ScheduleState, region: Any, buffer: Any) -> list[Any]:
-    """A region that is the same in all iterations as (first, count) per dimension, None for a whole one."""
+    """A region that is constant over all iterations, as (first, count) per dimension; None for a whole dimension."""
     forms = state.forms
     out: list[Any] = []
     for b, n in zip(region, buffer.shape, strict=True):
@@ -93,7 +93,9 @@ def _is_zero(forms: Forms, form: Lin) -> bool:
 
 
 def written_box(state: ScheduleState, found: list[Any], buffer: Any) -> Any:
-    """A box of the buffer all of which the blocks surely write while all of their loops run; None if there is none."""
+    """A box of the buffer that the blocks provably write completely while all of their loops run; None if there is
+    none.
+    """
     box: Any = None
     for leaf in found:
         for r in leaf.block.writes:
@@ -103,7 +105,7 @@ def written_box(state: ScheduleState, found: list[Any], buffer: Any) -> Any:
 
 
 def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
-    """What a block surely writes while all loops of its scope run."""
+    """The region that a block provably writes while all loops of its scope run."""
     box = surely(state, region, leaf, leaf.loops)
     if None not in box or not binding_of(state, leaf).covers:
         return in_domain(state, leaf, region, box)
@@ -118,9 +120,9 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
 def need_written(
     state: ScheduleState, scope: StmtSRef, before: list[Any], buffer: Any, region: Any, reader: Any
 ) -> None:
-    """What is to be copied of a buffer has been written, as far as that is known; else there is nothing to copy.
+    """Require that the copied part of a buffer has been written, as far as this can be proved.
 
-    before: the statements of the scope that run before the copy. What the function is given holds something everywhere.
+    before: the statements of the scope that run before the copy. Parameters of the function are always written.
     """
     if alloc_site(scope, buffer) is None:
         return
@@ -130,7 +132,7 @@ def need_written(
 
 
 def _is_written(state: ScheduleState, scope: StmtSRef, found: list[Leaf], buffer: Any, region: Any) -> bool:
-    """Whether the blocks, or others that run before the scope they stand in, write a region."""
+    """Whether the blocks, or others that run before their scope, write a region."""
     box = written_box(state, found, buffer)
     if box is not None and contains(state.forms, box, region, buffer.shape):
         return True
@@ -147,7 +149,7 @@ def _is_written(state: ScheduleState, scope: StmtSRef, found: list[Leaf], buffer
 
 
 def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
-    """The part of a buffer that blocks may touch while all of their loops run."""
+    """The part of a buffer that blocks may access while all of their loops run."""
     region: Any = None
     for leaf in found:
         for r in leaf.block.writes if writes else leaf.block.reads:
@@ -157,7 +159,7 @@ def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: 
 
 
 def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
-    """`touched_region`; refused when no block touches the buffer."""
+    """`touched_region`; refused if no block accesses the buffer."""
     region = touched_region(state, found, buffer, writes)
     if region is None:
         refuse(f"at least one of the chosen blocks must {'write' if writes else 'read'} {{0}}", buffer)
@@ -165,7 +167,7 @@ def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bo
 
 
 def top_statement(scope: Any, block: Any) -> int:
-    """The number of the statement of a scope's body that holds the block."""
+    """The number of the statement in a scope's body that contains the block."""
     for i, st in enumerate(body_list(scope.body)):
         if any([leaf.block is block for leaf in leaves(st)]):
             return i
@@ -173,13 +175,13 @@ def top_statement(scope: Any, block: Any) -> int:
 
 
 def need_no_outer_init(scope: Any, buffer: Any) -> None:
-    """The buffer is not initialised by the block around, which would go on initialising the original."""
+    """Require that the block around does not initialise the buffer. It would still initialise the original."""
     if scope.init is not None and any([r.buffer is buffer for r in scope.writes]):
         refuse("{0} must not be initialised by {1}, the block around", buffer, scope)
 
 
 def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> None:
-    """A nest writes all of the part of a buffer that it touches, and reads nothing of it that it has not written before."""
+    """Require that a nest writes the whole part of a buffer that it accesses, and reads none of it before writing it."""
     found = leaves(nest)
     box = written_box(state, found, buffer)
     touched = touched_region(state, found, buffer, True)
@@ -206,7 +208,7 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
 
 
 def _need_staged(state: ScheduleState, writers: list[Leaf], buffer: Any, readers: list[Leaf]) -> None:
-    """Readers of the staged buffer take no element that only the original has."""
+    """Require that readers of the staged buffer read no element that only the original has."""
     box = written_box(state, writers, buffer)
     for leaf in readers:
         required = touched_region(state, [leaf], buffer, False)

@@ -119,7 +119,9 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
 
 
 class _IndexWork(Visitor):
-    """Index expressions that divide, the outermost ones, in the order in which they are met, and how often each occurs."""
+    """The outermost index expressions with divisions, in order of first occurrence, and the number of their
+    occurrences.
+    """
 
     def __init__(self) -> None:
         self.found: list[Any] = []
@@ -146,7 +148,9 @@ class _IndexWork(Visitor):
                 self._note(getattr(e, name))
 
     def chosen(self, threshold: int) -> list[Any]:
-        """Whole indices for 0; otherwise the largest parts that occur `threshold` times, without those inside another."""
+        """For threshold 0, whole indices; otherwise the largest parts that occur `threshold` times and are not inside
+        another.
+        """
         often = [e for e, n in zip(self.found, self.counts, strict=True) if n >= threshold]
         out: list[Any] = []
         for e in often:
@@ -167,7 +171,7 @@ def _loads(e: Any) -> bool:
 
 
 def _divides_by_numbers(e: Any) -> bool:
-    """Whether an expression divides by numbers other than 0 only, so that it can be computed at any point of a domain."""
+    """Whether an expression divides only by constants other than 0. Then it can be computed at any point of a domain."""
     if isinstance(e, (FloorDiv, FloorMod)) and not (isinstance(e.b, IntImm) and e.b.value):
         return False
     return all(
@@ -182,7 +186,9 @@ def _has_division(e: Any) -> bool:
 
 
 class _UseCache(Mutator):
-    """Replaces expressions by loads, and adds these to what inner blocks read; not in bindings, regions and ends of loops."""
+    """Replaces expressions by loads, and adds these to the reads of inner blocks. Bindings, regions and loop bounds
+    stay.
+    """
 
     def __init__(self, state: ScheduleState, pairs: list[tuple[Any, Any]]) -> None:
         self.state, self.pairs = state, pairs

@@ -1,4 +1,6 @@
-"""What blocks surely do while some of their loops run: which elements they write, which points they visit."""
+"""Lower bounds of what blocks do while some of their loops run: the elements that they provably write, the points they
+visit.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ _ENDLESS = 1 << 62
 
 
 def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
-    """A box over the variables of the loops further out, of which the block writes all that lies inside the buffer.
+    """A box over the variables of outer loops, such that the block provably writes all of it that is inside the buffer.
 
-    It does so in every iteration of the loops further out, while `loops` run. None: nothing is known of a dimension.
-    Where a domain that is smaller than what the loops reach cuts the box, its ends are minima and maxima.
+    This holds in every iteration of the outer loops, while `loops` run. None: nothing is known of a dimension. If the
+    domain is smaller than what the loops reach, the bounds of the box contain minima and maxima.
     """
     forms = state.forms
     nothing: Region = [None] * len(region.region)
@@ -52,14 +54,14 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
 
 
 class _Clip:
-    """An iteration variable that loops carry beyond its domain, where the block does not run."""
+    """An iteration variable whose loops run beyond its domain. The block does not run there."""
 
     def __init__(self, iv: Any, value: Lin, first: Lin, last: Lin) -> None:
         self.var, self.value, self.first, self.last = iv.var, value, first, last
 
 
 class _Dimension:
-    """One dimension of a region: the index of its first element, over loop variables, and what is known of its bounds."""
+    """One dimension of a region: the index of its first element over loop variables, and the known bounds."""
 
     def __init__(self, forms: Forms, r: Any, size: Any, env: Mapping[Any, Lin], relaxed: Mapping[Any, Bounds]) -> None:
         self.forms, self.range, self.size, self.env, self.relaxed = forms, r, forms.of(size), env, relaxed
@@ -74,7 +76,7 @@ class _Dimension:
             self.bounds = None if first is None or last is None else (first[0], last[1])
 
     def is_empty_without(self, v: Any) -> bool:
-        """Whether there is nothing between the bounds when the loop of the variable has no iterations."""
+        """Whether the bounds enclose nothing if the loop of the variable has no iterations."""
         for t, k in self.low.terms.items():
             if t.kind == LEAF and t.leaf is v and k >= 1:
                 rest = Lin({x: c for x, c in self.low.terms.items() if x is not t}, 0)
@@ -83,7 +85,7 @@ class _Dimension:
         return False
 
     def limit(self, cuts: list[Lin], clips: list[_Clip]) -> None:
-        """Takes away what a condition or the end of a domain keeps the block from; nothing is known of more than one."""
+        """Apply a condition or the end of a domain to the bounds. After more than one, nothing is known."""
         if self.bounds is None or not (cuts or clips):
             return
         if len(cuts) + len(clips) > 1:
@@ -94,7 +96,7 @@ class _Dimension:
             self.bounds = self._clipped(self.bounds, clips[0])
 
     def _highest(self, part: Lin, k: int) -> Lin | None:
-        """The rest of the index where `k * part` is its highest digit, so that an end of the part ends the box."""
+        """The remainder of the index, if `k * part` is its highest digit. An end of the part then ends the box."""
         rest = combine(self.low, part, -k)
         forms, relaxed = self.forms, self.relaxed
         own = forms.leaves(part) & relaxed.keys()
@@ -119,7 +121,7 @@ class _Dimension:
         return bounds[0], least
 
     def _clipped(self, bounds: Bounds, clip: _Clip) -> Bounds | None:
-        """Bounds inside the domain of a variable, unless what lies outside of it lies outside of the buffer too."""
+        """Bounds inside the domain of a variable, unless points outside the domain are outside the buffer, too."""
         forms = self.forms
         index = forms.of(self.range.min)
         (k, *more) = [c for t, c in index.terms.items() if t.kind == LEAF and t.leaf is clip.var] or [0]
@@ -141,7 +143,9 @@ class _Dimension:
 
 
 def span(forms: Forms, form: Lin, relaxed: Mapping[Any, Bounds], extent: Lin) -> int | None:
-    """How many elements in a row, of which there are `extent` at each place, a sum of loops reaches; None where it leaves gaps."""
+    """The number of consecutive elements that a sum of loops reaches, with `extent` elements at each place; None if
+    there are gaps.
+    """
     reach: int = extent.const if is_const(extent) else 0
     for t, k in sorted(form.terms.items(), key=lambda x: abs(x[1])):
         if relaxed.keys().isdisjoint(forms.leaves(Lin({t: 1}, 0))):
@@ -179,7 +183,7 @@ def _fill_a_box(forms: Forms, dims: list[_Dimension], loops: Sequence[Any], limi
 
 
 def _tile(forms: Forms, indices: list[Lin], loops: Sequence[Any]) -> bool:
-    """Whether the indices are made of all digits of loop variables, each of them once, without gaps."""
+    """Whether the indices use all digits of the loop variables, each once, without gaps."""
     extents = {lp.loop_var: lp.extent.value for lp in loops if isinstance(lp.extent, IntImm) and str(lp.min) == "0"}
     digits: dict[Any, list[tuple[int, int]]] = {}
     for index in indices:
@@ -215,7 +219,7 @@ def _clips(
     named: Set[Any],
     cuts: list[Lin],
 ) -> list[_Clip] | None:
-    """The variables that leave their domains; None where they may keep other variables from a value too."""
+    """The variables that leave their domains; None if this may keep other variables from a value."""
     found: list[_Clip] = []
     for iv in leaf.block.iter_vars:
         first = forms.of(iv.dom.min)
@@ -242,9 +246,9 @@ def _clips(
 
 
 def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], dims: list[_Dimension]) -> bool:
-    """Whether no loop may have no iterations, unless the box has no elements then.
+    """Whether every loop has iterations, or the box is empty otherwise.
 
-    A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
+    A symbolic number of reduction steps counts as at least one: the result of a reduction without steps is undefined.
     """
     reducing: set[Any] = set()
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
@@ -263,7 +267,7 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], dims: list[_Dimensi
 
 
 def _is_rectangular(forms: Forms, loops: Sequence[Any]) -> bool:
-    """Whether no loop runs to a value of another one."""
+    """Whether no loop bound depends on another loop."""
     seen: set[Any] = set()
     for loop in loops:
         if seen and not (forms.leaves(forms.of(loop.min)) | forms.leaves(forms.of(loop.extent))).isdisjoint(seen):

@@ -1,4 +1,4 @@
-"""Copies of statements with variables of their own, for primitives that duplicate code."""
+"""Copies of statements with new variables, for primitives that duplicate code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.tir import Block, Buffer, For, IterVar, Var
 
 
 def renewed_thread(thread: IterVar | None) -> IterVar | None:
-    """The thread axis of a loop with a variable of its own: no variable is bound twice."""
+    """The thread axis of a loop with a new variable, since no variable may be bound twice."""
     return None if thread is None else thread.replace(var=Var(thread.var.name, thread.var.dtype))
 
 
@@ -56,7 +56,9 @@ class _Copy(Mutator):
 
 
 def copy_statement(stmt: Any, suffix: str = "") -> Any:
-    """The statement with loop and block variables and the buffers that its blocks allocate renewed, and `suffix` after the block names."""
+    """Copy a statement with new loop and block variables and new allocated buffers, and `suffix` after the names of
+    blocks.
+    """
     return _Copy(suffix).visit(stmt)
 
 
@@ -70,7 +72,7 @@ class _Rename(Mutator):
 
 
 def rename_blocks(stmt: Any, suffix: str) -> Any:
-    """The statement with `suffix` after the names of its outermost blocks."""
+    """Put `suffix` after the names of the outermost blocks of a statement."""
     return _Rename(suffix).visit(stmt)
 
 

@@ -1,4 +1,4 @@
-"""unsafe_set_dtype: another element type for an intermediate buffer."""
+"""unsafe_set_dtype: sets another element type for an intermediate buffer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
 def set_buffer_dtype(state: ScheduleState, ref: StmtSRef, old: Any, dtype: str) -> None:
-    """Loads cast back to the old type, stores cast to the new one."""
+    """Make loads cast to the old type, and stores cast to the new one."""
     site = alloc_site(ref, old)
     if site is None:
         refuse("{0} must be an intermediate buffer, but is a parameter of the function", old)

@@ -1,4 +1,6 @@
-"""What single points of a block do: whether they write all that is declared, each for itself, and in any order."""
+"""Effects of single points of a block: whether each writes all that is declared, writes elements of its own, and in any
+order.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ REDUCE = IterVar.CommReduce
 
 
 class _Body(Visitor):
-    """The stores and loads of a block's body; stores that a condition may skip are marked."""
+    """The stores and loads of a block's body. Stores under a condition are marked."""
 
     def __init__(self) -> None:
         self.stores: list[tuple[Buffer, Any, tuple[Any, ...], bool]] = []
@@ -77,7 +79,7 @@ class _Body(Visitor):
 
 
 class Effects:
-    """What is known of a block, found once: it is immutable."""
+    """Properties of a block, computed once. A block is immutable."""
 
     __slots__ = ("block", "body", "exact")
 
@@ -101,7 +103,7 @@ def effects_of(state: ScheduleState, block: Any) -> Effects:
 
 
 def writes_exactly(state: ScheduleState, block: Any, buffer: Buffer) -> bool:
-    """Whether each point of the block surely writes every element of the region that it declares."""
+    """Whether each point of the block provably writes every element of the region that it declares."""
     return effects_of(state, block).exact.get(buffer, False)
 
 
@@ -136,7 +138,7 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) 
 
 
 def _span(forms: Forms, index: Any, points: dict[Any, Lin]) -> tuple[Lin, int]:
-    """Where an index begins, and how many elements in a row it takes; a vector that is no such row is one that is not known."""
+    """The first value and the number of consecutive elements of an index; unknown for other vectors."""
     if isinstance(index, Ramp) and is_const(forms.of(index.stride)) and forms.of(index.stride).const == 1:
         return forms.of(index.base, points), int(index.dtype.lanes)
     return forms.of(index, points), 1
@@ -149,7 +151,9 @@ def _is_one(extent: Any) -> bool:
 def _sweeps(
     forms: Forms, indices: list[tuple[Lin, int]], loops: tuple[Any, ...], wanted: list[tuple[Lin, Lin]]
 ) -> bool:
-    """Whether the indices take every value of the box while the loops run, each loop driving one index with step 1, or a vector."""
+    """Whether the indices take every value of the box while the loops run: each index is one loop with step 1, or a
+    vector.
+    """
     free = {lp.loop_var: lp for lp in loops}
     if any([not forms.nonneg(shift(forms.of(lp.extent), -1)) for lp in loops]):
         return False
@@ -172,7 +176,7 @@ def _sweeps(
 
 
 def _nest_writes_exactly(state: ScheduleState, block: Any, region: Any) -> bool:
-    """As for a single body, by what the inner blocks declare."""
+    """Like `writes_exactly`, from the declarations of the inner blocks."""
     from tilewright.tir.schedule.certain import surely
     from tilewright.tir.schedule.leaves import leaves
     from tilewright.tir.schedule.regions import contains
@@ -192,7 +196,7 @@ def _nest_writes_exactly(state: ScheduleState, block: Any, region: Any) -> bool:
 
 
 def clashes(state: ScheduleState, block: Any) -> str:
-    """Why two data parallel points of the block may write the same element; empty when they never do."""
+    """Why two data parallel points of the block may write the same element; empty if they never do."""
     forms = state.forms
     spatial = {
         iv.var for iv in block.iter_vars if iv.iter_type != REDUCE and forms.ranges.get(iv.var, (0, 1)) != (0, 0)
@@ -208,9 +212,9 @@ def clashes(state: ScheduleState, block: Any) -> str:
 
 
 def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[Any], varying: Set[Any]) -> set[Any]:
-    """Those `wanted` variables for different values of which two boxes (first, extent) may overlap.
+    """The `wanted` variables for whose different values two boxes (first, extent) may overlap.
 
-    varying: all variables that change, also those that are not asked about.
+    varying: all variables that change, including those not in `wanted`.
     """
     digits: dict[Any, list[tuple[int, int | None]]] = {}
     for low_form, extent in places:
@@ -255,10 +259,10 @@ def _digit_of(forms: Forms, atom: Any) -> tuple[Any, tuple[int, int | None]] | N
 
 
 def need_order_free(state: ScheduleState, block: Any) -> None:
-    """Refuses a block whose points may not change places.
+    """Refuse a block whose points cannot run in any order.
 
-    They may when each writes elements of its own, loads only those of what the block writes, and reduction
-    variables run over an update. That such an update may be done in any order is what "reduction" means.
+    They can if each writes elements of its own, loads only those elements of what the block writes, and reduction
+    variables run over an update. By definition, the updates of a reduction can be done in any order.
     """
     if not state.enable_check:
         return
@@ -271,7 +275,7 @@ def need_order_free(state: ScheduleState, block: Any) -> None:
 
 
 def self_dependence(state: ScheduleState, block: Any) -> str:
-    """Why a point may load what another point of the block writes; empty when none does but to reduce."""
+    """Why a point may load what another point of the block writes, other than to reduce; empty if none does."""
     forms = state.forms
     effects = effects_of(state, block).body
     own = {r.buffer: r for r in block.writes}
@@ -307,7 +311,7 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
 
 
 def _same_place(forms: Forms, a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether indices, vectors of them too, are the same."""
+    """Whether indices, including vectors of indices, are the same."""
     return all([_same_index(forms, x, y) for x, y in zip(a, b, strict=True)])
 
 

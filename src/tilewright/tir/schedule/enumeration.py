@@ -1,4 +1,4 @@
-"""Bindings that no rule understands, when the loops are few: every iteration is tried."""
+"""Enumeration of all iterations, for bindings that no rule handles, if there are few iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.tir import GE, GT, LE, LT, IterVar
 from tilewright.tir.schedule.forms import Forms, Lin
 
 LIMIT = 1 << 15
-"""Iterations that are tried at most: about a millisecond."""
+"""The largest number of iterations to enumerate, which takes about a millisecond."""
 
 
 class _Unknown(Exception):
@@ -49,7 +49,7 @@ _COMPARE: dict[type, Any] = {LT: np.less, LE: np.less_equal, GT: np.greater, GE:
 
 
 def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: list[Any]) -> np.ndarray | None:
-    """How often each point of a block's domain is visited while all loops run; None where that cannot be told.
+    """How often each point of a block's domain is visited while all loops run; None if this is not known.
 
     Loops that no binding or condition uses count as one iteration.
     """
@@ -92,7 +92,7 @@ def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: 
 
 
 def _starts_first(block: Any, points: list[Any]) -> bool:
-    """Whether the first visit to each element is the one that initialises it: all reduction variables are at their start."""
+    """Whether the first visit to each element initialises it: all reduction variables have their start value."""
     reducing = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type == IterVar.CommReduce]
     spatial = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type != IterVar.CommReduce]
     if not reducing or not reducing[0].size:
@@ -105,7 +105,7 @@ def _starts_first(block: Any, points: list[Any]) -> bool:
 
 
 def fills(forms: Forms, indices: list[Lin], loops: Any, heights: list[int]) -> bool:
-    """Whether the indices take every combination of so many values each, one after another, while the loops run."""
+    """Whether the indices take every combination of these numbers of consecutive values while the loops run."""
     if any([not isinstance(lp.extent, IntImm) or not isinstance(lp.min, IntImm) for lp in loops]):
         return False
     extents = [lp.extent.value for lp in loops]

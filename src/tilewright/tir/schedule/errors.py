@@ -1,4 +1,4 @@
-"""How a primitive says no: the rule it would break, what it found, and the program with the culprits underlined."""
+"""Errors of primitives: the broken rule, the finding, and the program with the culprits underlined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Violation(Exception):
 
 
 def refuse(rule: str, *culprits: Any) -> NoReturn:
-    """Rejects the primitive. `{0}`, `{1}`, ... in `rule` stand for the culprits in words."""
+    """Refuse the primitive. `{0}`, `{1}`, ... in `rule` are replaced by descriptions of the culprits."""
     words = [describe(c) for c in culprits]
     text = re.sub(r"\{(\d+)\}", lambda m: words[int(m[1])] if int(m[1]) < len(words) else m[0], rule)
     raise Violation(text, tuple([c for c in culprits if isinstance(c, Node)]))
@@ -41,7 +41,7 @@ def describe(x: Any) -> str:
 
 
 def render(primitive: str, violation: Violation, program: Any, level: str = "detail") -> ScheduleError:
-    """The user's error: one line of rule and finding, then the program with the culprits underlined."""
+    """Make the user's error: one line with rule and finding, then the program with the culprits underlined."""
     if level == "none":
         return ScheduleError(f"{primitive}: the primitive is refused (error_render_level is 'none')")
     text = f"{primitive}: {violation.rule}"

@@ -1,8 +1,8 @@
 """Index arithmetic of the primitives: linear forms over loop variables, bounds of them, and their division.
 
-A primitive asks three things of an index: what region does it sweep when some loops run, is a binding a
-one-to-one mixed-radix number of the loops, and how does it print. All three are answered on linear forms in
-microseconds, without the general simplifier.
+Primitives need three results for an index: the region that it covers while some loops run, whether a binding is a
+one-to-one mixed-radix number of the loops, and its canonical text. Linear forms give all three in microseconds, without
+the general simplifier.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ONE", "ZERO", "Bounds", "Forms", "Lin", "combine", "constant", "is_c
 
 Env = Mapping[Var, Lin]
 Bounds = tuple[Lin, Lin]
-"""Least and greatest value (both inclusive)."""
+"""Smallest and largest value (both inclusive)."""
 
 
 def is_const(form: Lin) -> bool:
@@ -47,7 +47,7 @@ _NOTHING: Env = {}
 
 
 class _Ranges(dict[Var, tuple[int, int]]):
-    """Bounds of variables; forms that were made while a variable had others are forgotten."""
+    """Bounds of variables. When the bounds of a variable change, forms that were made with it are dropped."""
 
     def __init__(self, tables: Tables, memo: dict[int, Any]) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Ranges(dict[Var, tuple[int, int]]):
 
 
 def standing(a: Lin) -> tuple[Any, ...]:
-    """A key to order forms by: constants last, then by atoms and the names in them."""
+    """A key for sorting forms: constants last, then by atoms and the names in them."""
     return not a.terms, sorted([(_standing(t), k) for t, k in a.terms.items()]), a.const
 
 
@@ -106,7 +106,7 @@ class Forms:
         return self.tables.emit(form, dtype)
 
     def simplify(self, e: PrimExpr) -> PrimExpr:
-        """An index in canonical form; other expressions come back as they are."""
+        """An index in canonical form; other expressions are returned unchanged."""
         return self.emit(self.of(e), e.dtype) if e.dtype.is_int and e.dtype.lanes == 1 and e.dtype.bits >= 32 else e
 
     def _leaf(self, e: PrimExpr, env: Env) -> Lin:
@@ -176,7 +176,9 @@ class Forms:
         return self._split(rest, 1, c)
 
     def _low_digits(self, a: Lin, c: int) -> tuple[Lin, Lin, int] | None:
-        """(h, l, d) with a == d * h + l and 0 <= l < d, d dividing c: what is below d plays no part in a division by c."""
+        """(h, l, d) with a == d * h + l and 0 <= l < d, where d divides c: digits below d do not affect a division by
+        c.
+        """
         for d in sorted({gcd(k, c) for k in a.terms.values()} - {1, c}, reverse=True):
             low_part = Lin({t: k for t, k in a.terms.items() if k % d}, a.const % d)
             low, high = self.const_bounds(low_part)
@@ -185,7 +187,7 @@ class Forms:
         return None
 
     def _single(self, a: Lin) -> tuple[Lin, int, int] | None:
-        """(f, l, u) when the form is exactly the one atom (f % u) // l."""
+        """(f, l, u) if the form is the single atom (f % u) // l."""
         if a.const == 0 and len(a.terms) == 1:
             ((t, k),) = a.terms.items()
             if k == 1 and t.kind == SPLIT:
@@ -204,7 +206,7 @@ class Forms:
         return Lin({self.tables.atom(SPLIT, self.tables.intern(f), lower, upper): 1}, 0)
 
     def merge_digits(self, a: Lin) -> Lin:
-        """k * l * (f // l) + k * (f % l) is k * f; done for all digits of one number that meet."""
+        """k * l * (f // l) + k * (f % l) becomes k * f, for all adjacent digits of one number."""
         if sum([t.kind == SPLIT for t in a.terms]) < 2:
             return a
         changed = True
@@ -226,7 +228,7 @@ class Forms:
     # ---- bounds
 
     def const_bounds(self, a: Lin) -> tuple[int | None, int | None]:
-        """Least and greatest value over the known ranges; None where there is no bound."""
+        """The smallest and the largest value over the known ranges; None without a bound."""
         low: int | None = a.const
         high: int | None = a.const
         for t, k in a.terms.items():
@@ -259,7 +261,9 @@ class Forms:
         return None, None
 
     def bounds(self, a: Lin, relaxed: Mapping[Var, Bounds]) -> Bounds | None:
-        """Bounds of the form while the `relaxed` variables run, over the others; None when there is none to be had."""
+        """Bounds of the form while the `relaxed` variables run, in terms of the other variables; None if there are
+        none.
+        """
         low = high = constant(a.const)
         for t, k in a.terms.items():
             b = self._atom_bounds(t, relaxed)
@@ -320,13 +324,12 @@ class Forms:
         return self.tables.single(self.tables.atom(MAXIMUM, *self.ordered(a, b)))
 
     def ordered(self, a: Lin, b: Lin) -> tuple[Lin, Lin]:
-        """Two forms in an order that does not depend on which of them was met first: schedules outlive what was tried on them, and
-        must come out the same when replayed without it."""
+        """Two forms in an order that does not depend on which was seen first. Replays must give the same program."""
         first, second = (b, a) if standing(b) < standing(a) else (a, b)
         return self.tables.intern(first), self.tables.intern(second)
 
     def count(self, bounds: Bounds) -> Lin:
-        """How many numbers there are between two bounds; a minimum or maximum at an end is taken of the counts."""
+        """The number of integers between two bounds. For a minimum or maximum in a bound, it is taken of the numbers."""
         low, high = bounds
         for end, kind in ((high, MINIMUM), (low, MAXIMUM)):
             if len(end.terms) == 1:
@@ -345,7 +348,7 @@ class Forms:
         return False if high is not None and high < 0 else self._proved(a)
 
     def _proved(self, a: Lin) -> bool:
-        """What the general analysis says of a form with symbolic sizes."""
+        """The result of the general analysis for a form with symbolic sizes."""
         key = (frozenset(a.terms.items()), a.const)
         known = self._proofs.get(key)
         if known is None:
@@ -372,7 +375,7 @@ class Forms:
         )
 
     def leaves(self, a: Lin) -> set[Any]:
-        """The variables that the form depends on, and the opaque expressions in it."""
+        """The variables on which the form depends, and its opaque expressions."""
         out: set[Any] = set()
         for t in a.terms:
             if t.kind == LEAF:

@@ -1,4 +1,6 @@
-"""Dependences between blocks that share loops: does each iteration read only what it (or nobody) wrote?"""
+"""Dependences between blocks that share loops: whether each iteration reads only what it wrote itself, or what none
+writes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
 def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes: bool) -> Region | None:
-    """What the blocks touch of a buffer while the loops of each leaf run; of writes, only what is surely written."""
+    """The parts of a buffer that the blocks access while the loops of each leaf run; for writes, only provable ones."""
     out: Region | None = None
     join = unite_exact if writes else unite
     for leaf in found:
@@ -30,7 +32,7 @@ def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes
 
 
 def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Any]:
-    """Buffers allocated by the scope that no block but the given ones touches."""
+    """Buffers allocated by the scope that only the given blocks access."""
     below = {id(leaf.block) for leaf in found}
     scope: Any = next((up.stmt for up in ref.ancestors() if type(up.stmt) is Block), None)
     if scope is None:
@@ -45,11 +47,11 @@ def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Any]:
 def need_same_iteration(
     state: ScheduleState, found: list[Leaf], outer: tuple[Any, ...], changing: list[Any], private: Set[Any]
 ) -> None:
-    """Refuses when the blocks below some loops pass values from one iteration of `changing` to another.
+    """Refuse if the blocks below some loops pass values between different iterations of `changing`.
 
-    found: the blocks with their loops further in, in program order. outer: all loops around, outermost first.
-    private: buffers that nobody else touches. A buffer is safe when what is read of it in one iteration was written
-    before in the same one, and no two iterations write the same element in turns.
+    found: the blocks with their inner loops, in program order. outer: all loops around, outermost first. private:
+    buffers that no other block accesses. A buffer is safe if each iteration writes what it reads before it reads it,
+    and no two iterations alternately write the same element.
     """
     if not state.enable_check:
         return
@@ -81,7 +83,7 @@ def need_same_iteration(
 def _need_complete_output(
     state: ScheduleState, writer: Leaf, outer: tuple[Any, ...], changing: list[Any], reader: Leaf
 ) -> None:
-    """The loops do not go on reducing into what another block takes."""
+    """Require that the loops are not reduction loops of values that another block takes."""
     uses = binding_of(state, Leaf(writer.realize, outer + writer.loops, writer.conditional)).uses
     for lp in changing:
         if REDUCE in uses.get(lp.loop_var, ()):
@@ -94,7 +96,9 @@ def _need_complete_output(
 
 
 def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
-    """Several blocks that write a buffer write the part of it that the first one writes, and no other iteration of `changing` does."""
+    """Require that several writers of a buffer write the part that the first one writes, in the same iteration of
+    `changing`.
+    """
     writers = [x for x in found if any([r.buffer is buffer for r in x.block.writes])]
     if len(writers) < 2 or not state.enable_check:
         return
@@ -119,7 +123,7 @@ def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, c
 
 
 def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    """How many loops, from the outermost on, two blocks have in common."""
+    """The number of loops, from the outermost on, that two blocks have in common."""
     count = 0
     while count < min(len(a), len(b)) and a[count] is b[count]:
         count += 1
@@ -127,7 +131,7 @@ def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
 
 
 def takes_only_from(state: ScheduleState, user: Leaf, source: Leaf, buffer: Buffer) -> bool:
-    """Whether a block touches only what another one surely wrote before it, in the same iteration of the loops they share."""
+    """Whether a block accesses only what another provably wrote before it, in the same iteration of their shared loops."""
     shared = shared_loops(source.loops, user.loops)
     provided: Region | None = None
     for region in source.block.writes:
@@ -141,9 +145,9 @@ def takes_only_from(state: ScheduleState, user: Leaf, source: Leaf, buffer: Buff
 
 
 def need_settled(state: ScheduleState, ref: StmtSRef, leaf: Leaf, seen: set[int]) -> None:
-    """What other iterations of the loops around a block write of its inputs does not change what it has read.
+    """Require that writes of other iterations to the inputs of a block do not change what it has read.
 
-    So it is when each of these elements has one value, whenever it is written.
+    This holds if each of these elements always gets the same value.
     """
     for source in producers(ref):
         if id(source.block) in seen or not shared_loops(source.loops, leaf.loops):

@@ -1,4 +1,4 @@
-"""Index maps: how the elements of a buffer, or the points of a block, are laid out anew."""
+"""Index maps: new layouts of the elements of a buffer, or of the points of a block."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         *,
         index_dtype: str = "int32",
     ) -> IndexMap:
-        """From a Python function of the indices; `*args` takes the rest when `ndim` is given."""
+        """Make a map from a Python function of the indices. With `ndim`, `*args` takes the remaining indices."""
         found, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
@@ -53,7 +53,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         *,
         index_dtype: str = "int32",
     ) -> tuple[IndexMap, list[int]]:
-        """The map, and the positions in its result where the function put `IndexMap.AXIS_SEPARATOR`."""
+        """The map, and the positions of `IndexMap.AXIS_SEPARATOR` in its result."""
         args: list[Var] = []
         kinds = inspect.Parameter
         for p in inspect.signature(mapping_function).parameters.values():
@@ -91,7 +91,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return [forms.simplify(substitute(i, env)) for i in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """The shape of the new buffer: as far as the new indices run."""
+        """The shape of the new buffer: the ranges of the new indices."""
         forms = self._forms(shape)
         relaxed = {
             v: (ZERO, shift(forms.of(as_prim_expr(n)), -1)) for v, n in zip(self.initial_indices, shape, strict=True)
@@ -113,14 +113,14 @@ class IndexMap(Node, key="tir.IndexMap"):
         return forms
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The map back; ValueError when some element of the new layout has no source, or two have one."""
+        """The inverse map. Raises ValueError if an element of the new layout has no source, or two of them."""
         found, padding = self.non_surjective_inverse(shape)
         if not (isinstance(padding, IntImm) and padding.value == 0):
             raise ValueError(f"the index map has no inverse: the new layout has padding where {padding}")
         return found
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
-        """The map back, and the condition on the new indices under which an element is padding."""
+        """The inverse map, and the condition on the new indices under which an element is padding."""
         from tilewright.tir import Not
         from tilewright.tir.schedule.leaves import conjunction
 
@@ -148,7 +148,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return IndexMap(tuple(new), back), padding
 
     def map_ndarray(self, arr_src: Any) -> Any:
-        """The array in the new layout; padding is zero."""
+        """Convert an array to the new layout. Padding is zero."""
         source = np.asarray(arr_src)
         out = np.zeros([n.value for n in self.map_shape(source.shape)], source.dtype)  # type: ignore[attr-defined]
         for index in np.ndindex(*source.shape):
@@ -162,7 +162,7 @@ class IndexMap(Node, key="tir.IndexMap"):
 
 @expr_hook(IndexMap)
 def _print(p: Printer, m: IndexMap) -> Expr:
-    """`T.index_map(lambda i, j: (j, i))`, as it stands in annotations."""
+    """`T.index_map(lambda i, j: (j, i))`, as it is printed in annotations."""
     with p.scope():
         names = [str(p.define(v, v.name)) for v in m.initial_indices]
         body = lambda_(names, tuple_([p.expr(e) for e in m.final_indices]))

@@ -41,7 +41,7 @@ def _need_inner_buffer(scope: StmtSRef, block: Any, buffer: Any) -> None:
 
 
 class _Inline(Mutator):
-    """Puts the value of the producer where its buffer is loaded, and recomputes what each touched block reads."""
+    """Replaces loads of the producer's buffer by its value, and recomputes the reads of changed blocks."""
 
     def __init__(self, state: ScheduleState, buffer: Any, variables: list[Any], value: Any) -> None:
         self.state, self.buffer, self.variables, self.value = state, buffer, variables, value
@@ -83,7 +83,7 @@ class _Inline(Mutator):
 
 
 def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[Any, ...]:
-    """Regions for what the new body reads; declared regions of buffers that were read before stay as they are."""
+    """Regions for the reads of the new body. Declared regions of buffers that were read before are kept."""
     reads, writes = access_regions(state, new.body, new.init, new)
     if old.init is None:
         own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
@@ -139,7 +139,7 @@ def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
 
 
 def _need_full(state: ScheduleState, leaf: Any) -> None:
-    """The block computes its whole domain (points computed twice do not matter to a complete block)."""
+    """Require that the block computes its whole domain. A complete block can compute points twice."""
     binding = binding_of(state, leaf)
     if not binding.covers and binding.reason.startswith("its predicate"):
         refuse(f"{{0}} must compute its whole domain, but {binding.reason}", leaf.block)
@@ -222,7 +222,7 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
 
 
 def _need_nothing_between(ref: StmtSRef, source: Any) -> None:
-    """No block between the producer and its consumer, or in loops around both, uses what the consumer writes."""
+    """Require that no block between the producer and its consumer, or in loops around both, uses the consumer's output."""
     old = ref.stmt
     seen = False
     for leaf in scope_leaves(ref):
@@ -270,8 +270,8 @@ def invert_access(
 ) -> tuple[dict[Any, Any], list[Any]]:
     """The consumer's iteration variables as functions of the producer's, from `B[stored] = ...; ... = B[loaded]`.
 
-    Understood are `v`, `v + c`, numbers in mixed radix `v0 * n + v1`, and digits `v // n`, `v % n`. Also returned are
-    the conditions under which the consumer has a point for a point of the producer.
+    Supported are `v`, `v + c`, mixed-radix numbers `v0 * n + v1`, and digits `v // n`, `v % n`. Also returns the
+    conditions under which the consumer has a point for a point of the producer.
     """
     forms = state.forms
     if not loads:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bool, reduction: bool = False) -> None:
-    """Iterations of the loop must not meet: each block below is bound one to one, and the loop reduces nothing.
+    """Require independent iterations: the binding of each block below is one to one, and the loop is no reduction loop.
 
-    private: buffers that are used only inside the loop get a copy per iteration when the program is lowered.
-    reduction: a thread axis may carry a reduction, which becomes one across threads.
+    private: buffers that are used only inside the loop; lowering gives each iteration its own copy. reduction: allow a
+    reduction on a thread axis, which becomes a reduction across threads.
     """
     loop = ref.stmt
     outer = tuple([r.stmt for r in loops_above(ref)]) + (loop,)
@@ -70,12 +70,12 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
 
 
 def _updates(block: Block) -> bool:
-    """Whether a point goes on with what it wrote when it ran before."""
+    """Whether a point updates what it wrote when it ran before."""
     return block.init is not None or bool({r.buffer for r in block.reads} & {w.buffer for w in block.writes})
 
 
 def need_kind_holds(state: ScheduleState, ref: StmtSRef) -> None:
-    """A loop that runs in parallel, as a vector or by threads may still do so with what has come to stand in it."""
+    """Require that a parallel, vectorized or thread loop is still valid with its new content."""
     kind = ref.stmt.kind
     if kind == ForKind.PARALLEL:
         need_independent(state, ref, "parallel", private=True)

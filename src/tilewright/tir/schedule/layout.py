@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def replace_buffer(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:
-    """Replaces an intermediate buffer in the block that allocates it and everywhere below."""
+    """Replace an intermediate buffer in the block that allocates it and everywhere below."""
     site = alloc_site(ref, old)
     if site is None:
         refuse("{0} must be an intermediate buffer, but is a parameter of the function", old)
@@ -87,7 +87,7 @@ def set_axis_separator(s: Schedule, block: BlockRV | str, buffer: Any, axis_sepa
 
 
 def replace_parameter(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:
-    """Replaces a buffer that is a parameter of the function."""
+    """Replace a buffer that is a parameter of the function."""
     gvar = state.function_of(ref)
     func = state.function(gvar)
     root = state.roots[gvar]

@@ -1,4 +1,4 @@
-"""Where blocks stand: the loops around them, conditions between, and the scope they are in."""
+"""The place of a block: the loops around it, the conditions between them, and its scope."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ DATA_PAR, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
 
 class Leaf:
-    """A block as it stands in a loop nest: its realize and the loops around it, outermost first, up to a given statement.
+    """A block at its place in a loop nest: its realize, and the loops around it up to a given statement, outermost
+    first.
 
-    conditional: between them stands a condition, so that the block may not run in every iteration.
+    conditional: there is a condition between them, so the block may not run in every iteration.
     """
 
     __slots__ = ("conditional", "loops", "realize")
@@ -30,7 +31,7 @@ class Leaf:
 
 
 _leaves: dict[int, tuple[Any, list[Leaf]]] = {}
-"""What was asked for last: between two changes of a program, primitives ask for the blocks of the same statements."""
+"""A cache of the last results: between two changes of a program, primitives request the blocks of the same statements."""
 
 
 def leaves(stmt: Any) -> list[Leaf]:
@@ -80,7 +81,7 @@ def loops_above(ref: StmtSRef) -> list[StmtSRef]:
 
 
 def scope_leaves(ref: StmtSRef) -> list[Leaf]:
-    """All blocks of the scope of a block (itself among them)."""
+    """All blocks of the scope of a block, including itself."""
     return leaves(scope_root(ref).stmt.body)
 
 
@@ -105,7 +106,7 @@ def leaf_of(ref: StmtSRef) -> Leaf:
 
 
 def is_conditional(ref: StmtSRef) -> bool:
-    """Whether a condition stands between a loop or block and the root of its scope."""
+    """Whether there is a condition between a loop or block and the root of its scope."""
     below = ref
     for up in ref.ancestors():
         if _under_condition(up.stmt.body, below.stmt, False):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def need_plain_loop(loop: Any) -> None:
-    """A serial loop without annotations that starts at 0."""
+    """Require a serial loop without annotations that starts at 0."""
     if loop.kind != ForKind.SERIAL or loop.annotations or loop.thread_binding is not None:
         refuse("{0} must be a plain serial loop, but it already has a kind, a thread binding or annotations", loop)
     if not isinstance(loop.min, IntImm) or loop.min.value != 0:
@@ -116,7 +116,9 @@ def split_loop(
 
 
 def need_no_quotients(loop: Any) -> None:
-    """Where a loop may have had no iterations but now has some, cut by a predicate, nothing may divide by what is 0 then."""
+    """Require that nothing divides by 0 in a loop that had no iterations before and has some now, excluded by a
+    predicate.
+    """
     if isinstance(loop.extent, IntImm):
         return
     found: list[Any] = []
@@ -191,7 +193,7 @@ def partition_loop(state: ScheduleState, ref: StmtSRef, factors: list[Any], pres
 
 
 def need_positive(stmt: Any, factors: list[Any]) -> None:
-    """At least one factor, at most one of them None, and no number below 1."""
+    """Require at least one factor, at most one None, and no number below 1."""
     if not factors:
         refuse("at least one factor is needed for {0}", stmt)
     if sum([f is None for f in factors]) > 1:
@@ -201,7 +203,7 @@ def need_positive(stmt: Any, factors: list[Any]) -> None:
 
 
 def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any]) -> None:
-    """Puts several statements in the place of a loop."""
+    """Replace a loop by several statements."""
     parent = ref.parent
     assert parent is not None
     old = parent.stmt
@@ -325,7 +327,7 @@ def reorder_loops(state: ScheduleState, refs: list[StmtSRef]) -> None:
 def need_reorderable(
     state: ScheduleState, above: list[StmtSRef], body: Any, chain: list[StmtSRef], new_chain: list[StmtSRef]
 ) -> None:
-    """Blocks below may be visited in any order only if their iterations are independent, or one reduction."""
+    """Require that blocks below can run in any order: their iterations are independent, or one reduction."""
     outer = tuple([r.stmt for r in above])
     found = leaves(body)
     moved = [a for a, b in zip(chain, new_chain, strict=True) if a is not b]
@@ -357,7 +359,7 @@ def need_reorderable(
 
 
 def need_single_pass(state: ScheduleState, leaf: Leaf, binding: Binding) -> None:
-    """A reduction that runs several times begins anew each time: nothing is repeated within its reduction loops."""
+    """Require that nothing is repeated within the reduction loops of a reduction that starts again each time it runs."""
     first = next((i for i, lp in enumerate(leaf.loops) if REDUCE in binding.uses.get(lp.loop_var, ())), None)
     if first is not None:
         once, reason = reaches_once(state, leaf, first)
@@ -370,7 +372,9 @@ def need_single_pass(state: ScheduleState, leaf: Leaf, binding: Binding) -> None
 
 
 def _is_pure(block: Any) -> bool:
-    """Data parallel blocks that do not read what they write give the same values however often a point is run."""
+    """Whether a block is data parallel and does not read what it writes. Running a point twice then gives the same
+    values.
+    """
     own = {r.buffer for r in block.writes}
     return (
         all([iv.iter_type == DATA_PAR for iv in block.iter_vars])
@@ -380,7 +384,9 @@ def _is_pure(block: Any) -> bool:
 
 
 def reaches_once(state: ScheduleState, leaf: Leaf, at: int) -> tuple[bool, str]:
-    """Whether the loops from number `at` inwards reach each point of the block once for given outer loops; else why not."""
+    """Whether the loops from number `at` inwards reach each point of the block once for given outer loops; if not, the
+    reason.
+    """
     fixed = {lp.loop_var: IntImm(lp.loop_var.dtype, 0) for lp in leaf.loops[:at]}
     values: list[Any] = []
     for v in leaf.realize.iter_values:
@@ -405,7 +411,7 @@ def reorder_block_iter_var(s: Schedule, block: BlockRV, new_order: list[int]) ->
 
 
 def replace_realize(state: ScheduleState, ref: StmtSRef, new: Any) -> None:
-    """Replaces the realization of a block (bindings, predicate, and the block itself)."""
+    """Replace the realization of a block (bindings, predicate, and the block itself)."""
     parent = ref.parent
     assert parent is not None
     old_block = ref.stmt

@@ -1,4 +1,4 @@
-"""Primitives about padding: decompose_padding and pad_einsum."""
+"""Primitives for padding: decompose_padding and pad_einsum."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
 
 
 def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[dict[Any, list[int]], list[Any]]:
-    """Constant ranges [low, high] of single variables, and the conditions that say something else."""
+    """Constant ranges [low, high] of single variables, and the other conditions."""
     forms = state.forms
     own = {iv.var for iv in block.iter_vars}
     ranges: dict[Any, list[int]] = {}
@@ -153,7 +153,7 @@ def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[di
 def _shrunk(
     state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The loops that run only inside the ranges, the bindings to them, and conditions on what loops around them count."""
+    """The loops that run only inside the ranges, their bindings, and the conditions on outer loops."""
     new_loops = {lp.loop_var: lp for lp in below}
     values: list[Any] = []
     outer: list[Any] = []
@@ -281,7 +281,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
 
 
 def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
-    """Zeros in the padding add nothing only to a sum of products."""
+    """Require a sum of products, the only form to which zeros in the padding add nothing."""
     from tilewright.tir.schedule.reducers import reducer_of
 
     divisors: list[Any] = []
@@ -316,7 +316,7 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
 
 
 def _need_regions(block: Any) -> None:
-    """Indices are those of the regions: one that was written as a constant, for a variable of one value, stays there."""
+    """Require that the indices are those of the regions. A constant index for a variable of one value is kept."""
     regions = {r.buffer: [x.min for x in r.region] for r in (*block.reads, *block.writes)}
     accesses: list[Any] = []
     for part in (block.body, block.init):
@@ -329,7 +329,7 @@ def _need_regions(block: Any) -> None:
 
 
 def _vanishes(e: Any, v: Any) -> bool:
-    """Whether an expression is zero where what it loads at the variable is padding."""
+    """Whether an expression is zero if its load at the variable is padding."""
     if isinstance(e, Mul):
         return _vanishes(e.a, v) or _vanishes(e.b, v)
     if isinstance(e, Cast):

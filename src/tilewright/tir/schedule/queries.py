@@ -1,4 +1,4 @@
-"""Questions about a schedule that its methods do not answer: is there a block, is it an output."""
+"""Queries on a schedule that are no methods of it: whether a block exists, and whether it is an output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
-    """Whether the function worked on (or the only one) has a block of that name."""
+    """Whether the selected (or only) function has a block of this name."""
     gvar = sch._function(None)
     return any([ref.stmt.name_hint == block_name for ref in sch._blocks(gvar)])
 

@@ -1,4 +1,4 @@
-"""What a reduction does, read off its block: how it combines, from what it starts, and what comes in."""
+"""The reducer of a reduction block: its combination, its initial values, and its incoming values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _SAMPLES = (-3, -1, 0, 1, 2, 5)
 class Reducer:
     """An associative, commutative update of one or more buffers: `C0, C1 = f(C0, C1, x0, x1)`.
 
-    stores: the updates. old, new: variables that stand in `values` for what the buffers hold and what comes in.
-    incoming: what comes in. identities: what the initialisation stores.
+    stores: the updates. old, new: the variables in `values` for the values of the buffers and the incoming values.
+    incoming: the incoming values. identities: the values that the initialisation stores.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class Reducer:
         self.incoming, self.identities = incoming, identities
 
     def combine(self, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        """The values after `b` came in where the buffers held `a`."""
+        """The values after combining `b` into the buffer values `a`."""
         env = dict(zip((*self.old, *self.new), (*a, *b), strict=True))
         return [substitute(v, env) for v in self.values]
 
 
 def reducer_of(block: Block) -> Reducer:
-    """The reduction that a block computes; refused where it cannot be taken apart."""
+    """The reducer of a block. Refused if the block has no recognised form."""
     stores = _updates(block)
     inits = _inits(block, stores)
     old = [Var(f"old{i}", s.buffer.dtype) for i, s in enumerate(stores)]
@@ -91,7 +91,7 @@ def reducer_of(block: Block) -> Reducer:
 
 
 def _updates(block: Any) -> list[Any]:
-    """The stores of the body, lets put in; all values are those from before the first store."""
+    """The stores of the body with lets substituted. All values are those before the first store."""
     env: dict[Any, Any] = {}
     body = block.body
     while isinstance(body, LetStmt):
@@ -144,7 +144,7 @@ def _variables(e: Any) -> list[Any]:
 
 
 class _PutOld(Mutator):
-    """Variables in the place of the loads of what is updated."""
+    """Replaces loads of the updated elements by variables."""
 
     def __init__(self, stores: list[Any], old: list[Var]) -> None:
         self.stores, self.old = stores, old
@@ -160,7 +160,7 @@ class _PutOld(Mutator):
 
 
 class _PutNew(Mutator):
-    """Variables in the place of what comes in."""
+    """Replaces incoming values by variables."""
 
     def __init__(self, incoming: list[Any], new: list[Var]) -> None:
         self.incoming, self.new = incoming, new
@@ -180,7 +180,7 @@ def _operands(e: Any) -> list[Any]:
 
 
 def _incoming(e: Any, old: set[Any], out: list[Any]) -> None:
-    """The largest parts of an expression in which nothing old occurs, constants left out."""
+    """The largest parts of an expression that contain no old value, without constants."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return
     if old.isdisjoint(_variables(e)):
@@ -191,7 +191,7 @@ def _incoming(e: Any, old: set[Any], out: list[Any]) -> None:
 
 
 def _results(e: Any, old: set[Any], out: list[Any]) -> None:
-    """As `_incoming`, leaving out conditions: what may become the result."""
+    """Like `_incoming`, without conditions: the parts that may become the result."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return
     if old.isdisjoint(_variables(e)):
@@ -209,7 +209,7 @@ def _results(e: Any, old: set[Any], out: list[Any]) -> None:
 
 
 def _sample(reducer: Reducer, *numbers: int) -> list[Any]:
-    """Values for what comes in, all of them different."""
+    """Incoming values for a test, all different."""
     return [_given(v.dtype, numbers[i % len(numbers)]) for i, v in enumerate(reducer.new)]
 
 
@@ -218,7 +218,7 @@ def _combined(analyzer: Analyzer, reducer: Reducer, a: list[Any], b: list[Any]) 
 
 
 def _need_associative(block: Any, reducer: Reducer) -> None:
-    """Any order and grouping gives the same: tried on numbers, as far as these can be folded."""
+    """Require that any order and grouping gives the same result, tested on numbers that can be folded."""
     if len(reducer.values) == 1 and isinstance(reducer.values[0], (Add, Mul, Min, Max)):
         value: Any = reducer.values[0]
         if {id(value.a), id(value.b)} == {id(reducer.old[0]), id(reducer.new[0])}:
@@ -237,7 +237,7 @@ def _need_associative(block: Any, reducer: Reducer) -> None:
 
 
 def _need_identity(block: Any, reducer: Reducer) -> None:
-    """What the block starts from changes nothing, or may come in as often as one likes (as with max and min)."""
+    """Require initial values that change nothing, or that can be combined repeatedly (as with max and min)."""
     if len(reducer.values) == 1:
         value = reducer.values[0]
         if isinstance(value, (Min, Max)) and {id(value.a), id(value.b)} == {id(reducer.old[0]), id(reducer.new[0])}:
@@ -257,7 +257,7 @@ def _need_identity(block: Any, reducer: Reducer) -> None:
 
 
 def _given(dtype: Any, number: int) -> Any:
-    """A number to try, without its sign where the type has none."""
+    """A number for a test, non-negative for unsigned types."""
     return _literal(dtype, abs(number) if dtype.is_uint else number)
 
 

@@ -100,7 +100,9 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
 
 
 def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
-    """The loops from number `at` inwards reach each point once, so that one initialisation before them is right."""
+    """Require that the loops from number `at` inwards reach each point once, so that one initialisation before them is
+    right.
+    """
     once, reason = reaches_once(state, leaf, at)
     if not once:
         refuse(
@@ -111,7 +113,7 @@ def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
 
 
 def _need_no_earlier_use(state: ScheduleState, loop: Any, block: Any) -> None:
-    """Nothing below the loop uses an element before it is initialised: it would find what the initialisation leaves."""
+    """Require that nothing below the loop uses an element before its initialisation. It would read the initial value."""
     found = leaves(loop.body)
     at = next(i for i, x in enumerate(found) if x.block is block)
     for i, x in enumerate(found):

@@ -1,4 +1,4 @@
-"""Which part of a buffer blocks touch while some of their loops run."""
+"""Upper bounds of what blocks access: the part of a buffer, while some of their loops run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Region = list[Bounds | None]
 
 
 def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], domain: bool = False) -> Region:
-    """The region that a block may touch while `loops` run, over the variables of the loops further out.
+    """The region that a block may access while `loops` run, over the variables of outer loops.
 
-    It may be too large where a predicate or the end of the block's domain cuts it; `certain.surely` tells what is
-    surely written. domain: predicates that only keep an iteration variable in its domain count too.
+    It can be too large if a predicate or the end of the block's domain cuts it; `certain.surely` gives a lower bound
+    for writes. domain: also apply predicates that only keep an iteration variable in its domain.
     """
     forms = state.forms
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
@@ -60,12 +60,12 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
 
 
 def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
-    """`swept`, cut where the domain of the block ends inside of the buffer: for comparing, not for making loops."""
+    """`swept`, cut if the domain of the block ends inside the buffer. For comparisons, not for making loops."""
     return in_domain(state, leaf, region, swept(state, region, leaf, loops, True))
 
 
 def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Region) -> Region:
-    """A box without what only points outside of the block's domain would touch, where that lies inside of the buffer."""
+    """Cut a box by the block's domain, where the domain ends inside the buffer."""
     forms = state.forms
     relaxed: dict[Any, Bounds] = {}
     for iv in leaf.block.iter_vars:
@@ -91,7 +91,7 @@ def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Regio
 
 
 def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin], domain: bool = False) -> list[Lin]:
-    """Forms that the predicate keeps at or below 0; but with `domain` other than the bounds of the iteration variables."""
+    """Forms that the predicate bounds by 0 from above. With `domain`: without the bounds of the iteration variables."""
     cuts: list[Lin] = []
     for c in conjuncts(realize.predicate):
         if isinstance(c, LT):
@@ -117,7 +117,7 @@ def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin], domain: bool = F
 def _cut_bounds(
     forms: Forms, cuts: list[Lin], low: Lin, high: Lin, bounds: Bounds, relaxed: Mapping[Any, Bounds]
 ) -> Bounds:
-    """Bounds of an index under `cut <= 0`, where the cut is part of the index."""
+    """Bounds of an index under `cut <= 0`, if the cut is part of the index."""
     inside = forms.leaves(low) | forms.leaves(high)
     for cut in cuts:
         shared = inside & forms.leaves(cut) & relaxed.keys()
@@ -132,7 +132,7 @@ def _cut_bounds(
 
 
 def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Any]:
-    """For each loop variable the bounds over variables outside of these loops; None where there are none to be had."""
+    """For each loop variable, bounds over variables outside these loops; None if there are none."""
     out: dict[Any, Any] = {}
     for loop in loops:
         low = forms.of(loop.min)
@@ -156,7 +156,7 @@ def unite(forms: Forms, a: Region | None, b: Region) -> Region:
 
 
 def unite_exact(forms: Forms, a: Region | None, b: Region) -> Region:
-    """A box all of which is in one of two boxes: both together where they are one, otherwise one of them."""
+    """A box that two boxes cover completely: their union if it is a box, otherwise one of them."""
     if a is None:
         return b
     joined: list[Any] = []
@@ -186,7 +186,7 @@ def unite_exact(forms: Forms, a: Region | None, b: Region) -> Region:
 
 
 def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -> bool:
-    """Whether `outer` provably holds all of `inner` that lies inside the buffer."""
+    """Whether `outer` provably contains the part of `inner` inside the buffer."""
     for a, b, n in zip(outer, inner, shape, strict=True):
         if a is None:
             return False
@@ -200,7 +200,7 @@ def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -
 
 
 def _reaches(forms: Forms, a: Lin, b: Lin | None, end: Lin) -> bool:
-    """Whether `a` is provably at least `b`, or at least the end of the buffer. All of a minimum and one of a maximum is enough."""
+    """Whether `a` is provably at least `b`, or at least the end of the buffer."""
     for t, k in a.terms.items():
         if t.kind in (MINIMUM, MAXIMUM):
             rest = Lin({x: c for x, c in a.terms.items() if x is not t}, a.const)
@@ -311,9 +311,9 @@ class _Accesses(Visitor):
 def access_regions(
     state: ScheduleState, body: Any, init: Any = None, holder: Block | None = None
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """The reads and writes of a block body as boxes, one per buffer, in the order of first use.
+    """The reads and writes of a block body as boxes, one for each buffer, in the order of first use.
 
-    `holder`: the block, where it has storage of its own or views.
+    `holder`: the block, if it allocates storage or has views.
     """
     collected, first = _Accesses(holder), _Accesses(holder)
     collected.visit(body)
@@ -360,7 +360,7 @@ def _boxes(
 
 
 def _only_inside(forms: Forms, ends: Bounds, inner: set[Var], changed: set[Buffer]) -> bool:
-    """Whether the ends are made of what only the body knows: its variables, or elements that it changes."""
+    """Whether the bounds use variables or elements that exist or change only inside the body."""
     leaves = forms.leaves(ends[0]) | forms.leaves(ends[1])
     if not leaves.isdisjoint(inner):
         return True

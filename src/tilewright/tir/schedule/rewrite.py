@@ -1,4 +1,4 @@
-"""Rewrites shared by primitives: loop variables, buffers and predicates replaced, leaving alone what does not use them."""
+"""Rewrites shared by primitives: they replace loop variables, buffers and predicates, and keep everything else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _vars_of_blocks: dict[int, tuple[Any, set[Any]]] = {}
 
 
 def vars_of_block(block: Any) -> set[Any]:
-    """All variables in a block. Kept per block: loop primitives never change blocks, so each is walked once."""
+    """All variables in a block, cached per block: loop primitives do not change blocks."""
     found = _vars_of_blocks.get(id(block))
     if found is not None and found[0] is block:
         return found[1]
@@ -49,7 +49,7 @@ def vars_in(e: Any) -> set[Any]:
 
 
 class SubstituteLoops(Mutator):
-    """Replaces loop variables in a loop nest; bindings come out in canonical form.
+    """Replaces loop variables in a loop nest. Bindings are put in canonical form.
 
     `conditions` are added to the predicate of every block that the loops reach.
     """
@@ -88,9 +88,9 @@ def substitute_loops(forms: Forms, stmt: Any, env: Mapping[Any, Any], conditions
 
 
 class ReplaceBuffers(Mutator):
-    """Replaces buffers by others of the same shape, in bodies, regions and allocations; other blocks are not entered.
+    """Replaces buffers by others of the same shape, in bodies, regions and allocations, but not inside other blocks.
 
-    wanted: whether a block, with all that it holds, is entered; None for all of them.
+    wanted: whether to rewrite a block and everything in it; None for all blocks.
     """
 
     def __init__(self, buffers: Mapping[Buffer, Buffer], wanted: Callable[[Any], bool] | None = None) -> None:
@@ -145,7 +145,7 @@ def _view_of(view: Buffer, source: Buffer) -> Buffer:
 
 
 def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
-    """Whether a block declares that it reads, writes, allocates or views one of the buffers."""
+    """Whether a block declares to read, write, allocate or view one of the buffers."""
     for regions in (block.reads, block.writes):
         for r in regions:
             if r.buffer in buffers:
@@ -156,14 +156,14 @@ def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
 
 
 def need_no_pointer(v: Var, buffer: Buffer) -> Var:
-    """Refuses the address of a buffer outside of loads and stores: what is done with it cannot be rewritten."""
+    """Require that the address of a buffer is used only in loads and stores. Other uses cannot be rewritten."""
     if v is buffer.data:
         refuse("{0} is given to a call by its address, which this primitive cannot rewrite", buffer)
     return v
 
 
 class RewriteAccesses(Mutator):
-    """Replaces loads and stores of one buffer by callbacks, in the blocks that touch it; regions through `region`."""
+    """Replaces loads and stores of one buffer by callbacks, in the blocks that access it, and regions through `region`."""
 
     def __init__(
         self,
@@ -215,13 +215,13 @@ class RewriteAccesses(Mutator):
 
 
 class ReplaceStmts:
-    """Replaces loops and block realizations of one scope by identity; None removes one, and the loops that held only it."""
+    """Replaces loops and block realizations of one scope by identity. None removes one, and loops that become empty."""
 
     def __init__(self, changes: Mapping[int, Any]) -> None:
         self.changes = changes
 
     def run(self, stmt: Any) -> Any:
-        """The statement with the changes made; None when nothing is left of it."""
+        """The changed statement; None if nothing is left of it."""
         if id(stmt) in self.changes:
             return self.changes[id(stmt)]
         kind = type(stmt)
@@ -242,7 +242,7 @@ class ReplaceStmts:
 
 
 def only_child(loop: Any) -> Any | None:
-    """The loop that is all there is in the body of a loop."""
+    """The loop that is the whole body of a loop."""
     return loop.body if type(loop.body) is For else None
 
 
@@ -252,7 +252,7 @@ def body_list(stmt: Any) -> list[Any]:
 
 
 def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = None, **changes: Any) -> Buffer:
-    """A buffer like another, with storage of its own."""
+    """A copy of a buffer with its own storage."""
     return decl_buffer(
         changes.get("shape", buffer.shape), changes.get("dtype", buffer.dtype), name or buffer.name,
         scope=buffer.scope() if scope is None else scope,

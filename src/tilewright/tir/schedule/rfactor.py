@@ -93,14 +93,16 @@ class _RFactor:
         ]
 
     def _top(self) -> int:
-        """The number of the outermost loop that holds nothing but the block, and only such loops."""
+        """The number of the outermost loop that contains only the block and loops."""
         for i, lp in enumerate(self.leaf.loops):
             if len(leaves(lp)) == 1:
                 return i
         return len(self.leaf.loops)
 
     def _split_predicate(self) -> None:
-        """Conditions over spatial loops hold for both blocks; the others must leave each partial result its first step."""
+        """Divide the predicate: conditions over spatial loops hold for both blocks; others must keep the first step of
+        each partial result.
+        """
         forms = self.state.forms
         reduced = {lp.loop_var for lp in self.reduce_loops}
         spatial = {lp.loop_var for lp in self.leaf.loops} - reduced
@@ -135,7 +137,7 @@ class _RFactor:
         return state.ref(rf_block)
 
     def _partial_nest(self) -> tuple[Any, Any]:
-        """The loops as they are around the block of the partial results: one spatial variable more, for the loop."""
+        """The loops around the block of partial results, with one more spatial variable for the given loop."""
         state, loop_var = self.state, self.loop.loop_var
         factor = Var(f"v{loop_var.name}", loop_var.dtype)
         of_loop: dict[Any, Any] = {loop_var: factor}
@@ -207,7 +209,7 @@ class _RFactor:
         return (*indices[: self.axis], number, *indices[self.axis :])
 
     def _stores(self, buffers: Any, at: Any, own: Any, incoming: Any, env: Any) -> tuple[Any, Any]:
-        """The update and the initialisation; values of several buffers are all computed before the first store."""
+        """The update and the initialisation. The values of several buffers are computed before the first store."""
         values = self.reducer.combine(own, incoming)
         identities = [substitute(e, env) for e in self.reducer.identities]
         init = seq_of([BufferStore(b, e, i) for b, e, i in zip(buffers, identities, at, strict=True)])

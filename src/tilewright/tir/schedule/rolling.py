@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Overlap:
-    """A dimension of the buffer whose window moves on by `step` with each iteration of a loop, but is `window` long."""
+    """A dimension of the buffer whose window has `window` elements and moves by `step` with each iteration of a loop."""
 
     def __init__(self, axis: int, loop: Any, step: int, inner: Lin, window: int) -> None:
         self.axis, self.loop, self.step, self.inner, self.window = axis, loop, step, inner, window
@@ -112,7 +112,7 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
 
 
 def _overlaps(state: ScheduleState, block: Any, buffer: Any, leaf: Any, shared: list[Any]) -> list[_Overlap]:
-    """The dimensions in which an iteration of a shared loop needs again what the one before has computed."""
+    """The dimensions in which an iteration of a shared loop needs elements that the iteration before computed."""
     forms = state.forms
     own = {iv.var: value for iv, value in zip(block.iter_vars, leaf.realize.iter_values, strict=True)}
     common = {lp.loop_var: lp for lp in shared}
@@ -140,7 +140,7 @@ def _overlaps(state: ScheduleState, block: Any, buffer: Any, leaf: Any, shared: 
 
 
 def _need_bounds_only(state: ScheduleState, leaf: Any) -> None:
-    """The predicate says of each element by itself whether it exists, so that it is the same in every iteration."""
+    """Require that the predicate depends only on the element, so that it is the same in every iteration."""
     forms = state.forms
     for c in conjuncts(leaf.realize.predicate):
         d = combine(forms.of(c.a), forms.of(c.b), -1) if isinstance(c, (LT, GE)) else None

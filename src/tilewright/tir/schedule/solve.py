@@ -1,4 +1,4 @@
-"""Solving indices for the variables they are made of: `i // 4 == a and i % 4 == b` gives `i == 4 * a + b`."""
+"""Solves indices for their variables: `i // 4 == a and i % 4 == b` gives `i == 4 * a + b`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def solve(
     no: Callable[[str], NoReturn],
     proves: Callable[[Any], bool] = lambda c: False,
 ) -> tuple[dict[Any, Lin], list[Any]]:
-    """The variables of `extents` (each from 0 to its extent, an int or an expression) from `index == target` pairs.
+    """Compute the variables of `extents` (each from 0 to its extent, an int or an expression) from `index == target`
+    pairs.
 
-    Understood are `v`, `v + c`, numbers in mixed radix `v0 * n + v1`, and digits `v // n`, `v % n`. The conditions
-    returned hold exactly for the targets that some value of the variables gives. `no(why)` must raise; `proves` is
-    asked about conditions with symbolic sizes.
+    Supported are `v`, `v + c`, mixed-radix numbers `v0 * n + v1`, and digits `v // n`, `v % n`. The returned conditions
+    hold exactly for the targets that some value of the variables gives. `no(why)` must raise. `proves` decides
+    conditions with symbolic sizes.
     """
     pieces: dict[Any, list[tuple[int, int | None, Lin]]] = {}
     guards: list[Any] = []
@@ -93,7 +94,7 @@ def _constant(extent: Any) -> int | None:
 
 
 def inside(forms: Forms, value: Lin, extent: int) -> list[Any]:
-    """Conditions that keep a value in [0, extent), as far as they are not known to hold."""
+    """The conditions that keep a value in [0, extent), without those that are known to hold."""
     out: list[Any] = []
     low, high = forms.const_bounds(value)
     if low is None or low < 0:

@@ -48,12 +48,12 @@ def write_at(
 
 
 def _plain(method: Any) -> Any:
-    """A primitive as the function it is made from: part of another one, it is not recorded itself."""
+    """The function of a primitive. Calls of it are not recorded."""
     return method.__wrapped__
 
 
 def _as_one(state: ScheduleState, copy: StmtSRef, loop: StmtSRef) -> StmtSRef:
-    """The copying block's loops below `loop` as one block."""
+    """Make one block of the copying block's loops below `loop`."""
     inner = [r for r in loops_above(copy) if r not in (*loops_above(loop), loop)]
     name = copy.stmt.name_hint
     whole = blockize_loop(state, inner[0]) if inner else copy

@@ -1,8 +1,8 @@
-"""The program being scheduled: an immutable tree, and one mutable reference per loop and block into it.
+"""The program of a schedule: an immutable tree, and one mutable reference into it for each loop and block.
 
-A primitive builds the new subtree and calls `replace`. Only the statements on the way up to the root are
-rebuilt; what the new subtree shares with the old one is not walked. References survive when their loop
-(known by its variable) or block (known by its iteration variables) does, so handles of the user stay valid.
+A primitive builds the new subtree and calls `replace`. Only the statements on the way up to the root are rebuilt;
+shared parts of the old and new subtree are not walked. A reference stays valid as long as its loop (identified by its
+variable) or block (identified by its iteration variables) exists, so users' handles stay valid.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def with_child(stmt: Any, old: Stmt, new: Stmt) -> Any:
-    """`stmt` with the loop or block `old`, which stands directly below it, replaced; None when it is not there."""
+    """Replace the loop or block `old` directly below `stmt`; None if it is not there."""
     kind = type(stmt)
     if kind is SeqStmt:
         for i, child in enumerate(stmt.seq):
@@ -80,7 +80,7 @@ def with_child(stmt: Any, old: Stmt, new: Stmt) -> Any:
 
 
 def seq_of(stmts: list[Any]) -> Any:
-    """The statements one after another, nested sequences flattened; a single one stands alone."""
+    """The statements in sequence, with nested sequences flattened; a single statement stays as it is."""
     flat: list[Any] = []
     for s in stmts:
         flat.extend(s.seq if type(s) is SeqStmt else (s,))
@@ -88,7 +88,7 @@ def seq_of(stmts: list[Any]) -> Any:
 
 
 class StmtSRef:
-    """A reference to a loop or block that lives on while the program around it changes. `stmt` is None once it is gone."""
+    """A reference to a loop or block, valid while the program around it changes. `stmt` is None after its removal."""
 
     __slots__ = ("__weakref__", "parent", "stmt")
 
@@ -98,7 +98,7 @@ class StmtSRef:
 
     @property
     def seq_index(self) -> int:
-        """The place among the statements of a sequence; -1 outside of one."""
+        """The position in a sequence of statements; -1 outside of one."""
         if self.parent is None:
             return -1
         body = self.parent.stmt.body
@@ -109,16 +109,16 @@ class StmtSRef:
 
     @staticmethod
     def inline_mark() -> StmtSRef:
-        """Stands for "inline the block" where a loop is asked for."""
+        """A mark for "inline the block" in the place of a loop."""
         return _INLINE_MARK
 
     @staticmethod
     def root_mark() -> StmtSRef:
-        """Stands for "compute the block at the root" where a loop is asked for."""
+        """A mark for "compute the block at the root" in the place of a loop."""
         return _ROOT_MARK
 
     def ancestors(self) -> Iterator[StmtSRef]:
-        """From the parent up to the root block."""
+        """The ancestors, from the parent up to the root block."""
         p = self.parent
         while p is not None:
             yield p
@@ -132,10 +132,10 @@ _INLINE_MARK, _ROOT_MARK = StmtSRef(None, None), StmtSRef(None, None)
 
 
 class ScheduleState:
-    """The functions under schedule, the references into them, and facts of their variables (`forms.ranges`).
+    """The functions being scheduled, the references into them, and the ranges of their variables (`forms.ranges`).
 
-    debug_mask: "all", "none" or bits of ScheduleDebugMask: what is checked after every primitive.
-    enable_check: whether primitives ask if they keep the meaning of the program.
+    debug_mask: checks after every primitive: "all", "none" or bits of ScheduleDebugMask. enable_check: whether
+    primitives check that the results of the program stay the same.
     """
 
     def __init__(self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
@@ -162,7 +162,7 @@ class ScheduleState:
         self.aliases = self._find_aliases()
 
     def _find_aliases(self) -> tuple[Any, Any] | None:
-        """Two buffers that blocks use and that are the same memory; None as a rule."""
+        """Two buffers of blocks that share memory; None if there are none."""
         known: dict[Any, Any] = {}
         for ref in self._refs.values():
             if type(ref.stmt) is Block:
@@ -174,7 +174,7 @@ class ScheduleState:
 
     @property
     def mod(self) -> IRModule:
-        """The module as it stands after the primitives applied so far."""
+        """The module after the primitives applied so far."""
         if self._dirty:
             functions = dict(self._mod.functions_items())
             for gvar in self._dirty:
@@ -192,7 +192,7 @@ class ScheduleState:
         return func
 
     def set_function(self, gvar: GlobalVar, func: PrimFunc) -> None:
-        """Changes what stands outside the body: parameters, buffer map, attributes."""
+        """Change parameters, buffer map and attributes of a function."""
         self.functions[gvar] = func
         self._dirty[gvar] = func
 
@@ -205,7 +205,7 @@ class ScheduleState:
         raise InternalError("a statement reference does not belong to this schedule")
 
     def copy(self) -> ScheduleState:
-        """An independent state with references of its own."""
+        """An independent state with its own references."""
         return self.copy_with_refs()[0]
 
     def copy_with_refs(self) -> tuple[ScheduleState, dict[int, StmtSRef]]:
@@ -228,11 +228,11 @@ class ScheduleState:
         return new, moved
 
     def mark(self) -> list[tuple[GlobalVar, Any, PrimFunc]]:
-        """Where the program stands, for `reset`."""
+        """A snapshot of the program for `reset`."""
         return [(g, root.stmt, self.functions[g]) for g, root in self.roots.items()]
 
     def reset(self, mark: list[tuple[GlobalVar, Any, PrimFunc]]) -> None:
-        """Takes back what was done since `mark`."""
+        """Undo all changes since `mark`."""
         for gvar, stmt, func in mark:
             root = self.roots[gvar]
             if root.stmt is not stmt:
@@ -248,7 +248,7 @@ class ScheduleState:
         return block_scope(self, block_sref)
 
     def _get_cached_flags(self, block_sref: StmtSRef) -> Any:
-        """What is known of a block: affine_binding, region_cover, stage_pipeline."""
+        """The properties of a block: affine_binding, region_cover, stage_pipeline."""
         from tilewright.tir.schedule.block_scope import flags_of
 
         root = block_sref
@@ -260,7 +260,7 @@ class ScheduleState:
         return known[2]
 
     def known_flags(self) -> list[tuple[StmtSRef, Any]]:
-        """The flags that are remembered of blocks, as the program stands."""
+        """The cached properties of blocks in the current program."""
         current = {id(r.stmt) for r in self.roots.values()}
         return [
             (ref, flags) for root, ref, flags in self._flags.values() if id(root) in current and ref.stmt is not None
@@ -296,7 +296,7 @@ class ScheduleState:
                 self.note_range(iv.var, iv.dom.min, iv.dom.extent)
 
     def note_range(self, var: Any, low: Any, extent: Any) -> None:
-        """Tells the arithmetic how far a variable runs."""
+        """Record the range of a variable for index arithmetic."""
         if isinstance(low, IntImm) and isinstance(extent, IntImm):
             self.forms.ranges[var] = (low.value, low.value + extent.value - 1)
 
@@ -305,7 +305,7 @@ class ScheduleState:
             del self._refs[id(stmt)]
 
     def _adopt(self, stmt: Any, parent: StmtSRef, kept: set[int], reuse: Mapping[int, StmtSRef] | None = None) -> None:
-        """References for every new loop and block at and below `stmt`."""
+        """Make references for every new loop and block at and below `stmt`."""
         stack: list[tuple[Any, StmtSRef]] = [(stmt, parent)]
         while stack:
             s, up = stack.pop()
@@ -342,7 +342,7 @@ class ScheduleState:
                 stack.append((child, up))
 
     def _drop(self, stmt: Any, kept: set[int]) -> None:
-        """Marks as gone what the old subtree had and the new one has not."""
+        """Mark references as removed that the old subtree had and the new one does not."""
         stack = [stmt]
         while stack:
             s = stack.pop()
@@ -356,10 +356,10 @@ class ScheduleState:
             stack.extend(children(s))
 
     def replace(self, src_sref: StmtSRef, tgt_stmt: Any, block_sref_reuse: Mapping[Any, Any] | None = None) -> None:
-        """Puts `tgt_stmt` where the loop or block of `src_sref` stands.
+        """Replace the loop or block of `src_sref` by `tgt_stmt`.
 
-        `block_sref_reuse` maps old blocks to new ones whose references are to carry over although their iteration
-        variables differ. A loop may be replaced by any statement, a block only by a block.
+        `block_sref_reuse` maps old blocks to new ones that take over their references although their iteration
+        variables differ. A loop can be replaced by any statement, a block only by a block.
         """
         ref, new, reuse = src_sref, tgt_stmt, block_sref_reuse
         old, parent = ref.stmt, ref.parent

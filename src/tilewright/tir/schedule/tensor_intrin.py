@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a computation in plain loops, and the instruction that does it."""
+"""Tensor intrinsics: a computation in plain loops, and an implementation by an instruction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tilewright.tir.stmt_functor import substitute, used_vars
 
 
 class TensorIntrin(Node, key="tir.TensorIntrin"):
-    """desc: what is computed. impl: how, on buffers of the same shapes."""
+    """desc: the computation. impl: the implementation, on buffers of the same shapes."""
 
     desc: PrimFunc
     impl: PrimFunc
@@ -41,7 +41,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
-        """Makes an intrinsic known under a name. ValueError if the name is taken and `override` is not set."""
+        """Register an intrinsic under a name. Raises ValueError if the name exists and `override` is not set."""
         if name in TensorIntrin._known and not override:
             raise ValueError(f"the tensor intrinsic {name!r} is registered already; pass override=True to replace it")
         if len(desc.params) != len(impl.params):
@@ -53,13 +53,14 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 
     @staticmethod
     def register_family(prefix: str, make: Callable[[str], TensorIntrin | None]) -> None:
-        """Intrinsics whose names say what they are: the first time that one with this prefix is asked for, `make(name)` gives it, or
-        None."""
+        """Register a function that makes intrinsics from their names. When a name with this prefix is first requested,
+        `make(name)` returns the intrinsic or None.
+        """
         TensorIntrin._families[prefix] = make
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The intrinsic of that name; None, or a ScheduleError, if there is none."""
+        """The intrinsic with this name. If there is none: None with `allow_missing`, otherwise raises ScheduleError."""
         found: TensorIntrin | None = TensorIntrin._known.get(name)
         if found is None:
             makers = [make for prefix, make in TensorIntrin._families.items() if name.startswith(prefix)]
@@ -72,7 +73,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 
 
 class _Match:
-    """Compares the description with a block; finds for each buffer where its tile begins."""
+    """Compares the description with a block, and finds the first index of the tile in each buffer."""
 
     def __init__(self, forms: Forms, block: Any) -> None:
         self.forms, self.block = forms, block
@@ -143,12 +144,12 @@ class _Match:
             self.no(f"no {type(want).__name__} can be compared", have)
 
     def begin(self, have: Lin, want: Any) -> Lin:
-        """Where along an axis the tile begins: what the index of an element of it is more than its place in the tile."""
+        """The first index of the tile along an axis: the index of an element minus its position in the tile."""
         form = have if want is None else combine(have, self.index(want, self.want_env), -1)
         return self.forms.merge_digits(form)
 
     def divided(self, e: Any) -> Lin:
-        """The form of an index whose quotients are divided as far as bounds of loops allow."""
+        """The form of an index, with divisions resolved as far as the bounds of loops allow."""
         plain = self.forms.emit(self.index(e, self.env), str(e.dtype))
         analyzer = Analyzer()
         for v in used_vars(plain):
@@ -210,7 +211,7 @@ class _Match:
 
 
 def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> tuple[Any, tuple[Any, ...]]:
-    """The body of the intrinsic for a block that computes its description, and the views of the block's buffers."""
+    """The body of the intrinsic for a block that matches its description, and the views of the block's buffers."""
     desc: Any = intrin.desc
     impl: Any = intrin.impl
     match = _Match(state.forms, block)

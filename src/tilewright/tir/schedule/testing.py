@@ -1,4 +1,4 @@
-"""What tests of schedules use: traces that replay, programs compared without the names of their functions."""
+"""Helpers for tests of schedules: replay of traces, and comparison of programs without the names of their functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tir.schedule.trace import Trace
 def assert_structural_equal_ignore_global_symbol(
     func1: PrimFunc | IRModule, func2: PrimFunc | IRModule, *args: Any, **kwargs: Any
 ) -> None:
-    """ValueError where two functions (or the functions of two modules) differ in more than their global symbols."""
+    """Raise ValueError if two functions (or the functions of two modules) differ in more than their global symbols."""
     assert_structural_equal(_anonymous(func1), _anonymous(func2), *args, **kwargs)
 
 
@@ -35,10 +35,10 @@ def verify_trace_roundtrip(
     debug_mask: str | int = "all",
     text_format: str | Sequence[str] = ("python", "json"),
 ) -> Schedule:
-    """Replays the trace of a schedule on `mod`, the program that it started from, and compares what comes out.
+    """Replay the trace of a schedule on `mod`, its original program, and compare the results.
 
-    text_format: "python", "json" or both. Returns the last schedule made. ValueError where the programs differ,
-    AssertionError where the traces do.
+    text_format: "python", "json" or both. Returns the last schedule. Raises ValueError if the programs differ, and
+    AssertionError if the traces differ.
     """
     if not isinstance(text_format, str):
         made = sch

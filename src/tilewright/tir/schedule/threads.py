@@ -1,4 +1,4 @@
-"""Loops bound to threads: which memory their threads share, and when two loops may be one axis."""
+"""Loops that are bound to threads: the memory that their threads share, and loops that can be one axis."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def thread_tag(loop: Any) -> str:
 
 
 def sharing(scope: str, loops: Iterable[Any]) -> list[Any]:
-    """Those loops bound to threads whose threads see one and the same buffer of the given scope.
+    """The loops bound to threads whose threads share a buffer of the given scope.
 
-    All threads of a kernel see global memory, those of a block shared memory, those of a warp its registers.
+    All threads of a kernel share global memory, those of a block shared memory, those of a warp its registers.
     """
     memory = scope.split(".")[0]
     out = []
@@ -38,9 +38,9 @@ def sharing(scope: str, loops: Iterable[Any]) -> list[Any]:
 
 
 def need_one_axis(state: ScheduleState, ref: StmtSRef, tag: str) -> None:
-    """Loops bound to one axis, one inside the other, are one: each thread runs its own part of the inner one.
+    """Require that nested loops bound to one axis can be one: each thread runs its own part of the inner loop.
 
-    So they must be equally long, and what the inner one does must not depend on the outer one: all threads do it together.
+    They must have equal extents, and the body of the inner loop must not depend on the outer one.
     """
     if tag.startswith("vthread"):
         return

@@ -1,8 +1,7 @@
-"""Traces: what was asked of a schedule, instruction by instruction, to replay, print and store.
+"""Traces: the recorded instructions of a schedule, which can be replayed, printed and stored.
 
-The `primitive` decorator does all recording. A primitive is a plain function `f(s, ...)` whose first
-parameter is the schedule; which of its arguments are handles (inputs) and which are plain (attributes)
-is read off its signature once.
+The `primitive` decorator does all recording. A primitive is a function `f(s, ...)` whose first parameter is the
+schedule. Its signature determines once which arguments are handles (inputs) and which are plain values (attributes).
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ class LoopRV:
 
 
 ExprRV = Var
-"""A handle of an integer that a sampling instruction chose."""
+"""A handle of an integer that a sampling instruction drew."""
 
 _PREFIX: dict[type, str] = {BlockRV: "b", LoopRV: "l", Var: "v"}
 _NAMES = {"rfactor": "RFactor", "reindex": "ReIndex", "unsafe_set_dtype": "UnsafeSetDType"}
-"""Instructions whose classic names are not their methods' in capitals."""
+"""Instructions whose classic name differs from the CamelCase name of their method."""
 _IN_ORDER = frozenset([
     "split", "fuse", "loop_partition", "add_unit_loop", "unroll", "annotate", "unannotate", "annotate_buffer_access",
     "unsafe_hide_buffer_access", "enter_postproc", "reorder_block_iter_var",
 ])  # fmt: skip
-"""Primitives after which everything runs in the order in which it ran before."""
+"""Primitives that keep the order in which statements run."""
 Handle = (BlockRV, LoopRV, Var)
 
 
 class InstructionKind:
-    """A primitive as instructions know it: its name and the roles of its parameters.
+    """The kind of an instruction: a primitive with its name and the roles of its parameters.
 
-    canonical: turns given arguments (functions, buffers) into what a trace can keep.
+    canonical: converts arguments (functions, buffers) to forms that a trace can record.
     """
 
     registry: dict[str, InstructionKind] = {}
@@ -85,16 +84,16 @@ class InstructionKind:
 
     @property
     def is_pure(self) -> bool:
-        """Whether the instruction leaves the program as it is, so that it may be dropped when nobody uses its results."""
+        """Whether the instruction does not change the program, so that it can be dropped if its results are not used."""
         return self.is_sampling or self.method.startswith("get_")
 
     @property
     def keeps_order(self) -> bool:
-        """Whether all statements run in the order in which they ran before."""
+        """Whether the order in which statements run stays the same."""
         return self.is_pure or self.method in _IN_ORDER
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters, defaults filled in; a variadic one is a list."""
+        """The arguments in the order of the parameters, with defaults; a variadic argument is a list."""
         values: list[Any] = []
         if self.variadic is not None:
             values = [*args[: self.variadic], list(args[self.variadic :])]
@@ -119,7 +118,9 @@ class InstructionKind:
 
 
 class Instruction:
-    """One step of a trace: the primitive, its handles (`inputs`), its plain arguments (`attrs`) and the handles it gave."""
+    """One step of a trace: the primitive, its handles (`inputs`), its plain arguments (`attrs`) and the returned
+    handles.
+    """
 
     __slots__ = ("kind", "outputs", "values")
 
@@ -131,14 +132,14 @@ class Instruction:
 
     @staticmethod
     def of(kind: InstructionKind, values: Sequence[Any], outputs: Sequence[Any]) -> Instruction:
-        """From the arguments in the order of the parameters."""
+        """Make an instruction from the arguments in the order of the parameters."""
         new = object.__new__(Instruction)
         new.kind, new.values, new.outputs = kind, list(values), list(outputs)
         return new
 
     @property
     def inputs(self) -> list[Any]:
-        """Handles, and what was given in their place; the lists of loops or factors flattened."""
+        """Handles, or the values given in their place. Lists of loops or factors are flattened."""
         out: list[Any] = []
         for value, is_input, is_list in zip(self.values, self.kind.is_input, self.kind.is_list, strict=True):
             if is_input:
@@ -147,7 +148,7 @@ class Instruction:
 
     @property
     def attrs(self) -> list[Any]:
-        """Plain arguments; what a sampling instruction decided is kept by the trace."""
+        """Plain arguments. Decisions of sampling instructions are stored in the trace."""
         named = zip(self.kind.names, self.values, self.kind.is_input, strict=True)
         return [v for name, v, is_input in named if not is_input and name != "decision"]
 
@@ -183,7 +184,7 @@ def _name(rv: Any, names: dict[Any, str]) -> str:
 
 
 def _show_ranges(ends: Any) -> str:
-    """A function that gives (begin, end) pairs, from the index map of all ends."""
+    """A function that returns (begin, end) pairs, from the index map of all ends."""
     names = ", ".join([v.name for v in ends.initial_indices])
     pairs = zip(ends.final_indices[::2], ends.final_indices[1::2], strict=True)
     return f"lambda {names}: ({''.join([f'({low}, {high}), ' for low, high in pairs]).rstrip()})"
@@ -210,7 +211,7 @@ def _show(value: Any, names: dict[Any, str]) -> str:
 
 
 class Trace:
-    """Instructions in order, and the decisions that the sampling ones took."""
+    """Instructions in order, and the decisions of the sampling instructions."""
 
     def __init__(self, insts: Sequence[Instruction] = (), decisions: dict[Instruction, Any] | None = None) -> None:
         self.insts: list[Instruction] = list(insts)
@@ -251,9 +252,9 @@ class Trace:
         remove_postproc: bool = False,
         decision_provider: Callable[[Instruction, list[Any], list[Any], Any], Any] | None = None,
     ) -> None:
-        """Replays the instructions on another schedule of the same program.
+        """Replay the instructions on another schedule of the same program.
 
-        decision_provider(inst, inputs, attrs, decision) may give another decision for each sampling instruction.
+        decision_provider(inst, inputs, attrs, decision) can return another decision for each sampling instruction.
         """
         env: dict[Any, Any] = {}
         for inst in list(self._before_postproc() if remove_postproc else self.insts):
@@ -269,7 +270,7 @@ class Trace:
                 env[old] = new
 
     def simplified(self, remove_postproc: bool = True) -> Trace:
-        """Without instructions that change nothing and whose results are not used."""
+        """The trace without instructions that change nothing and whose results are not used."""
         used: set[Any] = set()
         kept: list[Instruction] = []
         for inst in reversed(self._before_postproc() if remove_postproc else self.insts):
@@ -289,7 +290,7 @@ class Trace:
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """[[[kind, inputs, attrs, outputs], ...], [[index, decision], ...]] of plain lists, numbers and strings.
 
-        Handles are their names; a string in the place of a handle stands in quotes.
+        Handles are written as their names. A string in the place of a handle is written in quotes.
         """
         names: dict[Any, str] = {}
         rows: list[Any] = []
@@ -304,7 +305,7 @@ class Trace:
 
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
-        """Replays what `as_json` gave on a schedule of the same program."""
+        """Replay the result of `as_json` on a schedule of the same program."""
         rows, decisions = json_obj
         decided = dict(decisions)
         env: dict[str, Any] = {}
@@ -319,7 +320,7 @@ class Trace:
                 env[out] = rv
 
     def show(self, style: str | None = None, black_format: bool = False) -> None:
-        """Prints the trace as Python."""
+        """Print the trace as Python."""
         print(self)
 
     def __str__(self) -> str:
@@ -404,7 +405,9 @@ def primitive(
     is_sampling: bool = False,
     canonical: Callable[..., None] | None = None,
 ) -> Callable[Concatenate[Any, P], R]:
-    """A method of Schedule from a function: errors get their name and the program, and the call is recorded."""
+    """Make a method of Schedule from a function. Errors get the name of the primitive and the program; calls are
+    recorded.
+    """
     kind = InstructionKind(function, is_sampling, canonical)
 
     @functools.wraps(function)
@@ -422,7 +425,7 @@ def primitive(
 def recorded_as(
     canonical: Callable[..., None],
 ) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
-    """A primitive whose arguments `canonical(schedule, values)` turns, in place, into what a trace can keep."""
+    """A primitive whose arguments `canonical(schedule, values)` converts, in place, to forms that a trace can record."""
     return functools.partial(primitive, canonical=canonical)
 
 
@@ -432,7 +435,7 @@ def sampling(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 
 def run(s: Schedule, kind: InstructionKind, values: list[Any]) -> list[Any]:
-    """Executes and records one instruction; its outputs as a list. A refusal leaves the schedule as it was."""
+    """Execute and record one instruction, and return its outputs as a list. A refusal leaves the schedule as it was."""
     for i, by_name in enumerate(kind.takes_block_name):
         if by_name:
             if isinstance(values[i], str):

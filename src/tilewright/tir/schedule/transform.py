@@ -156,7 +156,7 @@ def transform_layout(
 def _padding_nest(
     state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool = False
 ) -> Any:
-    """Loops that set the padding of a buffer, or that assume what it holds."""
+    """Loops that set the padding of a buffer, or that assume its value."""
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
     value = pad_value
@@ -281,7 +281,9 @@ def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
 def reindex_buffer(
     state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None
 ) -> StmtSRef:
-    """Stages one access of a block in a buffer indexed by its iteration variables (or by `chosen`, indices over them)."""
+    """Stage one access of a block in a buffer that is indexed by its iteration variables (or by `chosen`, indices over
+    them).
+    """
     block = ref.stmt
     accesses: list[Any] = []
 
@@ -408,7 +410,9 @@ def reindex_buffer(
 def _need_copied_written(
     state: ScheduleState, scope: StmtSRef, before: list[Any], old: Any, block: Any, leaf: Leaf
 ) -> None:
-    """The whole domain of a block is copied, so all that it may read must be written, also what no iteration reads."""
+    """Require that everything a block may read is written, also where no iteration reads: the copy covers its whole
+    domain.
+    """
     loops = tuple([For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, block.body) for iv in block.iter_vars])
     everywhere = Leaf(leaf.realize.replace(iter_values=tuple([iv.var for iv in block.iter_vars])), loops)
     for r in block.reads:
@@ -417,7 +421,7 @@ def _need_copied_written(
 
 
 def need_whole(state: ScheduleState, ref: StmtSRef) -> None:
-    """The block visits all of its points, once each, so that a copy of its output is complete."""
+    """Require that the block visits each of its points once, so that a copy of its output is complete."""
     binding = binding_of(state, leaf_of(ref))
     if not binding.covers:
         refuse(f"{{0}} must compute all of its points, but {binding.reason}", ref.stmt)

@@ -1,4 +1,4 @@
-"""Checks of a schedule's state: every loop and block has its reference, and what is remembered of blocks still holds."""
+"""Checks of a schedule's state: every loop and block has its reference, and cached properties of blocks are right."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 
 
 class ScheduleDebugMask(IntEnum):
-    """What to check after each primitive: bits of a schedule's `debug_mask`."""
+    """The checks after each primitive: bits of a schedule's `debug_mask`."""
 
     VERIFY_SREF_TREE = 1
     VERIFY_CACHED_FLAGS = 2
 
 
 def parse_debug_mask(mask: str | int) -> int:
-    """A mask from "all", "none" or a number. ValueError for anything else."""
+    """Parse "all", "none" or a number. Raises ValueError for anything else."""
     if isinstance(mask, str):
         if mask == "all":
             return ScheduleDebugMask.VERIFY_SREF_TREE | ScheduleDebugMask.VERIFY_CACHED_FLAGS
@@ -31,7 +31,7 @@ def parse_debug_mask(mask: str | int) -> int:
 
 
 def verify(state: ScheduleState, mask: int) -> None:
-    """InternalError where the state contradicts the program."""
+    """Raise InternalError if the state contradicts the program."""
     if mask & ScheduleDebugMask.VERIFY_SREF_TREE:
         verify_sref_tree(state)
     if mask & ScheduleDebugMask.VERIFY_CACHED_FLAGS:
@@ -39,7 +39,7 @@ def verify(state: ScheduleState, mask: int) -> None:
 
 
 def verify_sref_tree(state: ScheduleState) -> None:
-    """Each loop and block of the program has one reference, whose parent is the loop or block around."""
+    """Check that each loop and block of the program has one reference, whose parent is the loop or block around it."""
     seen: set[int] = set()
     stack: list[tuple[Any, StmtSRef | None]] = [(root.stmt, None) for root in state.roots.values()]
     while stack:
@@ -62,7 +62,7 @@ def verify_sref_tree(state: ScheduleState) -> None:
 
 
 def verify_cached_flags(state: ScheduleState) -> None:
-    """What is remembered of blocks is what a new look at the same module finds."""
+    """Check that the cached properties of blocks are what a new analysis of the module finds."""
     known = state.known_flags()
     if not known:
         return
