@@ -1,6 +1,6 @@
-"""Schedules: programs of public tir.Schedule primitives, picked by the shape of a kernel and the target.
+"""Schedules of kernels: programs of public tir.Schedule primitives, chosen by the form of a kernel and the target.
 
-`schedule_kernel(func, target)` is what the graph compiler calls; each rule can be called alone and copied.
+The graph compiler calls `schedule_kernel(func, target)`. Each rule can also be called alone, and copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbo
 
 
 def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
-    """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
+    """Tile, vectorise and parallelise a kernel for the target. It computes the same values."""
     found = without_border(func)
     if found is not None and merge_axes(found[0]) is found[0]:
         inside, border = found

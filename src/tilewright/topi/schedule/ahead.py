@@ -1,25 +1,26 @@
-"""Panels fetched ahead: while tiles of rows work on one panel of weights, the next one comes from memory.
+"""Software prefetch of weight panels: while tiles of rows work on one panel, the next one is fetched from memory.
 
 parallel t in tiles, panel after panel:  for k: S(t, k)
 -->
-parallel t:  for k: prefetch B[t // tiles_of_a_panel + 1, what falls to (t, k)];  S(t, k)
+parallel t:  for k: prefetch B[t // tiles_of_a_panel + 1, the part for (t, k)];  S(t, k)
 
-Else the first tile of each panel waits for memory. Where how many tiles a panel has is not known, its first ones fetch the next
-panel, as far as there are so many:
+Otherwise the first tile of each panel waits for memory. If the number of tiles per panel is not known, the first tiles
+fetch the next panel:
 
-parallel t:  for r in rows: for k: if r < few: prefetch B[.., what falls to (t, r, k)];  S(t, r, k)
+parallel t:  for r in rows: for k: if r < few: prefetch B[.., the part for (t, r, k)];  S(t, r, k)
 
-A panel may be several blocks of columns that lie one after the other (weights of convolutions), and the steps several loops:
+A panel can be several consecutive blocks of columns (weights of convolutions), and the steps can be several loops:
 
-parallel t:  for c, h, w, k: prefetch B[(t // tiles_of_a_panel + 1) * blocks, what falls to (t, c, h, w, k)];  S(t, c, h, w, k)
+parallel t:  for c, h, w, k: prefetch B[(t // tiles_of_a_panel + 1) * blocks, the part for (t, c, h, w, k)];  S(t, c, h,
+w, k)
 
-What an epilogue reads besides the sums (a residual) comes while the sums are made:
+The data that an epilogue reads besides the sums (a residual) is fetched during the reduction:
 
 for k: S(t, k);  for i, j: C[i, j] = sums[i, j] + R[i, j]
 -->
 for i, j in lines: prefetch R[i, j];  for k: S(t, k);  for i, j: ..
 
-Only hints are added, so that nothing depends on where they point.
+Prefetches are only hints: results do not depend on them.
 """
 
 from __future__ import annotations
@@ -53,38 +54,45 @@ from tilewright.tir.transform.base import is_true
 from tilewright.topi.schedule.kernel import extent_of
 
 FETCH_AHEAD = "tilewright.fetch_ahead"
-"""Loop annotation: the name of what is read in panels, how many iterations of the loop over tiles a panel has, and how many loops are
-between that loop and this one: of rows, of unknown extents, and below them of the reduction."""
+"""Loop annotation: the name of the tensor of panels, the iterations of the loop over tiles per panel, and the number of
+loops between that loop and this one: loops over rows, loops of dynamic extents, and below them loops of the reduction.
+"""
 LINE, MOST_LINES = 64, 4
-"""Bytes of a cache line, and how many to ask for in a step of the reduction. Panels of which more must come have too few rows of work:
-memory bounds them, and they are read in order anyway."""
+"""Bytes of a cache line, and the largest number of lines to fetch in a step of the reduction. Panels that need more
+have too few rows of work: they are bound by memory, and are read in order anyway.
+"""
 NEAREST, SECOND_CACHE = 3, 2
-"""Caches to fetch into, as `prefetch` counts them."""
+"""The cache levels to fetch into, as `prefetch` numbers them."""
 FETCH_EARLY = "tilewright.fetch_early"
-"""Annotation of an epilogue, and of the loop of sums before which what it reads is to be fetched."""
+"""Annotation of an epilogue, and of the reduction loop before which the epilogue's data is fetched."""
 ENOUGH_WORK = 1024
-"""Multiply-adds of vectors of a tile that take as long as a line takes from memory."""
+"""The multiply-adds on vectors of a tile that take as long as fetching a cache line from memory."""
 
 
 def mark_ahead(
     sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int, times: int
 ) -> None:
-    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels, all of them that
-    many `times`. `rows`: how many loops of unknown extents are directly below that one, around the loops of the steps."""
+    """Mark a loop over tiles for software prefetch of a tensor's panels. The loop has the tiles of each of `panels`
+    panels, and runs all of them so many `times`.
+
+    `rows`: the number of loops of dynamic extent directly below it, around the loops of the steps.
+    """
     count = sch.get(tiles).extent
     if isinstance(count, IntImm) and count.value % (panels * times) == 0 and panels > 1:
         sch.annotate(steps[-1], FETCH_AHEAD, [name, count.value // (panels * times), panels, rows, len(steps) - 1])
 
 
 def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> None:
-    """Says that what an epilogue reads of tensors is to be fetched before the loop of sums, which does `work` multiply-adds of vectors."""
+    """Mark what an epilogue reads of tensors for prefetch before the reduction loop, which does `work` multiply-adds on
+    vectors.
+    """
     if work >= ENOUGH_WORK and _tensors(sch.get(epilogue)):
         sch.annotate(epilogue, FETCH_EARLY, 1)
         sch.annotate(sums, FETCH_EARLY, 1)
 
 
 def _tensors(block: Block) -> list[BufferRegion]:
-    """What a block reads of tensors that are as large as the one it writes, and in memory."""
+    """The reads of a block from tensors in memory that are as large as its output."""
     written = block.writes[0].buffer
     least, open_extents = prod(_known(written)), len(written.shape) - len(_known(written))
     return [
@@ -97,12 +105,12 @@ def _tensors(block: Block) -> list[BufferRegion]:
 
 
 def _known(buffer: Buffer) -> list[int]:
-    """The extents of a buffer that are constants."""
+    """The constant extents of a buffer."""
     return [d.value for d in buffer.shape if isinstance(d, IntImm)]
 
 
 def fetch_ahead(func: PrimFunc) -> PrimFunc:
-    """The scheduled kernel with hints in the loops that are marked."""
+    """Insert the hints in the marked loops of a scheduled kernel."""
     marked: list[Any] = []
     post_order_visit(
         func.body,
@@ -185,7 +193,7 @@ class _FetchAhead(BufferMutator):
 
 
 def _lines(s: Stmt) -> list[Stmt]:
-    """Hints for what an epilogue reads: its loops, with one round for each line of a vector."""
+    """Hints for the reads of an epilogue: its loops, with one iteration for each cache line of a vector."""
     if isinstance(s, BlockRealize):
         return _line_hints(s) if FETCH_EARLY in s.block.annotations else []
     if not isinstance(s, For):
@@ -217,7 +225,7 @@ def _prefetch(buffer: Buffer, indices: Sequence[Any], cache: int) -> Stmt:
 
 
 def _count(loops: list[For]) -> Any:
-    """How many rounds of nested loops are over."""
+    """The number of finished iterations of nested loops."""
     over: Any = 0
     for loop in loops:
         over = over * loop.extent + loop.loop_var
@@ -225,7 +233,7 @@ def _count(loops: list[For]) -> Any:
 
 
 def _read(s: For, name: str) -> BufferRegion | None:
-    """What the block below a loop reads of a tensor."""
+    """The read of a tensor by the block below a loop."""
     found: list[BufferRegion] = []
 
     def look(e: Any) -> None:

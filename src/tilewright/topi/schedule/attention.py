@@ -1,4 +1,5 @@
-"""Attention in blocks of queries, each with all stages from products with the keys to the weighted sums of values.
+"""Attention in blocks of queries. Each block goes through all stages, from products with keys to weighted sums of
+values.
 
 for b, n, e: out = ..
 -->
@@ -21,15 +22,18 @@ from tilewright.topi.schedule.sharing import parallelize
 from tilewright.topi.schedule.tiles import LONG_BODY, TILE_COLUMNS, TILE_ROWS, unroll_factor
 
 SUMS = "attention_sums"
-"""The block of weighted sums of values, by which a kernel is known as attention."""
+"""The name of the block of weighted sums of values, which identifies attention kernels."""
 
 BLOCK_ROWS = "tilewright.block_rows"
-"""Annotation of that block: queries that go through all stages together."""
+"""Annotation of that block: the number of queries that go through all stages together."""
 
 
 def attention_sums(view: KernelView) -> BlockView | None:
-    """The weighted sums of values, if the kernel is attention and its stages have loops over the queries of a block and their elements,
-    which are none where there is a single one."""
+    """The block of weighted sums of values, if the kernel is attention and its stages have loops over the queries of a
+    block and their elements.
+
+    With a single query there are no such loops.
+    """
     found = {b.name: b for b in view.blocks()}
     if SUMS not in found:
         return None
@@ -38,7 +42,7 @@ def attention_sums(view: KernelView) -> BlockView | None:
 
 
 def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
-    """Schedules all stages of attention, and what follows it element by element."""
+    """Schedule all stages of attention, and the element-wise operators after it."""
     sch, lanes = view.sch, target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
     stage = {b.name.removeprefix("attention_"): b for b in view.blocks()}
     schedule_injective(view, stage["keys"], target)
@@ -99,7 +103,9 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
 def _in_registers(
     view: KernelView, block: BlockRV, reduced: LoopRV, rows: LoopRV, vectors: LoopRV, lanes: LoopRV
 ) -> None:
-    """The innermost loops of a register tile: some steps of the reduction, rows and vectors unrolled; its start before the reduction."""
+    """Make the innermost loops a register tile: some steps of the reduction, rows and vectors are unrolled, and the
+    initialisation precedes the reduction.
+    """
     sch = view.sch
     work = divisor_of(sch.get(rows).extent) * divisor_of(sch.get(vectors).extent)
     steps = unroll_factor(divisor_of(sch.get(reduced).extent), work, LONG_BODY)

@@ -1,9 +1,9 @@
-"""Kernels that write their result with a border of a constant around it: for readers that pad, so that they need no copy of it.
+"""Kernels that write their result with its halo, so that a reader with padding needs no copy of it.
 
 T = kernel(..);  for i: P[i] = T[i - before] if inside else 0
 -->
 for i outside: P[i] = 0
-kernel writes T, which is a view of P: the part inside, in P's steps
+kernel writes T, which is a view of P: the part inside, with P's strides
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from tilewright.topi.schedule.sharing import useful_threads
 
 
 class Border(NamedTuple):
-    """A result with a border (`whole`), what is inside of it (`inside`), how many elements stand before that on each axis, and
-    the border's constant."""
+    """A result with its halo (`whole`), the result without it (`inside`), the number of halo elements before it on each
+    axis, and the value of the halo.
+    """
 
     whole: Buffer
     inside: Buffer
@@ -47,7 +48,7 @@ class Border(NamedTuple):
 
 
 def without_border(func: PrimFunc) -> tuple[PrimFunc, Border] | None:
-    """The kernel without its last step, where that puts a border around its result, and that border; None for other kernels."""
+    """The kernel without its last step, if that adds a halo to the result, and the halo; None for other kernels."""
     root = func.body
     if (
         not isinstance(root, BlockRealize)
@@ -70,7 +71,7 @@ def without_border(func: PrimFunc) -> tuple[PrimFunc, Border] | None:
 
 
 def with_border(func: PrimFunc, scheduled: PrimFunc, border: Border, target: Target) -> PrimFunc:
-    """A scheduled kernel of what is inside, as one that writes the border, too. `func`: the kernel that it was made of."""
+    """Make a scheduled kernel, made without the halo, write the halo, too. `func`: the original kernel."""
     whole, inside = border.whole, border.inside
     steps = [prod(_sizes(whole)[axis + 1 :]) for axis in range(len(whole.shape))]
     view = decl_buffer(
@@ -88,7 +89,9 @@ def with_border(func: PrimFunc, scheduled: PrimFunc, border: Border, target: Tar
 
 
 def _border_of(stmt: Stmt) -> Border | None:
-    """The border that a statement puts around a buffer: `P[i] = if_then_else(inside, T[i - before], constant)` over all of P."""
+    """The halo that a statement puts around a buffer: `P[i] = if_then_else(inside, T[i - before], constant)` over all
+    of P.
+    """
     while isinstance(stmt, For):
         stmt = stmt.body
     block: Any = stmt.block if isinstance(stmt, BlockRealize) else None
@@ -112,7 +115,9 @@ def _border_of(stmt: Stmt) -> Border | None:
 
 
 def _is_inside(condition: Any, axes: Sequence[Var], border: Border) -> bool:
-    """Whether a condition on all elements of the whole says which ones are inside, and all of the inside has a place there."""
+    """Whether a condition over all elements of the whole selects exactly the inside, and the whole has a place for all
+    of it.
+    """
     ranges = list(zip(border.before, _sizes(border.inside), _sizes(border.whole), strict=True))
     if any([low < 0 or low + n > whole for low, n, whole in ranges]):
         return False
@@ -127,7 +132,9 @@ def _is_inside(condition: Any, axes: Sequence[Var], border: Border) -> bool:
 
 
 def _fill(border: Border, target: Target) -> Stmt:
-    """The loops that write the border: what lies before and after the inside on an axis, the axes before it inside, those behind whole."""
+    """The loops that write the halo: for each axis the parts before and after the inside, the inside on earlier axes,
+    and all of later axes.
+    """
     whole = border.whole
     ranges = list(zip(border.before, _sizes(border.inside), _sizes(whole), strict=True))
     padded = [axis for axis, (_, n, size) in enumerate(ranges) if n < size]

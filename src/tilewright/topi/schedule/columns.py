@@ -1,4 +1,5 @@
-"""Reductions over leading or middle axes (sums over rows of a matrix): vectors along the last axis, sums in registers.
+"""Reductions over leading or middle axes (sums over the rows of a matrix): vectors along the last axis, sums in
+registers.
 
 for i, j: for k: C[i, j] += A[i, k, j]
 -->
@@ -15,12 +16,15 @@ from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.sharing import useful_threads
 
 STRIP = 8
-"""Vectors that are summed side by side."""
+"""The number of vectors that are summed in parallel."""
 
 
 def is_columns(block: BlockView, target: Target) -> bool:
-    """Whether a block, all sizes known, reduces one tensor over whole axes of it, none of them the last, which holds two vectors. Of
-    other tensors it reads one element for each result."""
+    """Whether a block reduces one tensor, with static sizes, over whole axes other than the last, and the last holds at
+    least two vectors.
+
+    Of other tensors it reads one element for each result.
+    """
     if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
         return False
     reduced = [r for r in block.block.reads if any([v in block.axes_of(r) for v in block.reduction])]
@@ -36,7 +40,7 @@ def is_columns(block: BlockView, target: Target) -> bool:
 
 
 def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None:
-    """Schedules one such reduction and its epilogue."""
+    """Schedule one such reduction and its epilogue."""
     sch = view.sch
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *outer, column = [by_axis[v] for v in block.spatial]

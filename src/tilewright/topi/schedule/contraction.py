@@ -1,4 +1,4 @@
-"""Convolutions, matrix products and pooling: a register tile with the whole reduction around it.
+"""Convolutions, matrix products and pooling: a register tile inside the whole reduction.
 
 for n, o, h, w, ov: for r: C[..] += A[..] * B[..]
 -->
@@ -37,8 +37,9 @@ from tilewright.topi.schedule.tiles import (
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
-    """Whether a block reduces while its last spatial axis runs over neighbouring elements everywhere, or over groups of them that
-    an instruction multiplies and adds up at once."""
+    """Whether a block reduces, and its last spatial axis runs over adjacent elements in all tensors, or over groups
+    that an instruction multiplies and adds at once.
+    """
     if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
         return False
     if dot_product_of(block, target) is not None:
@@ -54,8 +55,8 @@ def is_contraction(block: BlockView, target: Target) -> bool:
 class _Axes:
     """The loops of a contraction by role.
 
-    One operand holds the vector axis. A column occurs, as it does, only in that operand; a row only in another one,
-    whose elements are broadcast; the rest (batch, group) occur in both.
+    One operand holds the vector axis. A column axis occurs only in this operand. A row axis occurs only in another
+    operand, whose elements are broadcast. The other axes (batch, group) occur in both.
     """
 
     def __init__(self, view: KernelView, block: BlockView, dot: DotProduct | None) -> None:
@@ -82,18 +83,23 @@ class _Axes:
 
 
 ADDS_OF_ELEMENT = 4
-"""Multiply-adds in the time that an element-wise kernel takes for an element of the size where threads start to pay: products of 32,000
-to 65,000 ran 1.8 to 1.1 times as long in two threads as in one, and those of 131,000 0.9 times (16 lanes of float32)."""
+"""The multiply-adds that take as long as one element of an element-wise kernel, at the size where threads begin to pay.
+Products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in two threads as in one, those of 131,000 0.9
+times (16 lanes of float32).
+"""
 
 
 def work_of(block: BlockView, group: int) -> int:
-    """A contraction's work in elements of an element-wise kernel: its multiply-adds, `group` of them in a lane of an instruction, or
-    where an operand is read for few of them (one row by a matrix), the operand."""
+    """The work of a contraction, in elements of an element-wise kernel.
+
+    It counts multiply-adds, of which an instruction does `group` in a lane. If an operand is read for few multiply-adds
+    (one row by a matrix), it counts the elements of the operand.
+    """
     return max(block.iterations // (ADDS_OF_ELEMENT * group), block.largest_read)
 
 
 def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> None:
-    """Schedules one contraction, and its epilogue when it has one."""
+    """Schedule one contraction, and its epilogue if it has one."""
     sch = view.sch
     cpu = target.cpu
     dot = dot_product_of(block, target)
@@ -210,8 +216,11 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
 
 
 def images_of_threads(sch: Schedule, block: BlockView, axes: _Axes, target: Target) -> int:
-    """Into how many parts the images of a batch are cut, so that each thread reads all weights and images of its own, which it has
-    written itself: where weights are the smaller ones. Else threads share the weights, and each reads all images."""
+    """The number of parts into which the images of a batch are divided, if weights are smaller than data; otherwise
+    threads share the weights.
+
+    Each thread then reads all weights, and only images that it has written itself.
+    """
     batch = sch.get(axes.rows[0]).extent if len(axes.rows) > 2 and axes.vector_is_column else None
     if not isinstance(batch, IntImm) or OWN_DATA in block.block.annotations:
         return 1
@@ -221,12 +230,14 @@ def images_of_threads(sch: Schedule, block: BlockView, axes: _Axes, target: Targ
 
 
 def single(sch: Schedule, loops: list[LoopRV]) -> bool:
-    """Whether loops have one iteration each."""
+    """Whether all loops have one iteration."""
     return all([extent_of(sch.get(loop)) == 1 for loop in loops])
 
 
 def blocks_of_columns(block: BlockView, axes: _Axes) -> BufferRegion | None:
-    """The read that holds the vectors, where its first axis is the only one of columns: tiles of neighbouring blocks lie in one piece."""
+    """The read that holds the vectors, if its first axis is its only column axis. Tiles of adjacent blocks are then
+    contiguous.
+    """
     if len(axes.columns) != 1 or not axes.vector_is_column:
         return None
     (place,) = axes.vector_role
@@ -236,7 +247,7 @@ def blocks_of_columns(block: BlockView, axes: _Axes) -> BufferRegion | None:
 
 
 def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers: int) -> tuple[int, int, int]:
-    """The tile (lines of rows, rows, vectors of columns) that the compute was made for, or else the best one of divisors."""
+    """The tile (lines of rows, rows, vectors of columns) for which the compute was made, or the best one of divisors."""
     attrs = block.block.annotations
     if TILE_ROWS not in attrs:
         return image_tile(lines, rows, columns, registers)
@@ -248,11 +259,12 @@ def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV, crowded: bool = False) -> list[BlockRV]:
-    """Brings what reads the result under the tile loop and keeps the accumulators in local storage.
+    """Move the readers of the result under the tile loop, and keep the accumulators in local storage.
 
-    Without such a reader, a copy from the accumulators to the result takes its place. A reader that does not take them by their axes
-    reads a copy: in memory, so that they themselves can stay in registers. So does a reader of long chains of instructions where
-    accumulators have registers `crowded`: a loop over the copy has registers for its constants, and spills nothing.
+    Without a reader, a copy from the accumulators to the result is made. A reader that does not index accumulators by
+    their axes reads a copy in memory, so that the accumulators can stay in registers. The same holds for a reader with
+    long chains of instructions if accumulators take most registers (`crowded`): a loop over the copy has registers for
+    its constants, and spills nothing.
     """
     sch = view.sch
     consumers = view.consumers(block)
@@ -281,8 +293,9 @@ def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV, crowded: b
 
 
 def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group: LoopRV, lanes: int) -> None:
-    """Brings what is computed for one group alone into its loop: its padded data, and what reads its results. So both stay in the
-    first caches."""
+    """Move the producers and consumers of one group into its loop (its padded data, the readers of its results). Both
+    then stay in the first caches.
+    """
     sch = view.sch
     found = [block.rv]
     for reader in found:
@@ -315,7 +328,9 @@ def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group
 
 
 def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[BlockRV]:
-    """Brings what adds the lanes of sums under the tile loop; answers its blocks but for the last, which has no vectors."""
+    """Move the blocks that add the lanes of sums under the tile loop. Returns them without the last one, which has no
+    vectors.
+    """
     sch = view.sch
     found = [sch.cache_write(block.rv, 0, "local")]
     sch.reverse_compute_at(found[0], tile)
@@ -335,8 +350,9 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
 
 
 def _by_axes(block: BlockView, of: Buffer | None = None) -> bool:
-    """Whether a block reads sums by the axes that they have, none of them counted along several: those of a buffer, or else all in
-    local storage."""
+    """Whether a block reads sums by their own axes (of a buffer, or all in local storage), without combining several
+    into one index.
+    """
     sums = [r for r in block.block.reads if (r.buffer.scope() == "local" if of is None else r.buffer is of)]
     return all([isinstance(i.min, (Var, IntImm)) for r in sums for i in r.region])
 
@@ -344,8 +360,11 @@ def _by_axes(block: BlockView, of: Buffer | None = None) -> bool:
 def vectorize_tile(
     sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True, unrolled: bool = True
 ) -> None:
-    """Vectorises the last loop of a block below the tile loop and unrolls the others, as far as they are a tile. `masked`: a loop of
-    less than a vector becomes part of one, as wide as those it reads, so that they can stay in registers."""
+    """Vectorise the last loop of a block below the tile loop, and unroll the others as far as they are a tile.
+
+    `masked`: a loop shorter than a vector becomes part of a vector of the width that its inputs have, so that they can
+    stay in registers.
+    """
     loops = sch.get_loops(block)
     below = loops[[sch.get(loop) for loop in loops].index(sch.get(tile)) + 1 :]
     if not below:

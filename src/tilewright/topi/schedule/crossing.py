@@ -1,4 +1,4 @@
-"""Transposed reads: tiles are loaded along the axis that is contiguous in what is read, and turned in registers.
+"""Transposed reads: tiles are loaded along the axis that is contiguous in the input, and transposed in registers.
 
 for i: for j: B[i, j] = f(A[j, i])
 -->
@@ -6,7 +6,7 @@ parallel tiles of i, tiles of j:
   for j in the tile, unrolled: T[j, :] = vectorized A[j, i in the tile]
   for i in the tile, unrolled: B[i, :] = vectorized f(T[j in the tile, i])
 
-The second half reads registers across (`codegen.llvm.crossing`).
+The second half transposes in registers (`codegen.llvm.crossing`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.kernel import BlockView, KernelView, steps_by_one, uses
 
 LEAST = 4
-"""Elements that both axes have at least."""
+"""The minimal extent of both axes."""
 
 
 class Crossing(NamedTuple):
-    """The read that is transposed (its position), the axis along which it is contiguous, and the tile: elements along that axis and
-    along the last one. `block`: how many elements of the axis lie together where that are more than a tile has, else 0."""
+    """A transposed read (its position), the axis along which it is contiguous, and the tile: the elements along that
+    axis and along the last one.
+
+    `block`: the size of a contiguous block of the axis, if this is more than a tile; otherwise 0.
+    """
 
     read: int
     axis: IterVar
@@ -37,7 +40,7 @@ class Crossing(NamedTuple):
 
 
 def crossing_of(block: BlockView, target: Target) -> Crossing | None:
-    """The one transposed read of an element-wise block of known sizes."""
+    """The only transposed read of an element-wise block with static sizes."""
     if block.has_condition or len(block.block.writes) != 1 or len(block.spatial) < 2:
         return None
     if any([e >= 1 << 20 for e in block.extents]) or len(block.block.iter_vars) != len(block.spatial):
@@ -65,12 +68,12 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
 
 
 def _tile(extent: int, lanes: int) -> int:
-    """A power of two up to a vector that holds the extent, if it can; 0 where that is too little."""
+    """A power of two up to the vector width that holds the extent, if possible; 0 if the extent is too small."""
     return 0 if extent < LEAST else min(lanes, 1 << (extent - 1).bit_length())
 
 
 def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> bool:
-    """Whether a read takes one element, contiguous along `axis` and counting along `last` in another dimension."""
+    """Whether a read takes one element, contiguous along `axis`, with `last` in another dimension."""
     if not all([isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region]):
         return False
     *outer, inner = [r.min for r in region.region]
@@ -85,13 +88,16 @@ def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> boo
 
 
 def _unclamped(index: PrimExpr) -> PrimExpr:
-    """The index that is kept below a bound."""
+    """The index without its upper clamp."""
     return index.a if isinstance(index, Min) and isinstance(index.b, IntImm) else index
 
 
 def _goes_on(block: BlockView, crossing: Crossing) -> bool:
-    """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count; or an index counts
-    backwards or in steps, or is kept below a bound. Then the tile has the axes of the block."""
+    """Whether the elements beyond a partial last tile would belong to other axes, or an index is decreasing, has a
+    step, or is clamped.
+
+    If so, the tile keeps the axes of the block.
+    """
     *outer, inner = [r.min for r in block.block.reads[crossing.read].region]
     *_, last = block.spatial
     extent = block.extents[block.block.iter_vars.index(crossing.axis)]
@@ -102,7 +108,7 @@ def _goes_on(block: BlockView, crossing: Crossing) -> bool:
 
 
 def _falls(index: PrimExpr, axis: IterVar) -> bool:
-    """Whether an index counts backwards along an axis, or along it alone by more than one."""
+    """Whether an index decreases along an axis, or grows by more than one along it alone."""
     form = detect_linear_equation(index, [axis.var])
     if not form or not isinstance(form[0], IntImm):
         return False
@@ -110,7 +116,7 @@ def _falls(index: PrimExpr, axis: IterVar) -> bool:
 
 
 def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:
-    """Tiles one such block; answers the loops over tiles, outermost first, and how many elements a tile has."""
+    """Tile one such block. Returns the loops over tiles, outermost first, and the number of elements of a tile."""
     sch = view.sch
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *_, last = block.spatial

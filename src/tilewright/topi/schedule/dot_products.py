@@ -1,23 +1,23 @@
 """Contractions of narrow numbers, computed by instructions that multiply a few pairs and add them up at once.
 
-A product whose operands are narrower than its sums is written in groups: its last reduction axis is as long as the
-instruction's group, and runs over neighbours in both operands. In the constant operand, packed at compile time, the axis
-before is the one that the sums lie along:
+A product whose operands are narrower than its sums is written in groups: its last reduction axis has the length of the
+instruction's group, and runs over adjacent elements in both operands. In the constant operand, packed at compile time,
+the axis before it is the axis of the sums:
 
     C[.., n] += cast(A[.., k * group + g]) * cast(B[.., k, n, g])
 
     B of dense: [n // nr][k][n % nr][g]          of conv2d: [n // block][..][kh][kw][k][n % block][g]
 
-`INSTRUCTIONS` is the table of what processors have: the types of A, B and C, how many pairs an instruction adds up
-(`group`), on how many sums (`lanes`), the tensor intrinsic (tilewright.tir.tensor_intrin says what each computes in loops,
-and how), and which processors have it. It is asked twice:
+`INSTRUCTIONS` is the table of instructions: the types of A, B and C, the number of pairs that an instruction adds up
+(`group`), the number of sums (`lanes`), the tensor intrinsic (tilewright.tir.tensor_intrin describes its computation in
+loops, and its implementation), and the processors that have it. It is used twice:
 
 - where weights are packed (relay/transform/alter_layout.py, the layout rules of relay/op/conv.py), `dot_product(target, A, B, C)`
-  says whether to write a product in groups, and for how many lanes;
-- the schedule (`schedule_contraction`) asks `dot_product_of(block, target)`: register tile, order of loops and epilogue are
+  decides whether to write a product in groups, and for how many lanes;
+- the schedule (`schedule_contraction`) uses `dot_product_of(block, target)`. Register tile, order of loops and epilogue are
   those of every contraction; only the innermost lanes x group loops, elsewhere one vector, are tensorized.
 
-A new type or instruction takes a line in the table, and its intrinsic.
+A new type or instruction needs one line in the table, and its intrinsic.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ INSTRUCTIONS = (
     DotProduct(*arm.MIXED, 4, 4, arm.USDOT_4x4_INTRIN, _arm("i8mm")),
     DotProduct(*arm.BFLOATS, 2, 4, arm.BFDOT_4x2_INTRIN, _arm("bf16")),
 )
-"""Of those with the same types, the better before the worse, the wider before the narrower."""
+"""Among instructions with the same types, better ones come before worse ones, and wider ones before narrower ones."""
 
 
 def dot_products(target: Target | None, data: str, weight: str, out: str) -> list[DotProduct]:
@@ -109,7 +109,7 @@ def dot_product(target: Target | None, data: str, weight: str, out: str, columns
 
 
 def dot_product_of(block: BlockView, target: Target) -> DotProduct | None:
-    """The instruction that computes a block's innermost lanes x group products; None where it is not written in groups."""
+    """The instruction for a block's innermost lanes x group products; None if it is not written in groups."""
     if not block.reduction or not block.spatial or block.block.init is None or len(block.block.reads) != 2:
         return None
     if len(block.block.writes) != 1:
@@ -137,5 +137,5 @@ def lane_of(index: PrimExpr) -> PrimExpr:
 
 
 def panel_of(index: PrimExpr) -> int | None:
-    """The panel's width of an index v % width."""
+    """The width of a panel, from an index v % width."""
     return index.b.value if isinstance(index, FloorMod) and isinstance(index.b, IntImm) else None

@@ -74,7 +74,7 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
 
 
 def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
-    """Where, along rows of more than a vector, the parts of a concatenation end: up to there one tensor is read, then another."""
+    """The ends of the parts of a concatenation along rows longer than a vector. Each part reads another tensor."""
     if not block.has_condition or len(loops) != len(block.spatial) or block.extents[-1] <= lanes:
         return []
     last = block.spatial[-1].var
@@ -93,7 +93,8 @@ def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
 def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], target: Target) -> None:
     """for i: for j: S   -->   parallel i: for each part, up to its end: for j // lanes: vectorize j % lanes: S
 
-    Within a part no vector asks for each element whose it is."""
+    Within a part, vectors do not test which part an element belongs to.
+    """
     sch = view.sch
     *outer, last = loops
     parallelize(sch, outer, prod(view.extents(loops)), target, extent_of(sch.get(last)))
@@ -109,7 +110,9 @@ def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], targe
 
 
 def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
-    """Whether wide vectors read elements one by one: these lie apart, or narrow ones have one for all their lanes (larger images)."""
+    """Whether wide vectors would read elements one by one: from separate places, or one narrow element for all lanes
+    (enlarged images).
+    """
     axis = block.spatial[-1].var
     for region in block.block.reads:
         indices = [r.min for r in region.region]
@@ -124,7 +127,7 @@ def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
 
 
 def _one_row(sch: Schedule, block: BlockView, loops: list[LoopRV], lanes: int) -> bool:
-    """Whether rows can be vectors as one row: they come out even, and their digits are still seen in it."""
+    """Whether rows can be vectorised as one row: the vectors divide it evenly, and its digits stay recognisable."""
     trial = sch.copy()
     row = trial.fuse(*loops)
     extent = extent_of(trial.get(row))
@@ -146,7 +149,7 @@ def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> No
 
 
 def vector_width(extent: int, lanes: int) -> int:
-    """Lanes to use on an axis: all, or the widest power of two that divides it; 1 when that is too narrow."""
+    """The lanes for an axis: all lanes, or the largest power of two that divides the axis; 1 if that is too narrow."""
     if extent % lanes == 0:
         return lanes
     width = lanes

@@ -1,4 +1,4 @@
-"""What a rule wants to know of a kernel's blocks: kinds of axes, roles in reads, cost."""
+"""Properties of a kernel's blocks for the rules: kinds of axes, roles of axes in reads, cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEAVY = frozenset(
 )  # fmt: skip
 
 CHAINS = frozenset(f"tir.{name}" for name in ("exp", "tanh", "sigmoid", "erf"))
-"""Functions in which each instruction waits for the one before; others of the kind are computed in float64, in two vectors."""
+"""Functions that are chains of dependent instructions. The other functions are computed in float64, in two vectors."""
 
 
 class _Uses(Visitor):
@@ -61,7 +61,9 @@ class _Uses(Visitor):
 
 
 class _Places(Visitor):
-    """The places that a block stores to and loads from (buffer and indices), and variables that are more than an index of them."""
+    """The places that a block stores to and loads from (buffer and indices), and the variables that have other uses
+    besides indices.
+    """
 
     def __init__(self) -> None:
         self.found: list[tuple[Buffer, Sequence[Any]]] = []
@@ -95,12 +97,12 @@ def uses(node: Any) -> _Uses:
 
 
 def extent_of(loop: For) -> int:
-    """A loop's extent, or a large number when it is symbolic."""
+    """The extent of a loop; a large number if it is symbolic."""
     return loop.extent.value if isinstance(loop.extent, IntImm) else 1 << 20
 
 
 def divisor_of(extent: PrimExpr) -> int:
-    """The extent, or what surely divides it where it is symbolic."""
+    """The extent, or a known divisor of a symbolic one."""
     return extent.value if isinstance(extent, IntImm) else _known_divisor(extent)
 
 
@@ -110,7 +112,7 @@ def _known_divisor(extent: PrimExpr) -> int:
 
 
 class BlockView:
-    """One block of a kernel, as it was when looked at."""
+    """One block of a kernel, as it was when the view was made."""
 
     def __init__(self, sch: Schedule, rv: BlockRV) -> None:
         self.rv = rv
@@ -129,7 +131,7 @@ class BlockView:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether the block is no compute over its axes: an extern, or axes of other kinds."""
+        """Whether the block is no compute over its axes: an extern call, or a block with axes of other kinds."""
         kinds = {v.iter_type for v in self.block.iter_vars}
         return not self.block.iter_vars or not kinds <= {IterVar.DataPar, IterVar.CommReduce}
 
@@ -147,22 +149,23 @@ class BlockView:
 
     @property
     def largest_read(self) -> int:
-        """Elements of the largest tensor that it reads."""
+        """The number of elements of the largest tensor that the block reads."""
         return max([prod([_int(e) for e in r.buffer.shape]) for r in self.block.reads], default=0)
 
     @property
     def is_heavy(self) -> bool:
-        """Whether recomputing the block for each use would cost: transcendental functions, conditions."""
+        """Whether recomputing the block for each use would be expensive: transcendental functions, conditions."""
         return bool(uses(self.block.body).calls & HEAVY)
 
     @property
     def is_chained(self) -> bool:
-        """Whether each element goes through a long chain of instructions."""
+        """Whether each element needs a long chain of dependent instructions."""
         return bool(uses(self.block.body).calls & CHAINS)
 
     def vector_elements(self, extent: int, lanes: int) -> int:
-        """Elements of a loop of vectors: where each goes through a long chain of instructions, several vectors, whose chains run side by
-        side."""
+        """The number of elements of a vectorised loop: several vectors if each element needs a long chain of
+        instructions, so that chains overlap.
+        """
         if lanes < 4 or not self.is_chained:
             return lanes
         for several in (4, 2):
@@ -172,7 +175,7 @@ class BlockView:
 
     @property
     def is_reshape(self) -> bool:
-        """Whether the block writes one tensor's elements in their order into a tensor of another shape."""
+        """Whether the block writes the elements of one tensor, in order, to a tensor of another shape."""
         store = self.block.body
         if not self.is_injective or not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
             return False
@@ -189,7 +192,7 @@ class BlockView:
 
     @property
     def is_padding(self) -> bool:
-        """Whether the block writes elements of one tensor, by its own last axis, or else a constant."""
+        """Whether the block writes elements of one tensor along its own last axis, or a constant."""
         store = self.block.body
         if not self.is_injective or not isinstance(store, BufferStore) or not isinstance(store.value, Call):
             return False
@@ -200,7 +203,7 @@ class BlockView:
         return own_last and isinstance(other, (IntImm, FloatImm))
 
     def is_place_in(self, reader: BlockView) -> bool:
-        """Whether it computes (and does not only copy) where another block reads."""
+        """Whether the block computes (not only copies) at the place where another block reads."""
         store = self.block.body
         if not isinstance(store, BufferStore) or isinstance(store.value, BufferLoad):
             return False
@@ -212,19 +215,20 @@ class BlockView:
         return "tir.if_then_else" in uses(self.block.body).calls
 
     def role_of(self, axis: IterVar) -> frozenset[int]:
-        """Which of the reads (by position) an axis occurs in."""
+        """The reads (by position) in which an axis occurs."""
         return frozenset(
             i for i, region in enumerate(self.block.reads) if any([axis.var in uses(r.min).vars for r in region.region])
         )
 
     def panel_of(self, axis: IterVar) -> int | None:
-        """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width, and maybe
-        by the place in a group of what is multiplied at once)."""
+        """The width of the panels in which a read is packed along an axis. Its indices are v // width, .., v % width,
+        and possibly the position in a group.
+        """
         found = self.packed_read(axis)
         return None if found is None else found[1]
 
     def packed_read(self, axis: IterVar) -> tuple[BufferRegion, int] | None:
-        """The read that is packed in panels along an axis, and their width."""
+        """The read that is packed in panels along an axis, and the width of the panels."""
         for region in self.block.reads:
             indices = [r.min for r in region.region]
             for i in range(len(indices) - 1, max(len(indices) - 3, -1), -1):
@@ -236,7 +240,9 @@ class BlockView:
         return None
 
     def neighbouring_axes(self) -> int:
-        """How many of the last axes, all sizes known, count together over neighbouring elements of the result and of every read."""
+        """The number of last axes, with static sizes, that together run over adjacent elements of the result and of
+        every read.
+        """
         spatial, places, count = self.spatial, _Places(), 0
         places.visit(self.block.body)
         for axis in reversed(spatial):
@@ -248,14 +254,14 @@ class BlockView:
         return count
 
     def is_contiguous(self, axis: IterVar) -> bool:
-        """Whether the axis runs over neighbouring elements of the output, and of every read that it occurs in."""
+        """Whether the axis runs over adjacent elements of the output, and of every read in which it occurs."""
         (write,) = self.block.writes
         if not _innermost(write.region, axis.var):
             return False
         return all([self.reads_along(r, axis) for r in self.block.reads])
 
     def reads_along(self, region: BufferRegion, axis: IterVar) -> bool:
-        """Whether an axis runs over neighbouring elements of what is read, if it occurs in it."""
+        """Whether an axis runs over adjacent elements of every read in which it occurs."""
         return _innermost(region.region, axis.var) or _flat(region.buffer, region.region, axis.var)
 
     def axes_of(self, region: BufferRegion) -> list[IterVar]:
@@ -264,7 +270,9 @@ class BlockView:
         return [v for v in self.block.iter_vars if v.var in found]
 
     def is_near(self, axis: IterVar) -> bool:
-        """Whether the axis runs over neighbouring elements of the output, and over such, or ones a few elements apart, of every read."""
+        """Whether the axis runs over adjacent elements of the output, and over elements of every read that are at most
+        a few elements apart.
+        """
         (write,) = self.block.writes
         return self.is_contiguous(axis) or (
             _innermost(write.region, axis.var) and all([_near(r.region, axis.var) for r in self.block.reads])
@@ -276,7 +284,7 @@ def _int(e: PrimExpr) -> int:
 
 
 def _innermost(region: Iterable[Any], var: Var) -> bool:
-    """Whether a variable occurs only in the last index, as itself, or split over blocks as v // c, v % c."""
+    """Whether a variable occurs only in the last index, alone or divided over blocks as v // c, v % c."""
     indices = [r.min for r in region]
     occurring = [i for i, e in enumerate(indices) if var in uses(e).vars]
     if not occurring:
@@ -290,11 +298,11 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
 
 
 NEAR = 4
-"""Elements apart that are still read in whole vectors."""
+"""The largest distance of elements that are still read in whole vectors."""
 
 
 def _near(region: Iterable[Any], var: Var) -> bool:
-    """Whether a variable occurs only in the last index, itself or times a small constant."""
+    """Whether a variable occurs only in the last index, alone or times a small constant."""
     *lead, last = [r.min for r in region] or [None]
     if any([var in uses(e).vars for e in lead]):
         return False
@@ -311,7 +319,9 @@ def _near(region: Iterable[Any], var: Var) -> bool:
 
 
 def _follows(buffer: Buffer, indices: Sequence[Any], axes: Sequence[IterVar], count: int) -> bool:
-    """Whether a place is found by an axis, before `count` others that each count all of their dimension, or by none of these."""
+    """Whether an access is indexed by an axis followed by `count` others that each cover their whole dimension, or by
+    none of them.
+    """
     run = axes[len(axes) - count - 1 :]
     last, lead = indices[len(indices) - count - 1 :], indices[: max(len(indices) - count - 1, 0)]
     if not any([i is axis.var for i in indices for axis in run]):
@@ -323,13 +333,13 @@ def _follows(buffer: Buffer, indices: Sequence[Any], axes: Sequence[IterVar], co
 
 
 def _same(extent: PrimExpr, domain: Range | None) -> bool:
-    """Whether a domain has a known extent, and this one."""
+    """Whether a domain has a constant extent, equal to this one."""
     known = domain.extent if domain is not None else None
     return isinstance(extent, IntImm) and isinstance(known, IntImm) and extent.value == known.value
 
 
 def _offset(buffer: Any, indices: Iterable[Any]) -> Any:
-    """How many elements of a buffer stand before the one that indices name."""
+    """The number of elements of a buffer before the element at these indices."""
     offset: Any = 0
     for index, extent in zip(indices, buffer.shape, strict=True):
         offset = offset * extent + index
@@ -337,7 +347,7 @@ def _offset(buffer: Any, indices: Iterable[Any]) -> Any:
 
 
 def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
-    """Whether indices that count along several axes of a buffer (v // c, v % c) make its elements follow each other."""
+    """Whether indices over several axes of a buffer (v // c, v % c) access its elements in order."""
     if buffer.strides or not all([isinstance(d, IntImm) for d in buffer.shape]):
         return False
     indices = [r.min for r in region]
@@ -349,7 +359,7 @@ def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
 
 
 def steps_by_one(e: PrimExpr, var: Var) -> bool:
-    """Whether an index grows by one with the variable: it is the variable plus what does not depend on it."""
+    """Whether an index is the variable plus a term that does not depend on it."""
     while isinstance(e, (Add, Sub)):
         if var in uses(e.b).vars:
             if isinstance(e, Sub) or var in uses(e.a).vars:
@@ -361,7 +371,7 @@ def steps_by_one(e: PrimExpr, var: Var) -> bool:
 
 
 class KernelView:
-    """The blocks directly below the root, and how they feed each other."""
+    """The blocks directly below the root, and the dataflow between them."""
 
     def __init__(self, sch: Schedule) -> None:
         self.sch = sch

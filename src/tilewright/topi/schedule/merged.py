@@ -1,9 +1,10 @@
-"""Axes that follow each other in all tensors of a kernel become one, before it is scheduled.
+"""Merging of axes that are adjacent in all tensors of a kernel, before it is scheduled.
 
 for n, c, h, w: B[n, c, h, w] = f(A[n, c, h, w], b[c])   -->   for n, c, hw: B[n, c, hw] = f(A[n, c, hw], b[c])
 
-The rules see one long axis where a program has several short ones, and none of a single step. Kernels of products and of windows stay
-as they are: their rules know axes by their roles. Parameters are what they were: a scheduled kernel sees them in the other shapes.
+The rules then handle one long axis instead of several short ones, and no axis of extent one. Kernels with products or
+windows are not changed: their rules identify axes by their roles. Parameters keep their shapes; the scheduled kernel
+views them in the new ones.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from tilewright.tir import (
 from tilewright.tir.stmt_functor import used_vars
 
 MOST = (1 << 31) - 1
-"""Elements that an index of 32 bits counts."""
+"""The number of elements that an index of 32 bits can count."""
 
 TOLD = frozenset({"axis"})
-"""Annotations that no rule asks for; what they say of axes does not hold for joined ones."""
+"""Annotations that no rule uses. They do not hold for merged axes."""
 
 
 class _Nest:
@@ -68,7 +69,9 @@ class _Nest:
 
 
 def _plain(realize: BlockRealize, loops: dict[Var, For]) -> bool:
-    """Whether a block has a serial loop from zero, of a known extent, for each axis that has several steps, in their order."""
+    """Whether a block has, in order, a serial loop from zero with a static extent for each axis with more than one
+    iteration.
+    """
     block = realize.block
     if not TOLD.issuperset(block.annotations) or block.alloc_buffers or block.match_buffers or not block.iter_vars:
         return False
@@ -85,8 +88,9 @@ def _plain(realize: BlockRealize, loops: dict[Var, For]) -> bool:
 
 
 class _Accesses(Visitor):
-    """Where buffers are read and written, variables that are more than an index, those that are compared with a bound (the parts of a
-    concatenation), and buffers that are used otherwise."""
+    """Places where buffers are read and written, variables with uses other than indices, variables that are compared
+    with a bound (the parts of a concatenation), and buffers with other uses.
+    """
 
     def __init__(self) -> None:
         self.places: list[tuple[Buffer, Sequence[PrimExpr]]] = []
@@ -133,7 +137,7 @@ class _Accesses(Visitor):
             self._inside(index)
 
     def _inside(self, index: PrimExpr) -> None:
-        """What an index reads, where it is found in memory itself."""
+        """The reads inside an index that is itself loaded from memory."""
         if not isinstance(index, Var):
             found = _Loads()
             found.visit(index)
@@ -155,7 +159,7 @@ def _int(e: Any) -> int:
 
 
 def merge_axes(func: PrimFunc) -> PrimFunc:
-    """The kernel with fewer axes; itself where its structure is another, or none follow each other."""
+    """The kernel with merged axes; the same kernel if it has another structure, or no axes to merge."""
     root = func.body
     if not isinstance(root, BlockRealize) or root.block.match_buffers:
         return func
@@ -174,7 +178,7 @@ def merge_axes(func: PrimFunc) -> PrimFunc:
 
 
 def with_parameters_of(func: PrimFunc, scheduled: PrimFunc) -> PrimFunc:
-    """The scheduled kernel with the parameters of the one that it was made of, of which its own are views."""
+    """Give a scheduled kernel the parameters of its original; its own buffers become views of them."""
     views = [b for p, b in scheduled.buffer_map.items() if b is not func.buffer_map[p]]
     root = scheduled.body
     if not views or not isinstance(root, BlockRealize):
@@ -186,7 +190,7 @@ def with_parameters_of(func: PrimFunc, scheduled: PrimFunc) -> PrimFunc:
 
 
 def _has_roles(nest: _Nest) -> bool:
-    """Whether a block is one of products or windows, or one that other rules have marked."""
+    """Whether a block is a product or a window, or is marked for other rules."""
     if nest.block is None:
         # Loops of their own kind (sorting, running sums) are final; what is marked is for a rule of its own.
         inner = nest.whole
@@ -212,7 +216,7 @@ Pair = tuple[Var, Var]
 
 
 class _Digits(NamedTuple):
-    """What stands for axes of a block, and for several of them counted through: one variable (with their extents)."""
+    """The replacement of one or several merged axes of a block: one variable, with the extents of the axes."""
 
     axes: dict[Var, PrimExpr]
     wholes: dict[tuple[Any, ...], tuple[Var, list[int]]]
@@ -220,7 +224,9 @@ class _Digits(NamedTuple):
 
 
 class _Plan:
-    """Which neighbouring axes of blocks, and dimensions of buffers, are one: all that might be, less those that something forbids."""
+    """The adjacent axes of blocks and dimensions of buffers to merge: all candidates, without those that an access
+    forbids.
+    """
 
     def __init__(self, nests: Sequence[_Nest]) -> None:
         self.nests = nests
@@ -246,7 +252,9 @@ class _Plan:
 
     @staticmethod
     def _counted(nests: Sequence[_Nest]) -> set[tuple[Buffer, int]]:
-        """Dimensions along which an axis of several steps counts, though there may be one element: a part of a concatenation."""
+        """Dimensions that an axis with several iterations indexes, although they may have one element: a part of a
+        concatenation.
+        """
         return {
             (b, d) for n in nests for b, indices in n.accesses for d, e in enumerate(indices)
             if any([n.extents.get(v, 1) != 1 for v in used_vars(e)])
@@ -271,7 +279,7 @@ class _Plan:
         )
 
     def _settle(self) -> bool:
-        """Takes away what does not hold; whether that was anything."""
+        """Remove candidates that do not hold. Returns whether any was removed."""
         before = sum(map(len, self.pairs)) + sum(map(len, self.one.values()))
         for nest, pairs in zip(self.nests, self.pairs, strict=True):
             if nest.block is None:
@@ -298,7 +306,7 @@ class _Plan:
         return before != sum(map(len, self.pairs)) + sum(map(len, self.one.values()))
 
     def _apart(self, nest: _Nest, b: Buffer, indices: Sequence[PrimExpr], pair: Pair) -> bool:
-        """Whether an access still takes two axes apart once they are one."""
+        """Whether an access would have to divide the merged axis of two axes."""
         found = [set(used_vars(i)) & set(pair) for i in indices]
         places = [d for d, f in enumerate(found) if f]
         if not places:
@@ -316,7 +324,7 @@ class _Plan:
         return any([_takes_apart(self._flat(b, indices, g, digits), joined) for g in self._groups(b)])
 
     def _groups(self, b: Buffer) -> list[list[int]]:
-        """The dimensions of a buffer, those together that are one."""
+        """The dimensions of a buffer, grouped by merging."""
         out: list[list[int]] = []
         for i, d in enumerate(self.kept[b]):
             if i and i - 1 in self.one.get(b, ()):
@@ -326,7 +334,7 @@ class _Plan:
         return out
 
     def _digits(self, nest: _Nest, pairs: Iterable[Pair]) -> _Digits:
-        """What stands for the axes of a block: digits of joined ones, and zero for those of one step."""
+        """The replacements of a block's axes: digits of merged axes, and zero for axes of extent one."""
         made = _Digits({}, {}, Analyzer())
         for chain in self._chains(nest, pairs):
             extents = [nest.extents[v] for v in chain]
@@ -344,7 +352,7 @@ class _Plan:
 
     @staticmethod
     def _chains(nest: _Nest, pairs: Iterable[Pair]) -> list[list[Var]]:
-        """The axes of a block, those together that are one."""
+        """The axes of a block, grouped by merging."""
         out: list[list[Var]] = []
         joined = set(pairs)
         for v in [iv.var for iv in nest.axes]:
@@ -359,7 +367,7 @@ class _Plan:
         return out
 
     def _flat(self, b: Buffer, indices: Sequence[PrimExpr], dims: Sequence[int], digits: _Digits) -> PrimExpr:
-        """The place in some dimensions of a buffer, counted through."""
+        """The flat index in several dimensions of a buffer."""
         known = digits.wholes.get(tuple([indices[d] for d in dims]))
         if known is not None and known[1][1:] == [_int(b.shape[d]) for d in dims[1:]]:
             return known[0]
@@ -372,7 +380,7 @@ class _Plan:
         return digits.analyzer.simplify(place)
 
     def buffer(self, b: Buffer) -> Buffer:
-        """The buffer with its dimensions joined."""
+        """The buffer with merged dimensions."""
         if b not in self.free:
             return b
         if b not in self.new:
@@ -385,7 +393,7 @@ class _Plan:
         return tuple([self._flat(b, indices, g, digits) for g in self._groups(b)])
 
     def rewritten(self, nest: _Nest) -> Stmt:
-        """The block with its joined axes, below a loop for each."""
+        """The block with merged axes, below one loop for each."""
         block = nest.block
         if block is None:
             return nest.whole
@@ -413,7 +421,7 @@ class _Plan:
 
     @staticmethod
     def _needed(nest: _Nest, chains: list[list[Var]], kinds: dict[Var, int]) -> list[list[Var]]:
-        """Axes of several steps; of each kind at least one, as a block that reduces needs an axis along which it does."""
+        """Axes with several iterations, and at least one of each kind: a reduction block needs a reduction axis."""
         needed = [c for c in chains if nest.extents[c[0]] != 1]
         for kind in set(kinds.values()):
             mine = [c for c in chains if kinds[c[0]] == kind]
@@ -440,7 +448,7 @@ def _compact(b: Buffer) -> bool:
 
 
 def _takes_apart(e: PrimExpr, joined: Var) -> bool:
-    """Whether an index divides a joined axis."""
+    """Whether an index divides a merged axis."""
     found = _Divided()
     found.visit(e)
     return any([joined in used_vars(d) for d in found.divided])
@@ -456,7 +464,7 @@ class _Divided(Visitor):
 
 
 class _Put(Mutator):
-    """Accesses of new buffers by new axes."""
+    """Puts accesses on the new buffers and axes."""
 
     def __init__(self, plan: _Plan, digits: _Digits) -> None:
         self.plan, self.digits = plan, digits
@@ -467,7 +475,7 @@ class _Put(Mutator):
 
     @on(LT)
     def _less(self, e: LT) -> PrimExpr:
-        """A joined axis is counted through: v // n < bound   -->   v < bound * n"""
+        """Compare the merged axis: v // n < bound   -->   v < bound * n"""
         a, b = self.visit(e.a), self.visit(e.b)
         if a is not e.a and isinstance(a, FloorDiv) and isinstance(a.b, IntImm) and isinstance(b, IntImm):
             return LT(a.a, IntImm(b.dtype, b.value * a.b.value))

@@ -6,7 +6,8 @@ parallel c, h:
   vectors of the whole row: B = 0
   if inside: unrolled w: vectorized b: B[c, h, w + 1, b] = A[c, h - 1, w, b]
 
-A test for each pixel takes longer than the pixel; wider ones take as long as memory, and would be written twice.
+For narrow pixels a test takes longer than the copy. Wide pixels are bound by memory, so writing them twice would cost
+more.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of, us
 from tilewright.topi.schedule.tiles import divisors
 
 UNROLLED = 8
-"""Pixels in the body of a loop."""
+"""The number of pixels in the body of a loop."""
 
 
 def pads_pixels(block: BlockView, target: Target) -> bool:
-    """Whether a block, all sizes known, pads rows of pixels, of which a register holds several."""
+    """Whether a block, with static sizes, pads rows of pixels, and a register holds several pixels."""
     if len(block.spatial) < 3 or not block.is_padding:
         return False
     if not all([v.dom is not None and isinstance(v.dom.extent, IntImm) for v in block.spatial]):
@@ -40,7 +41,7 @@ def pads_pixels(block: BlockView, target: Target) -> bool:
 
 
 def schedule_padding(view: KernelView, block: BlockView, target: Target) -> tuple[list[LoopRV], int]:
-    """The loops over rows, and how many elements a row has."""
+    """Schedule the block. Returns the loops over rows, and the number of elements of a row."""
     sch = view.sch
     row = block.extents[-2] * block.extents[-1]
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)

@@ -1,4 +1,4 @@
-"""Reductions along trailing axes (softmax, layer norm, mean): one row at a time, vectors across it.
+"""Reductions along trailing axes (softmax, layer norm, mean): one row at a time, vectors along it.
 
 for i: for k: M[i] = max(..);  for i: for k: S[i] += exp(A[i, k] - M[i]);  for i, j: O[i, j] = ..
 -->
@@ -18,17 +18,17 @@ from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, e
 from tilewright.topi.schedule.sharing import PARALLEL_WORK, PIECES, parallelize, useful_threads
 
 FOLD = 16
-"""Lanes that are folded without a loop at the end of a reduction."""
+"""The number of lanes that are folded without a loop at the end of a reduction."""
 
 RAGGED = 4
-"""Vectors that a row has at least, where the last one may be masked."""
+"""The minimal number of vectors in a row whose last vector may be masked."""
 
 ACCUMULATORS = 4
-"""Vectors that a long reduction is spread over, so that additions need not wait for each other."""
+"""The number of vectors over which a long reduction is spread, so that additions need not wait for each other."""
 
 
 def schedule_rows(view: KernelView, target: Target) -> None:
-    """Spreads reductions over vector lanes, then brings all blocks under the row loop of the last one."""
+    """Spread reductions over vector lanes, and move all blocks under the row loop of the last one."""
     sch = view.sch
     behind = share_out_sum(view, target)
 
@@ -68,9 +68,11 @@ def schedule_rows(view: KernelView, target: Target) -> None:
 
 
 def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:
-    """The loop that is shared out among threads and the one over rows: all loops fused into one. Where extents are not known, and
-    the outer ones are enough for all threads, the others stay apart: no index then has to be taken apart by a number that is
-    not known."""
+    """The loop that threads share, and the loop over rows: all loops fused into one.
+
+    If extents are dynamic and the outer loops have enough iterations for all threads, the other loops stay separate. No
+    index must then be divided by a dynamic number.
+    """
     sch = view.sch
     extents = [sch.get(loop).extent for loop in loops]
     end, least = len(loops), 1
@@ -85,9 +87,10 @@ def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[Lo
 
 
 def share_out_sum(view: KernelView, target: Target) -> set[str]:
-    """Where fewer elements than threads are reduced from many, parts of these become rows whose results are reduced in turn.
+    """Divide reductions of many elements to fewer results than threads: parts of them become rows, whose results are
+    reduced in turn.
 
-    Answers the names of the blocks behind the rows; none where nothing was changed.
+    Returns the names of the blocks after the rows; none if nothing was changed.
     """
     sch = view.sch
     blocks = view.blocks()
@@ -110,7 +113,7 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
 
 
 def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
-    """How many leading spatial axes all blocks have in common, reduced ones never counted."""
+    """The number of leading spatial axes that all blocks have in common, without reduced ones."""
     last = blocks[-1]
     # What has no axis counts along one of a single step, for which there may be no loop.
     idle = len(last.block.iter_vars) - len(view.loops(last))
@@ -133,10 +136,10 @@ def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
 
 
 def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> list[tuple[BlockRV, int]]:
-    """Factors the last reduction axis over several vectors, those over one, and leaves that to be folded.
+    """Factor the last reduction axis over several vectors, and these over one vector, whose lanes remain to be folded.
 
-    Answers the blocks of partial results with the numbers of elements they keep; none when the axis is too short or
-    its elements are no whole number of vectors.
+    Returns the blocks of partial results with the numbers of their elements; none if the axis is too short or is no
+    whole number of vectors.
     """
     sch = view.sch
     if len(block.block.writes) != 1 or block.is_opaque:
@@ -166,8 +169,11 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
 
 
 def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
-    """How many elements of a row to reduce side by side: several vectors, a divisor of the row where one is wide enough; 0 where
-    the row is too short. Of several axes, the last may be short: then each of its elements is summed by itself."""
+    """The number of elements of a row to reduce in parallel: several vectors, or a wide enough divisor of the row; 0 if
+    the row is too short.
+
+    If there are several axes, the last can be short. Each of its elements is then summed separately.
+    """
     extent = view.sch.get(view.loops(block)[-1]).extent
     known = divisor_of(extent)
     if not isinstance(extent, IntImm):
@@ -188,7 +194,7 @@ def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
 
 
 def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int, row: LoopRV | None) -> None:
-    """The loop over lanes goes innermost and becomes vectors; the start values get loops of their own."""
+    """Move the loop over lanes inwards and vectorise it. The initialisation gets its own loops."""
     sch = view.sch
     now = BlockView(sch, block)
     lanes = target.cpu.lanes(now.block.writes[0].buffer.dtype.bits)
@@ -212,7 +218,7 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
 
 
 def unroll_fold(view: KernelView, block: BlockView) -> None:
-    """What is left of a reduction, a few lanes of a vector, is folded without a loop, in a register."""
+    """Fold the remaining lanes of a reduction without a loop, in a register."""
     sch = view.sch
     loops = view.loops(block)
     if not loops or len(block.reduction) != 1:
@@ -225,7 +231,7 @@ def unroll_fold(view: KernelView, block: BlockView) -> None:
 
 
 def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
-    """Vectorises the last loop, several vectors unrolled."""
+    """Vectorise the last loop, with several vectors unrolled."""
     last = view.loops(block)[-1]
     if width > lanes:
         several, last = view.sch.split(last, [None, vector_width(width, lanes)])
@@ -234,7 +240,7 @@ def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
 
 
 def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV) -> None:
-    """Vectorises the last loop of an element-wise block below the row loop."""
+    """Vectorise the last loop of an element-wise block below the row loop."""
     sch = view.sch
     loops = view.loops(block)
     here = [sch.get(loop) for loop in loops]

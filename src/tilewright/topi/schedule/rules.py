@@ -1,16 +1,16 @@
-"""The rules for CPUs, and which one serves which block.
+"""The rules for CPUs, and the choice of a rule for a block.
 
-tile_products products in groups where the processor has registers of whole tiles (AMX)
-contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
-              a register tile of rows x vectors, the reduction around it, the epilogue behind it
-windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
-winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
-attention     all stages of attention, in blocks of queries
-columns       reductions of one tensor over other axes than its last: strips of columns
-rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
-woven         places of several phases side by side (transposed convolutions): their vectors shuffled in registers
-injective     everything else: vectors on the last axis (transposed reads: tiles turned in registers; padded rows of narrow pixels:
-              filled, then copied), threads on the outer ones
+tile_products  products in groups, on processors with tile registers (AMX)
+contraction    reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
+               a register tile of rows x vectors, the reduction around it, the epilogue after it
+windows        depthwise convolutions and pooling: each channel separately, its padding inside the loop over bands of rows
+winograd       3 x 3 convolutions in Winograd's form: all stages of groups of tiles
+attention      all stages of attention, in blocks of queries
+columns        reductions of one tensor over other axes than its last: strips of columns
+rows           reductions along the last axis (softmax, layer norm): one row at a time, vectors along it
+woven          interleaved results of several phases (transposed convolutions): their vectors are shuffled in registers
+injective      all other blocks: vectors on the last axis, threads on the outer ones; transposed reads are tiles transposed in
+               registers; padded rows of narrow pixels are filled, then copied
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tilewright.topi.schedule.winograd import schedule_winograd, winograd_produc
 from tilewright.topi.schedule.woven import schedule_woven, woven_vectors
 
 REPEATED = 4
-"""Times that a place is asked for, from which on it is computed once and kept."""
+"""The number of uses of an index from which on it is computed once and stored."""
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
-    """Schedules every block of a kernel."""
+    """Schedule every block of a kernel."""
     view = KernelView(sch)
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
@@ -71,12 +71,12 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
 
 
 def is_product(block: BlockView, target: Target) -> bool:
-    """Whether a block is one of those that register tiles compute."""
+    """Whether a block is computed by register tiles."""
     return is_contraction(block, target) or is_strided(block, target) or tile_of(block, target) is not None
 
 
 def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
-    """The heaviest contraction takes the epilogue; smaller ones are scheduled on their own."""
+    """Schedule the heaviest contraction with the epilogue, and smaller ones on their own."""
     found = [b for b in view.blocks() if is_product(b, target)]
     contractions = sorted(found, key=lambda b: -b.iterations)
     for block in contractions:
@@ -90,7 +90,9 @@ def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
 
 
 def has_own_loops(view: KernelView, block: BlockView) -> bool:
-    """Whether no rule has touched the loops of a block: one serial loop for each of its axes, and no other block in them."""
+    """Whether no rule has changed the loops of a block: one serial loop for each of its axes, and no other block in
+    them.
+    """
     loops = [view.sch.get(loop) for loop in view.loops(block)]
     if any([loop.kind != ForKind.SERIAL for loop in loops]) or len(loops) != len(block.block.iter_vars):
         return False
@@ -98,7 +100,9 @@ def has_own_loops(view: KernelView, block: BlockView) -> bool:
 
 
 def keep_rows(view: KernelView, target: Target) -> None:
-    """Where rows are reduced and the result is reshaped, the kernel's last block writes it there itself: its loops stay those over rows."""
+    """If rows are reduced and the result is reshaped, let the kernel's last block write it in the new shape. Its loops
+    then still run over rows.
+    """
     blocks = view.blocks()
     if not any([b.reduction for b in blocks]) or any([is_contraction(b, target) for b in blocks]):
         return
@@ -116,7 +120,7 @@ def keep_rows(view: KernelView, target: Target) -> None:
 
 
 def inline_producers(view: KernelView) -> None:
-    """Inlines element-wise blocks into their consumers where that repeats no costly work."""
+    """Inline element-wise blocks into their consumers, where this repeats no expensive work."""
     outputs = view.outputs()
     for block in view.blocks():
         if block.name in outputs or not block.is_injective or MATERIALIZE in block.block.annotations:

@@ -1,8 +1,9 @@
-"""What threads share: how many a kernel's work is worth, and which loops they take iterations of.
+"""Sharing of work among threads: the number of threads that a kernel's work is worth, and the loops whose iterations
+they share.
 
-How many threads there are is known when a kernel runs, not when it is compiled: code is the same whatever machine compiles it. A parallel
-loop has as many iterations as feed the threads that the target asks for (`CpuFacts.threads`), or that the work is worth where it is less;
-the runtime hands out runs of neighbouring iterations, so fewer threads lose nothing by it.
+The number of threads is known when a kernel runs, not when it is compiled, so the code does not depend on the compiling
+machine. A parallel loop has enough iterations for the threads that the target requires (`CpuFacts.threads`), or for
+fewer if the work is small. The runtime distributes runs of adjacent iterations, so fewer threads lose nothing.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.schedule.kernel import divisor_of, extent_of
 
 PARALLEL_WORK = 1 << 15
-"""Iterations of an element-wise kernel from which two threads take less time than one."""
+"""The iterations of an element-wise kernel from which on two threads are faster than one."""
 
 PIECES = 8
-"""Iterations of a parallel loop for each thread, so that threads which are late leave little to wait for."""
+"""The iterations of a parallel loop for each thread. With several, a late thread delays the others little."""
 
 
 def useful_threads(work: int, target: Target) -> int:
-    """Threads that a kernel of so many iterations is to be shared among: 1 where a second one would not pay."""
+    """The number of threads for a kernel of so many iterations; 1 if a second thread would not pay."""
     return max(1, min(target.cpu.threads, 2 * work // PARALLEL_WORK)) if work >= PARALLEL_WORK else 1
 
 
 def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
-    """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly. inside: iterations in one of
-    the innermost."""
+    """Run the outermost loops in parallel, fused as far as needed to give every thread equal work. inside: iterations
+    in one of the innermost.
+    """
     threads = useful_threads(work, target)
     if threads < 2 or not loops:
         return
@@ -57,15 +59,17 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
 
 
 def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:
-    """How many of the outermost loops have unknown extents."""
+    """The number of outermost loops with dynamic extents."""
     known = [isinstance(sch.get(loop).extent, IntImm) for loop in loops]
     return known.index(True) if True in known else len(loops)
 
 
 def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, int]:
-    """Which neighbouring loops (from, to) are to run in parallel: the outermost that surely have enough iterations for each
-    thread, else those with most. A loop of unknown extent stays by itself, so that no index is taken apart by a divisor that
-    is not known."""
+    """The range (from, to) of adjacent loops to run in parallel: the outermost ones with provably enough iterations for
+    each thread, or else those with most.
+
+    A loop of dynamic extent is not fused, so that no index is divided by a dynamic number.
+    """
     groups: list[tuple[int, int]] = []
     for i, loop in enumerate(loops):
         if i and isinstance(sch.get(loop).extent, IntImm) and isinstance(sch.get(loops[i - 1]).extent, IntImm):

@@ -1,5 +1,6 @@
-"""Kernels with sizes known only at run time: the same rules, block by block, as far as unknown extents let them apply, in versions
-where more can be said of the sizes."""
+"""Kernels with dynamic dimensions: the same rules, block by block, as far as dynamic extents allow, in versions for
+different sizes.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
 
 
 def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
-    """A kernel of symbolic sizes, scheduled; one whose rows come in whole tiles has a second version with tiles twice as high, for
-    sizes of which those compute hardly more rows:
-    if (d + 7) // 8 * 8 * 16 <= (d + 3) // 4 * 4 * 17: tiles of 8 rows, else: tiles of 4."""
+    """Schedule a kernel with dynamic sizes. If its rows are computed in whole tiles, add a version with tiles of twice
+    the height.
+
+    It runs for sizes where these compute hardly more rows: if (d + 7) // 8 * 8 * 16 <= (d + 3) // 4 * 4 * 17: tiles of
+    8 rows, else: tiles of 4.
+    """
     narrow = _scheduled(func, target)
     found = _Doubled()
     doubled = found.visit(func.body)
@@ -40,7 +44,7 @@ def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
 
 
 def _only_in_tiles(func: PrimFunc) -> bool:
-    """Whether nothing but the domains of blocks that compute rows in whole tiles is rounded up to tiles."""
+    """Whether only the domains of blocks that compute rows in whole tiles are rounded up to tiles."""
     parts: list[Any] = [d for b in func.buffer_map.values() for d in b.shape]
 
     def look(e: Any) -> None:
@@ -57,7 +61,7 @@ def _only_in_tiles(func: PrimFunc) -> bool:
 
 
 class _Rounded(Visitor):
-    """Whether an expression rounds up to tiles; what buffers it reads have for shapes is not part of it."""
+    """Whether an expression rounds up to tiles. The shapes of buffers that it reads do not count."""
 
     def __init__(self) -> None:
         self.any = False
@@ -80,7 +84,7 @@ def _scheduled(func: PrimFunc, target: Target) -> PrimFunc:
 
 
 class _Doubled(BufferMutator):
-    """Rows of one size that come in whole tiles come in tiles that are twice as high."""
+    """Doubles the height of tiles, for rows of one size that come in whole tiles."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,14 +110,17 @@ def rounded_up(e: Mul, tile: int) -> PrimExpr | None:
 
 
 def has_symbolic_loops(sch: Schedule) -> bool:
-    """Whether a block of a kernel has an axis of unknown extent."""
+    """Whether a block of a kernel has an axis of dynamic extent."""
     axes = [v for block in KernelView(sch).blocks() for v in block.block.iter_vars]
     return any([v.dom is not None and not isinstance(v.dom.extent, IntImm) for v in axes])
 
 
 def schedule_symbolic(sch: Schedule, target: Target) -> Schedule:
-    """The kernel scheduled as if its sizes were known; where that asks for what an unknown size does not allow, each block by
-    itself, and a block that no rule fits keeps its loops."""
+    """Schedule the kernel as if its sizes were static. If that is refused for a dynamic size, schedule each block
+    separately.
+
+    A block that no rule fits keeps its loops.
+    """
     whole = attempt(sch, lambda s: schedule_cpu(s, target))
     if whole is not sch:
         return whole
@@ -131,7 +138,7 @@ def _schedule_block(sch: Schedule, name: str, target: Target) -> None:
 
 
 def attempt(sch: Schedule, rule: Callable[[Schedule], None]) -> Schedule:
-    """The schedule after a rule, or the one given where the rule does not apply."""
+    """The schedule after a rule, or the given one if the rule does not apply."""
     trial = sch.copy()
     try:
         rule(trial)

@@ -1,12 +1,12 @@
-"""Contractions of narrow numbers by instructions on tiles (AMX): C[16, 16] += A[16, k] * B[k, 16] in registers for whole tiles.
+"""Contractions of narrow numbers by instructions on tiles (AMX): C[16, 16] += A[16, k] * B[k, 16] in tile registers.
 
-What is written in groups (topi/schedule/dot_products.py) can be computed by tiles where rows of A lie in memory as they are multiplied:
-each group's elements side by side, rows a constant distance apart. So rows that no tile divides are filled up by a copy of A, not by
-reading the last one again. Asked three times:
+A product in groups (topi/schedule/dot_products.py) can be computed by tiles if the rows of A are stored as they are
+multiplied: the elements of each group adjacent, rows at a constant distance. So rows that no tile divides are filled up
+by a copy of A, not by reading the last row again. The table is used three times:
 
-- where weights are packed, `tile_product(target, A, B, C)` says whether the target has such tiles;
-- the compute asks `takes_tiles`, and `row_tiles` how many rows to compute;
-- the schedule asks `tile_of(block, target)`, and runs
+- where weights are packed, `tile_product(target, A, B, C)` decides whether the target has such tiles;
+- the compute uses `takes_tiles`, and `row_tiles` for the number of rows to compute;
+- the schedule uses `tile_of(block, target)`, and runs
 
     parallel panels of columns, tiles of rows:
       fill C          (one or two tiles of rows by one or two of columns)
@@ -36,12 +36,14 @@ from tilewright.topi.schedule.tiles import divisors
 
 MOST_ROWS = MOST_COLUMNS = 2 * SIDE
 LEAST_STEPS = 4
-"""Groups in a step of the reduction below which tiles are too empty to pay."""
+"""The number of groups in a step of the reduction below which tiles are too empty to pay."""
 
 
 @dataclass(frozen=True)
 class TileProduct:
-    """Tiles for operands of some types: the kind of intrinsic, how many pairs a sum takes at once, and which processors have them."""
+    """Tiles for operands of some types: the kind of intrinsic, the number of pairs that a sum takes at once, and the
+    processors that have them.
+    """
 
     kind: str
     available: Callable[[CpuFacts], bool]
@@ -71,13 +73,15 @@ def tile_product(target: Target | None, data: str, weight: str, out: str) -> Til
 
 
 def takes_tiles(target: Target | None, types: tuple[str, str, str], groups: Any) -> bool:
-    """Whether tiles compute a product of these types whose innermost axis of the reduction has so many groups."""
+    """Whether tiles compute a product of these types with so many groups in the innermost reduction axis."""
     known = isinstance(groups, int) and step_groups(groups) >= LEAST_STEPS
     return known and tile_product(target, *types) is not None
 
 
 def row_tiles(rows: int) -> tuple[int, int]:
-    """(rows of a tile, rows to compute): a divisor where one fills registers well, or else what computes least in vain."""
+    """(rows of a tile, rows to compute): a divisor if one fills registers well, otherwise the choice with the least
+    padded work.
+    """
     best = max(divisors(rows, MOST_ROWS))
     if 4 * best > 3 * min(rows, SIDE):
         return best, rows
@@ -87,12 +91,12 @@ def row_tiles(rows: int) -> tuple[int, int]:
 
 
 def step_groups(groups: int) -> int:
-    """How many groups of a reduction's innermost axis a register takes at once: a divisor."""
+    """The number of groups of a reduction's innermost axis that a register takes at once: a divisor."""
     return max(divisors(groups, SIDE))
 
 
 def whole_steps(groups: int) -> int:
-    """The number of groups to fill a reduction up to, so that registers are filled well."""
+    """The number of groups to which a reduction is filled up, so that registers are filled well."""
     if 4 * step_groups(groups) >= 3 * min(groups, SIDE):
         return groups
     return -(-groups // SIDE) * SIDE
@@ -100,7 +104,9 @@ def whole_steps(groups: int) -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """How a block is computed by tiles: axes of rows, lines above them, columns, and panels (positions among its spatial axes)."""
+    """The axes of a block computed by tiles: rows, lines above them, columns, and panels (positions among its spatial
+    axes).
+    """
 
     tile: Tile
     row: int
@@ -109,7 +115,7 @@ class Found:
 
 
 def tile_of(block: BlockView, target: Target) -> Found | None:
-    """The tiles for a block; None where it is not written in groups, or where rows are not as registers load them."""
+    """The tiles for a block; None if it is not written in groups, or its rows cannot be loaded to tile registers."""
     spatial, reduction = block.spatial, block.reduction
     if len(reduction) < 2 or len(spatial) < 2 or block.block.init is None or len(block.block.writes) != 1:
         return None
@@ -149,7 +155,7 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
 
 
 def _sums_products(block: BlockView) -> bool:
-    """Whether a block adds up products of elements as they are, from zero on."""
+    """Whether a block adds up products of unchanged elements, starting at zero."""
     store, init = block.block.body, block.block.init
     if not isinstance(store, BufferStore) or not isinstance(init, BufferStore) or not isinstance(store.value, Add):
         return False
@@ -165,7 +171,7 @@ def _vars(region: BufferRegion) -> list[set[Var]]:
 
 
 def _step_of(index: Any, var: Var) -> int:
-    """By how much an index grows with each step of a variable; 0 where it is not the same each time."""
+    """The growth of an index with each step of a variable; 0 if it is not constant."""
     form = detect_linear_equation(index, [var])
     return form[0].value if form and isinstance(form[0], IntImm) and form[0].value > 0 else 0
 
@@ -192,7 +198,7 @@ def _blocks(block: BlockView, kind: str, steps: int, strides: tuple[int, int]) -
 
 
 def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Found) -> None:
-    """Schedules a contraction by tiles, and its epilogue when it has one."""
+    """Schedule a contraction by tiles, and its epilogue if it has one."""
     sch, tile = view.sch, found.tile
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     loops = [by_axis[v] for v in block.spatial]
@@ -233,7 +239,7 @@ def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Fo
 
 
 def _attach(view: KernelView, block: BlockView, at: LoopRV) -> tuple[BlockRV, list[BlockRV]]:
-    """The block that stores the sums of a tile, and, where it can be computed tile by tile, what reads them."""
+    """The block that stores the sums of a tile, and its readers, if they can be computed tile by tile."""
     sch = view.sch
     consumers = view.consumers(block)
     alone = len(consumers) == 1 and consumers[0].is_injective and block.name not in view.outputs()

@@ -1,4 +1,4 @@
-"""The analytic model that picks register tiles: loads against multiply-adds, accumulators against registers."""
+"""The cost model that chooses register tiles: loads against multiply-adds, accumulators against registers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilewright import tir
 MAX_ROWS = 30
 
 MATERIALIZE = "tilewright.materialize"
-"""Block annotation: a stage that is to be computed once into memory (a packed operand), not inlined into its readers."""
+"""Block annotation: a stage that is computed once into memory (a packed operand), not inlined into its readers."""
 
 WOVEN = "tilewright.woven"
-"""Block annotation: vectors of several places, from which its reader takes the elements of each in turn."""
+"""Block annotation: vectors of several places, whose elements the reader interleaves."""
 
 
 @cache
@@ -25,12 +25,12 @@ def divisors(n: int, most: int) -> tuple[int, ...]:
 def tile_cost(
     rows: int, columns: int, registers: int, vectors_of_rows: bool = False, pointers: int = 0
 ) -> float | None:
-    """Cycles per multiply-add of a tile of rows x columns vectors; None when it does not fit the registers.
+    """Cycles per multiply-add of a tile of rows x columns vectors; None if it does not fit the registers.
 
-    Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads a cycle), the vectors
-    coming from the second cache level (one every two cycles), and issues rows * columns multiply-adds (two a cycle,
-    four cycles until the next may use the same accumulator). With `vectors_of_rows` rows are such vectors too, not scalars.
-    `pointers`: places in memory that are no constant distance apart; those that find no register are loaded as well.
+    Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads per cycle). The vectors
+    come from the second cache level (one every two cycles). It issues rows * columns multiply-adds (two per cycle, four
+    cycles until the next one can use the same accumulator). With `vectors_of_rows`, rows are vectors, too, not scalars.
+    `pointers`: addresses without a constant distance; those that do not fit into registers are loaded as well.
     """
     if rows * columns + columns + 1 > registers:
         return None
@@ -40,14 +40,15 @@ def tile_cost(
 
 
 POINTERS = 9
-"""Addresses that find registers in the loop of a reduction."""
+"""The number of addresses that fit into registers in the loop of a reduction."""
 
 
 @cache
 def register_tile(rows: int, columns: int, registers: int, most: int = MAX_ROWS) -> tuple[int, int]:
-    """The tile (rows, vectors of columns), divisors of the extents, of the least cost; among equals, of the least traffic.
+    """The tile (rows, vectors of columns) with the least cost, from divisors of the extents. Among equals: the one with
+    the least traffic.
 
-    registers: vector registers of the target; most: rows of a tile.
+    registers: vector registers of the target. most: the largest number of rows.
     """
     best, choice = (float("inf"), 0.0), (1, 1)
     for r in divisors(rows, most):
@@ -64,8 +65,9 @@ def register_tile(rows: int, columns: int, registers: int, most: int = MAX_ROWS)
 
 @cache
 def image_tile(height: int, width: int, columns: int, registers: int) -> tuple[int, int, int]:
-    """The tile (lines, rows of each, vectors of columns) over an image of `height` lines of `width` rows: part of a line, or where
-    a whole line is short, of several lines."""
+    """The tile (lines, rows of each, vectors of columns) over an image of `height` lines of `width` rows: part of a
+    line, or several short lines.
+    """
     rows, c = register_tile(width, columns, registers)
     best = (round(tile_cost(rows, c, registers) or 2.0, 3), 4 / rows + 1 / c), (1, rows, c)
     for lines in divisors(height, MAX_ROWS // width)[1:] if rows == width else ():
@@ -77,19 +79,24 @@ def image_tile(height: int, width: int, columns: int, registers: int) -> tuple[i
 
 
 LONG_BODY, SHORT_BODY = 128, 64
-"""Multiply-adds in the body of a reduction loop: of the only one, and of the innermost of several. Convolutions of more than
-64 ran 10 to 15 % slower (ResNet-50, AVX-512), matrix products of fewer than 100 up to 2 %."""
+"""The multiply-adds in the body of a reduction loop: of the only one, and of the innermost of several. Convolutions of
+more than 64 ran 10 to 15 % slower (ResNet-50, AVX-512), matrix products of fewer than 100 up to 2 %.
+"""
 
 
 def unroll_factor(extent: int, work: int, most: int = LONG_BODY) -> int:
-    """How often to unroll a reduction loop whose body holds `work` multiply-adds: a divisor that keeps the body small."""
+    """The factor by which to unroll a reduction loop whose body has `work` multiply-adds: a divisor that keeps the body
+    small.
+    """
     return max([d for d in divisors(extent, 16) if d * work <= max(most, work)])
 
 
 @cache
 def padded_rows(rows: int, columns: int, registers: int, apart: bool = False) -> int:
-    """How many rows to compute so that tiles fill: `rows`, or the next multiple of a tile height that costs less in all. `apart`: rows
-    that are computed in vain read those that there are, so that every row has an address of its own."""
+    """The number of rows to compute in whole tiles: `rows`, or the next multiple of a tile height that costs less.
+
+    `apart`: padded rows read existing rows, so every row needs its own address.
+    """
     exact = tile_cost(*register_tile(rows, columns, registers), registers) or 2.0
     best, choice = exact * rows * 0.95, rows
     for height in range(6, 17):
@@ -102,8 +109,9 @@ def padded_rows(rows: int, columns: int, registers: int, apart: bool = False) ->
 
 
 class Tiling(NamedTuple):
-    """Whole tiles over rows and vectors of columns: the tile, how many rows and vectors are computed, the cycles of one step of the
-    reduction."""
+    """Whole tiles over rows and vectors of columns: the tile, the numbers of rows and vectors to compute, the cycles of
+    one reduction step.
+    """
 
     tile_rows: int
     tile_columns: int
@@ -114,8 +122,11 @@ class Tiling(NamedTuple):
 
 @cache
 def tiling(rows: int, columns: int, registers: int, vectors_of_rows: bool = False) -> Tiling:
-    """The tiles that cost least, what is computed in vain included. Rows that are computed in vain read those that there are, so that
-    every row has an address of its own; so have columns that are `vectors_of_rows` of another matrix."""
+    """The tiles with the least cost, including padded work.
+
+    Padded rows read existing rows, so every row needs its own address; so do columns that are `vectors_of_rows` of
+    another matrix.
+    """
     best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, 2.0 * rows * columns)
     for r in range(1, min(rows, MAX_ROWS) + 1):
         for c in range(1, min(columns, 8) + 1):
@@ -132,29 +143,30 @@ def tiling(rows: int, columns: int, registers: int, vectors_of_rows: bool = Fals
 
 
 TILE_OVERHEAD = 0.5
-"""What starting and ending a tile costs, in multiply-adds of each step of its reduction: it makes larger tiles the better ones."""
+"""The cost of starting and ending a tile, in multiply-adds of each step of its reduction. It favours larger tiles."""
 
 
 TILE_ROWS, TILE_COLUMNS = "tilewright.tile_rows", "tilewright.tile_columns"
-"""Block annotations: the register tile that its computed rows and columns were made for."""
+"""Block annotations: the register tile for which the computed rows and columns were chosen."""
 
 NEAR = 4
-"""Strides up to which lanes are taken out of whole vectors (`codegen.llvm.interleave.MOST_STEP`)."""
+"""The largest stride at which lanes are taken from whole vectors (`codegen.llvm.interleave.MOST_STEP`)."""
 
 LANE_SUMS = "tilewright.lane_sums"
-"""Block annotation: vectors run along the reduction; the lanes of each sum are added by the blocks that follow."""
+"""Block annotation: vectors run along the reduction; the following blocks add up the lanes of each sum."""
 
 IN_TILES = "tilewright.in_tiles"
-"""Block annotation: rows are computed in whole tiles of which only those that exist are read, so that tiles may be higher."""
+"""Block annotation: rows are computed in whole tiles, of which only existing rows are read, so tiles can be higher."""
 
 OWN_DATA = "tilewright.own_data"
-"""Block annotation: what is computed for each index of the axis that all operands share (the group) reads data of its own."""
+"""Block annotation: each index of the axis that all operands share (the group) has data of its own."""
 
 OPEN_ROWS = 4
-"""Height of tiles over rows whose number is not known: high enough to keep the multipliers busy, and low enough that the last one
-computes little in vain. Where tiles of twice the height compute hardly more, they are taken."""
+"""The height of tiles over a dynamic number of rows: high enough to keep the multipliers busy, low enough for little
+padded work in the last tile. Tiles of twice the height are used where they compute hardly more rows.
+"""
 
 
 def whole_tiles(size: Any, tile: int) -> Any:
-    """A size of which nothing is known, rounded up to whole tiles."""
+    """A dynamic size, rounded up to whole tiles."""
     return tir.floordiv(size + (tile - 1), tile) * tile

@@ -1,14 +1,14 @@
-"""Windows that slide over each channel by itself: depthwise convolutions and pooling on channel blocks.
+"""Windows that slide over each channel separately: depthwise convolutions and pooling on channel blocks.
 
 for n, c, h, w, cv: for kh, kw: C[n, c, h, w, cv] += A[n, c, h + kh, w + kw, cv] * B[c, kh, kw, cv]
 -->
 parallel n, c, bands of rows:
   the padded rows that the band reads
   for rows of the band, tiles of columns:
-    init; unrolled taps: unrolled columns: vectorized lanes; epilogue
+    init; unrolled kernel offsets: unrolled columns: vectorized lanes; epilogue
 
-Neighbouring windows overlap, so that a value that is loaded (and widened) once serves several of them; the padded input stays in the
-cache that its reader finds it in. Where vectors have masks nothing is padded: what lies outside is a load of no lanes.
+Adjacent windows overlap, so a value that is loaded (and widened) once serves several of them. The padded input stays in
+a near cache for its reader. If vectors have masks, nothing is padded: outside elements are masked loads.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from tilewright.topi.schedule.sharing import useful_threads
 from tilewright.topi.schedule.tiles import LANE_SUMS, NEAR, divisors
 
 TAPS = 64
-"""Windows of more taps have their own loops."""
+"""Windows with more kernel offsets than this have loops."""
 TILE = 400
-"""Multiply-adds of a tile."""
+"""The largest number of multiply-adds of a tile."""
 UNROLLED = 192
-"""Of them in the body of a loop."""
+"""The number of them in the body of a loop."""
 ACCUMULATORS = 8
-"""Columns that keep the multipliers busy while each waits for its sum."""
+"""The number of columns that keeps the multipliers busy while each waits for its sum."""
 LATENCY = 4
-"""Cycles until a sum can be added to again."""
+"""The cycles after which a sum can be updated again."""
 RAGGED = 1.1
-"""What a narrower last tile must gain: it is code of its own."""
+"""The least gain of a narrower last tile, since it is additional code."""
 BAND_BYTES = 1 << 15
-"""Padded input of one band of rows."""
+"""The size of the padded input of one band of rows."""
 
 
 def is_windowed(block: BlockView, target: Target) -> bool:
-    """Whether a contraction, all sizes known, reads every operand along its vector axis, and few elements for each sum."""
+    """Whether a contraction, with static sizes, reads every operand along its vector axis, and few elements for each
+    sum.
+    """
     if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]) or LANE_SUMS in block.block.annotations:
         return False
     vector = block.spatial[-1]
@@ -55,7 +57,7 @@ def is_windowed(block: BlockView, target: Target) -> bool:
 
 
 def is_strided(block: BlockView, target: Target) -> bool:
-    """Whether such windows read every few elements of rows that lie along their vector axis."""
+    """Whether such windows read elements at a small stride from rows along their vector axis."""
     if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
         return False
     axis = block.spatial[-1]
@@ -68,7 +70,7 @@ def is_strided(block: BlockView, target: Target) -> bool:
 
 
 def _steps(region: BufferRegion, axis: IterVar) -> bool:
-    """Whether an axis counts along the last dimension of a read, in steps of 2 to 4."""
+    """Whether an axis runs along the last dimension of a read in steps of 2 to 4."""
     *outer, last = [r.min for r in region.region]
     if any([axis.var in uses(e).vars for e in outer]):
         return False
@@ -77,8 +79,11 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
 
 
 def column_tile(columns: int, taps: int, weights: bool, registers: int, held: int = 1) -> int:
-    """How many columns to compute at once: what leaves registers for the weights of all taps, or where too few are left then, for one.
-    Where it does not divide their number, the last tile is a narrower one. held: registers that each column keeps."""
+    """The number of columns to compute at once, such that registers remain for the weights of all kernel offsets, or
+    else of one.
+
+    If it does not divide the number of columns, the last tile is narrower. held: registers that each column takes.
+    """
     kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
     most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // taps)))
 
@@ -94,7 +99,7 @@ def column_tile(columns: int, taps: int, weights: bool, registers: int, held: in
 
 
 def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None:
-    """Schedules one such contraction, with the padding of its input and its epilogue."""
+    """Schedule one such contraction, with the padding of its input and its epilogue."""
     sch, cpu = view.sch, target.cpu
     work = block.iterations
     if cpu.avx512:
@@ -138,7 +143,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
 
 
 def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
-    """How many of the reduction's outer loops stay loops, so that the body is not too long."""
+    """The number of outer reduction loops that stay loops, so that the body is not too long."""
     for outer in range(len(reduction)):
         if prod(extents[outer:]) * tile <= UNROLLED:
             return outer
@@ -146,7 +151,9 @@ def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
 
 
 def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: int) -> int:
-    """Rows that are computed together: as few as keep the padded input small and all threads busy."""
+    """The number of rows that are computed together: the smallest that keeps the padded input small and all threads
+    busy.
+    """
     producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
     size = sum([prod(p.extents[-3:]) * p.block.writes[0].buffer.dtype.bytes for p in producers])
     bands = max(1, -(-size // BAND_BYTES))
@@ -161,7 +168,7 @@ def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: 
 
 
 def _inline_padding(view: KernelView, block: BlockView) -> None:
-    """Reads what is padded where it lies: a vector of the border is one whose mask is empty, and costs no more than others."""
+    """Read the input without a padded copy. A vector outside of it has an empty mask, and costs no more than others."""
     for rv in view.sch.get_producers(block.rv):
         producer = BlockView(view.sch, rv)
         if producer.is_padding and len(view.consumers(producer)) == 1 and not _is_scheduled(view, rv):
@@ -169,12 +176,12 @@ def _inline_padding(view: KernelView, block: BlockView) -> None:
 
 
 def _is_scheduled(view: KernelView, rv: BlockRV) -> bool:
-    """Whether a rule has been at a block's loops: what an earlier reduction begins from is no padding."""
+    """Whether a rule has changed a block's loops. The initialisation of an earlier reduction is no padding."""
     return bool(view.sch.get(view.loops(rv)[-1]).kind != ForKind.SERIAL)
 
 
 def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: Target) -> None:
-    """Brings what is computed for this block alone (its padded input) into the loop over bands."""
+    """Move data that only this block needs (its padded input) into the loop over bands."""
     sch = view.sch
     for rv in sch.get_producers(block.rv):
         producer = BlockView(view.sch, rv)

@@ -1,14 +1,14 @@
-"""Winograd convolutions: groups of tiles that stay in the caches, from the data to the result.
+"""Winograd convolutions: groups of tiles stay in the caches from the data to the result.
 
 for n, fo, y, x, fb: out = ..
 -->
 for groups of tiles:
   for tiles, channels: a tile and its two transformations, in registers
   for places, panels of filters, tiles: a register tile of the products, the whole reduction around it
-  for tiles, filters: the two transformations back in registers, and what follows
+  for tiles, filters: the two transformations back in registers, and the element-wise operators after them
 
-Threads share groups where these are many enough; otherwise each of the three steps. Of an unknown number of images a group is a part of
-one, or several whole ones, of which the last group may hold fewer.
+Threads share groups if there are enough of them; otherwise they share each of the three steps. With a dynamic number of
+images, a group is part of an image, or several whole images, of which the last group can have fewer.
 """
 
 from __future__ import annotations
@@ -27,29 +27,35 @@ from tilewright.topi.schedule.tiles import LONG_BODY, divisors, register_tile, t
 PRODUCT = "winograd_product"
 
 DIRECT, PRODUCTS = 0.92, 0.85
-"""Shares of the multipliers' rate that direct convolutions, and the products of transformed tiles, come to (ResNet-50, AVX-512)."""
+"""The shares of the multipliers' peak rate that direct convolutions and products of transformed tiles reach (ResNet-50,
+AVX-512).
+"""
 
 TRANSFORM = 6
 """Cycles for each vector of transformed data and of products."""
 
 STREAM, NEAR = 5, 12
-"""Bytes that a core reads in a cycle from memory (10 to 20 GB/s), and from the last cache."""
+"""The bytes that a core reads in a cycle from memory (10 to 20 GB/s), and from the last-level cache."""
 
 
 STEPS, START = 3, 10_000
-"""Parallel loops over a group's steps, where threads share those instead of groups; cycles until all threads have begun one."""
+"""The number of parallel loops over a group's steps, if threads share these instead of groups, and the cycles until all
+threads have started one.
+"""
 
 ALIKE = 1.03
-"""Ratio of cycles up to which plans count as equally fast."""
+"""The largest ratio of cycles at which plans count as equally fast."""
 
 OPEN_IMAGES = 8
-"""The most images in a group of tiles where nobody knows how many there are."""
+"""The largest number of images in a group of tiles if their number is dynamic."""
 
 
 @dataclass(frozen=True)
 class WinogradPlan:
-    """cycles: expected, on one core; shared: of all cores together, where some wait for others; group: tiles that are worked on together;
-    panel: filters in a panel of weights; by_group: whether threads share the groups, or else each step of one."""
+    """cycles: estimate on one core. shared: estimate for all cores together, including waiting. group: tiles that are
+    computed together. panel: filters in a panel of weights. by_group: whether threads share the groups, or each step of
+    one.
+    """
 
     cycles: float
     shared: float
@@ -60,7 +66,7 @@ class WinogradPlan:
 
 
 def direct_cycles(channels: int, filters: int, pixels: int, lanes: int) -> float:
-    """Cycles of a direct convolution with kernels of 3 x 3 on one core, two multiply-adds of vectors in each."""
+    """Cycles of a direct 3 x 3 convolution on one core, with two multiply-adds of vectors in each cycle."""
     work = 9 * channels * filters * pixels / (2 * lanes) / DIRECT
     return max(work, 36 * channels * filters / STREAM)
 
@@ -76,8 +82,11 @@ def winograd_plan(
     threads: int,
     l2_bytes: int,
 ) -> WinogradPlan | None:
-    """The best grouping of tiles of results of tile_size x tile_size, or None where they cannot be grouped well. shape: the (images,
-    rows, columns) of tiles, images None where they are not known; groups are equal parts of a row, of rows or of images."""
+    """The best grouping of tiles of tile_size x tile_size results; None if they cannot be grouped well.
+
+    shape: the (images, rows, columns) of tiles, with images None if they are dynamic. Groups are equal parts of a row,
+    of rows or of images.
+    """
     known, rows, columns = shape
     each = rows * columns
     tiles = (known or OPEN_IMAGES) * each
@@ -106,23 +115,26 @@ def winograd_plan(
 
 
 def counts(threads: int) -> list[int]:
-    """Numbers of threads that a kernel made for up to `threads` may meet."""
+    """The numbers of threads with which a kernel for up to `threads` threads may run."""
     return [*[1 << n for n in range(threads.bit_length()) if 1 << n < threads], threads]
 
 
 def waiting(groups: int, threads: int) -> float:
-    """How much longer threads take, as a mean over their numbers, since they do not all have as many groups."""
+    """The mean factor by which threads take longer because they do not all have equally many groups, over the numbers
+    of threads.
+    """
     return fmean([-(-groups // n) * n / groups for n in counts(threads)])
 
 
 def starts(groups: int, threads: int) -> float:
-    """Cycles of all threads, as a mean over their numbers, in which they start on the steps of each group."""
+    """The mean cycles that all threads take to start the steps of each group, over the numbers of threads."""
     return fmean([n * groups * STEPS * START if n > 1 else 0 for n in counts(threads)])
 
 
 def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], target: Target) -> WinogradPlan | None:
-    """How to compute a convolution by 3 x 3 kernels in Winograd's form, or None where it would gain less than a fifth. pixels: the
-    result's (images, rows, columns)."""
+    """The plan for a 3 x 3 convolution in Winograd's form; None if it would gain less than a fifth. pixels: the
+    (images, rows, columns) of the result.
+    """
     cpu = target.cpu
     lanes = cpu.lanes(32)
     if channels % lanes or filters % lanes:
@@ -139,14 +151,14 @@ def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], t
 
 
 def winograd_product(view: KernelView) -> BlockView | None:
-    """The product of a Winograd convolution, if the kernel has one, of images whose size is known."""
+    """The product of a Winograd convolution with a static number of images, if the kernel has one."""
     found = next((b for b in view.blocks() if b.name == PRODUCT), None)
     tiles = found.block.iter_vars[2].dom if found is not None else None
     return found if tiles is not None and isinstance(tiles.extent, IntImm) else None
 
 
 def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> None:
-    """Schedules all stages of a Winograd convolution, and what follows it element by element."""
+    """Schedule all stages of a Winograd convolution, and the element-wise operators after it."""
     sch, cpu = view.sch, target.cpu
     names = {b.name: b for b in view.blocks()}
     weights = product.block.reads[1].buffer
@@ -190,7 +202,7 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
 
 
 def _last(view: KernelView, result: BlockView) -> BlockRV:
-    """The block that the tiles of results are written by: what follows element by element, or the result itself."""
+    """The block that writes the tiles of results: the element-wise operators after it, or the result itself."""
     consumers = view.consumers(result)
     if len(consumers) == 1 and consumers[0].is_injective and len(view.loops(consumers[0])) == 5:
         reader = consumers[0]
@@ -203,7 +215,7 @@ def _last(view: KernelView, result: BlockView) -> BlockRV:
 
 
 def _straight(view: KernelView, block: BlockRV, count: int) -> None:
-    """Unrolls the innermost `count` loops of a block, the last one as a vector."""
+    """Unroll the innermost `count` loops of a block, with the last one as a vector."""
     *outer, last = view.loops(block)[-count:]
     for loop in outer:
         view.sch.unroll(loop)

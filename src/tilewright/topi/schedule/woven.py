@@ -1,4 +1,4 @@
-"""Elements of several vectors in turn: transposed convolutions put the places of their phases side by side.
+"""Interleaved results: transposed convolutions interleave the places of their phases.
 
 for i, x: B[i, x] = f(T[i, x // (s * L), x % s, x % (s * L) // s])
 -->
@@ -19,11 +19,11 @@ from tilewright.topi.schedule.tiles import WOVEN
 from tilewright.topi.utils import get_const_int
 
 MOST_ROWS = 8
-"""Rows whose code is written out, of as many phases."""
+"""The number of rows, of as many phases, whose code is unrolled."""
 
 
 def woven_vectors(view: KernelView) -> BlockView | None:
-    """The block of vectors that its only reader, which has the result's loops, takes elements of in turn."""
+    """The block of vectors whose elements its only reader, which has the result's loops, interleaves."""
     for block in view.blocks():
         if WOVEN in block.block.annotations:
             readers = view.consumers(block)
@@ -33,7 +33,7 @@ def woven_vectors(view: KernelView) -> BlockView | None:
 
 
 def schedule_woven(view: KernelView, block: BlockView, target: Target) -> None:
-    """Schedules such vectors and their reader."""
+    """Schedule such vectors and their reader."""
     sch = view.sch
     (reader,) = view.consumers(block)
     *_, phases, lanes = block.extents
