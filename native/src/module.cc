@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <type_traits>
 
 #include "json.h"
@@ -244,6 +245,23 @@ class SymbolLibrary : public Library {
   }
 };
 
+// A library, and the code that it holds as data.
+class JoinedLibrary : public Library {
+ public:
+  JoinedLibrary(std::shared_ptr<Library> own, std::vector<std::shared_ptr<Library>> held) : own_(std::move(own)), held_(std::move(held)) {}
+  void* symbol(const std::string& name) const override {
+    void* found = own_->symbol(name);
+    for (size_t i = 0; !found && i < held_.size(); ++i) found = held_[i]->symbol(name);
+    return found;
+  }
+  std::string label() const override { return own_->label(); }
+  Ref<> owner(const std::string& name) const override { return own_->owner(name); }
+
+ private:
+  std::shared_ptr<Library> own_;
+  std::vector<std::shared_ptr<Library>> held_;
+};
+
 class SystemLibrary : public Library {
  public:
   void* symbol(const std::string& name) const override {
@@ -295,6 +313,14 @@ class LibraryModule : public ModuleImpl {
   const char* kind() const override { return "library"; }
   const Code* code() const override { return &code_; }
   const Library& library() const { return *code_.library; }
+  // Symbols are looked for in the held code as well, once it is loaded.
+  void join(const ModuleObject* self) {
+    std::vector<std::shared_ptr<Library>> held;
+    for (auto& other : self->imports)
+      if (const Code* code = other->impl->code())
+        if (code->library->symbol("__tilewright_held_code")) held.push_back(code->library);
+    if (!held.empty()) code_.library = std::make_shared<JoinedLibrary>(code_.library, std::move(held));
+  }
 
   Ref<FunctionObject> inner_function(const std::string& name, ModuleObject* self) override {
     {
@@ -317,7 +343,9 @@ class LibraryModule : public ModuleImpl {
     slot_ = static_cast<ModuleObject**>(symbol("__tvm_ffi__library_ctx"));
     if (!slot_) return;
     std::lock_guard<std::mutex> hold(context_lock);
-    bound_modules()[slot_].push_back(self_ = self);
+    // A library before the code that it holds: what it imports is found.
+    auto& all = bound_modules()[slot_];
+    all.insert(all.begin(), self_ = self);
     *slot_ = self;
   }
   ~LibraryModule() override {
@@ -390,8 +418,9 @@ Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string m
   auto impl = std::make_unique<LibraryModule>(Code{std::move(library), std::move(metadata), std::move(constants)});
   LibraryModule* raw = impl.get();
   auto module = make_module(std::move(impl));
+  load_imports(module.get(), raw->library());
+  raw->join(module.get());
   raw->bind_self(module.get());
-  load_imports(module.get(), *raw->code()->library);
   return module;
 }
 
@@ -400,6 +429,19 @@ void register_modules() {
     std::string path = as_string(args[0]);
     check_shared_library(path);
     return from_ref(library_module(std::make_shared<SharedLibrary>(path), "", {}));
+  });
+  // (address of a library's slot, name, arguments...): a call by code that the host runs
+  register_global("runtime.CallFrom", [](Args args) {
+    static std::mutex lock;
+    static auto* names = new std::set<std::string>;  // each name has one address, by which known_to keeps what it found
+    const char* name;
+    {
+      std::lock_guard<std::mutex> hold(lock);
+      name = names->insert(as_string(args[1])).first->c_str();
+    }
+    auto f = known_to(reinterpret_cast<ModuleObject**>(as_int(args[0], "the address of a slot")), name);
+    if (!f) fail("ValueError", "compiled code calls the function `%s`, which is not registered; use register_func, or import_module the module that has it", name);
+    return call(f.get(), args.values + 2, args.count - 2);
   });
   // (graph JSON, module, devices...)
   register_global("tvm.graph_executor.create", [](Args args) {

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 from tests.cli.command import command, dense_model, relu_model, write_model
+from tilewright.codegen.backend import back_ends
 
 
 def refused(*args: str | Path, code: int = 1) -> str:
@@ -156,7 +157,11 @@ TARGETS = [
         "there is no target kind 'lvm'; nearest known: llvm. Kinds: c, composite, cuda, ext_dev, hexagon, hybrid, interp, llvm,"
         " metal, nvptx, opencl, rocm, vulkan",
     ),
-    ("cuda", "tilewright compile: there is no code generator for target kind 'cuda'; there are ones for llvm"),
+    (
+        "cuda",
+        "tilewright compile: there is no code generator for target kind 'cuda'; there are ones for "
+        + ", ".join(sorted(back_ends())),
+    ),
     (
         "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx51",
         "-mcpu=skylake-avx51 is no CPU of x86_64-unknown-linux-gnu that LLVM knows; nearest known: skylake-avx512, skylake_avx512,"

@@ -275,7 +275,7 @@ def test_parameter_used_on_two_devices() -> None:
         (
             lambda x: relay.build(tvm.IRModule.from_expr(relay.exp(x)), ["llvm", "cuda"]),
             TVMError,
-            "relay.build: there is no code generator for target kind 'cuda'; there are ones for llvm",
+            "relay.build: there is no code generator for target kind 'cuda'; there are ones for ",
         ),
         (
             lambda x: relay.build(

@@ -10,12 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
+
+if TYPE_CHECKING:
+    from tilewright.ir.transform import Pass
+    from tilewright.tir import PrimFunc
 
 AOT = "aot"
 """Value of the attribute "calling_conv" of kernels: they are exported as `int32_t name(void** args)` and return 0 or an error code."""
@@ -23,6 +27,11 @@ AOT = "aot"
 IN_PLACE = "tilewright.in_place"
 """Attribute of a kernel: the numbers of the parameters whose memory may be one and the same. Each of their elements is read only before
 it is written."""
+
+
+BLOCKS, LOOPS, VECTORS = "blocks", "loops", "vectors"
+"""How far programs are lowered for a back end: not at all, as schedules left them (blocks, buffers of several dimensions); to loops over
+flat buffers, whose marks (parallel, vectorized, unrolled) are still to be obeyed or may be ignored; to loops and explicit vectors."""
 
 
 class Code(NamedTuple):
@@ -47,19 +56,32 @@ class BackEnd(ABC):
     """Forms in which `text` gives code, the back end's own language first."""
     version: ClassVar[str] = ""
     """Changes with the code that is made, where the back end is no part of this package: the cache finds nothing of other versions."""
+    takes: ClassVar[str] = VECTORS
+    """How far programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
+    scheduled: ClassVar[bool] = True
+    """Whether models come in the layouts, and their kernels in the tiles, that suit the CPU of the target; else as their operators are
+    defined, fused and nothing more."""
+    packed: ClassVar[bool] = True
+    """Whether `build` is given packed functions, as the driver's pipeline for hosts makes them; else functions as they were lowered."""
+    linkable: ClassVar[bool] = True
+    """Whether objects are machine code, which linkers take. A library holds others as data (`held`), which this back end loads again."""
 
     @property
     def identity(self) -> str:
         """What the cache tells back ends of one kind apart by."""
         return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
 
+    def passes(self, target: Target) -> Sequence[Pass]:
+        """What it wants to be done to programs before they are emitted, besides what `takes` says."""
+        return ()
+
     @abstractmethod
     def build(self, mod: IRModule, target: Target) -> Any:
-        """A runtime.Module of packed functions, as the driver's pipeline for hosts left them; what tvm.build answers."""
+        """A runtime.Module of the module's functions; what tvm.build answers."""
 
     @abstractmethod
     def emit(self, mod: IRModule, target: Target) -> Code:
-        """The code of a kernel: lowered functions of the calling convention AOT."""
+        """The code of a kernel: functions of the calling convention AOT."""
 
     @abstractmethod
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
@@ -86,13 +108,28 @@ class BackEnd(ABC):
     def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
         """Brings objects into this process. TVMError where they do not fit together, or not into it."""
 
-    @abstractmethod
+    def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
+        """What a library holds of objects that no linker takes: a line with the name of a module, whose function `load_held` makes a
+        runtime.Module of what follows."""
+        raise TVMError(f"code for target kind {self.kind!r} is linked, not held")
+
     def companions(self, target: Target) -> list[bytes]:
         """The objects that an exported library for the target holds beside its kernels."""
+        return []
 
 
-_BACK_ENDS: dict[str, BackEnd | str] = {"llvm": "tilewright.codegen.llvm.backend"}
-"""By kind of target: a back end, or the module whose `BACK_END` it is, which is imported when it is first asked for."""
+class Late(NamedTuple):
+    """The module whose `BACK_END` is a back end; it is imported when it is first asked for. extra: of this package, what it needs."""
+
+    module: str
+    extra: str = ""
+
+
+_BACK_ENDS: dict[str, BackEnd | Late] = {
+    "llvm": Late("tilewright.codegen.llvm.backend"),
+    "interp": Late("tilewright.codegen.interp.backend"),
+}
+"""By kind of target."""
 
 
 def register_back_end(back_end: BackEnd, override: bool = False) -> None:
@@ -102,36 +139,61 @@ def register_back_end(back_end: BackEnd, override: bool = False) -> None:
     _BACK_ENDS[back_end.kind] = back_end
 
 
-def back_ends() -> Mapping[str, BackEnd | str]:
+def back_ends() -> Mapping[str, BackEnd | Late]:
     """The kinds of target that code can be generated for, and by what."""
     return dict(_BACK_ENDS)
 
 
 def identity_of(target: Target) -> str:
     """What the cache tells the code generators of a target's kind apart by; "" where there is none. It imports none."""
-    found = _BACK_ENDS.get(target.kind.name, "")
-    return found if isinstance(found, str) else found.identity
+    found = _BACK_ENDS.get(target.kind.name)
+    if found is None:
+        return ""
+    return found.identity if isinstance(found, BackEnd) else found.module
 
 
 def back_end_of(target: Target, what: str = "build") -> BackEnd:
-    """The code generator for a target; `what` asks for it. TVMError where there is none."""
+    """The code generator for a target; `what` asks for it. TVMError where there is none, or where it needs what is not installed."""
     kind = target.kind.name
     found = _BACK_ENDS.get(kind)
     if found is None:
         raise TVMError(
             f"{what}: there is no code generator for target kind {kind!r}; there are ones for {', '.join(sorted(_BACK_ENDS))}"
         )
-    return import_module(found).BACK_END if isinstance(found, str) else found
+    if isinstance(found, BackEnd):
+        return found
+    try:
+        loaded: BackEnd = import_module(found.module).BACK_END
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tilewright"):
+            raise
+        remedy = f'pip install "tilewright[{found.extra}]"' if found.extra else f"pip install {error.name}"
+        raise TVMError(
+            f"{what}: the code generator for target kind {kind!r} needs the Python package {error.name}, which is not installed: {remedy}"
+        ) from error
+    return loaded
+
+
+def evaluate(func: PrimFunc, arrays: Sequence[Any]) -> None:
+    """Runs a function in the oracle, on NumPy arrays in place."""
+    from tilewright.codegen import interp
+
+    interp.run(func, arrays)
 
 
 __all__ = [
     "AOT",
+    "BLOCKS",
     "IN_PLACE",
+    "LOOPS",
+    "VECTORS",
     "BackEnd",
     "Code",
+    "Late",
     "Loaded",
     "back_end_of",
     "back_ends",
+    "evaluate",
     "identity_of",
     "register_back_end",
 ]

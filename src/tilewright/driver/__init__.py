@@ -1,6 +1,15 @@
 """The driver: lower() and build(), and the pipelines that they run."""
 
 from tilewright.driver.build_module import build, build_lowered, lower
-from tilewright.driver.pipeline import device_pipeline, host_pipeline, lower_module, lower_pipeline
+from tilewright.driver.pipeline import device_pipeline, host_pipeline, lower_for, lower_module, lower_pipeline
 
-__all__ = ["build", "build_lowered", "device_pipeline", "host_pipeline", "lower", "lower_module", "lower_pipeline"]
+__all__ = [
+    "build",
+    "build_lowered",
+    "device_pipeline",
+    "host_pipeline",
+    "lower",
+    "lower_for",
+    "lower_module",
+    "lower_pipeline",
+]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.codegen.backend import back_end_of
-from tilewright.driver.pipeline import host_pipeline, lower_module
+from tilewright.driver.pipeline import host_pipeline, lower_for, lower_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target
 from tilewright.te import create_prim_func
@@ -88,12 +88,11 @@ def build(
     chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
     if target_host is not None:
         chosen = Target(chosen, target_host)
-    mod = lower(inputs, args, name, binds)
-    return build_lowered(mod, chosen)
+    return build_lowered(lower_for(_as_module(inputs, args, name, binds), chosen), chosen)
 
 
 def build_lowered(mod: IRModule, target: Any) -> Any:
     """Packed functions of lowered ones, compiled for the target."""
     back_end = back_end_of(target)
     back_end.object_kind(target)
-    return back_end.build(host_pipeline(target)(mod), target)
+    return back_end.build(host_pipeline(target)(mod) if back_end.packed else mod, target)

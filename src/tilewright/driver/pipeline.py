@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.codegen.backend import BLOCKS, LOOPS, VECTORS, back_end_of
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, Sequential
 from tilewright.node import Visitor, on
@@ -62,11 +63,13 @@ from tilewright.tir.transform import (
 PHASES = ("blocks", "loops", "optimize", "finish")
 
 
-def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool | None = None) -> list[list[Pass]]:
+def lower_phases(
+    ctx: PassContext, simple_mode: bool = False, threads: bool | None = None, upto: str = VECTORS
+) -> list[list[Pass]]:
     """The passes of `lower`, by phase.
 
     threads: with all that only programs bound to thread axes need, or (False) with none of it; where that is not known,
-    with what leaves other programs as they are.
+    with what leaves other programs as they are. upto: how far programs are lowered, as back ends say it.
     """
     config = ctx.config
     blocks: list[Pass] = [
@@ -110,14 +113,16 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool | No
     for number, custom in added:
         if number > 0:
             phases[number].append(custom)
-    return phases
+    if upto == BLOCKS:
+        return [[custom for number, custom in added if number == 0]]
+    return phases[:2] if upto == LOOPS else phases
 
 
 def lower_pipeline(
-    ctx: PassContext | None = None, simple_mode: bool = False, threads: bool | None = None
+    ctx: PassContext | None = None, simple_mode: bool = False, threads: bool | None = None, upto: str = VECTORS
 ) -> Sequential:
     """The passes of `lower` in order."""
-    phases = lower_phases(ctx or PassContext.current(), simple_mode, threads)
+    phases = lower_phases(ctx or PassContext.current(), simple_mode, threads, upto)
     return Sequential([p for phase in phases for p in phase], name="tir.lower")
 
 
@@ -206,12 +211,20 @@ def has_threads(func: PrimFunc) -> bool:
     return walk.found
 
 
-def lower_module(mod: IRModule, simple_mode: bool = False) -> IRModule:
+def lower_module(mod: IRModule, simple_mode: bool = False, upto: str = VECTORS) -> IRModule:
     """The module with every PrimFunc lowered; those that are lowered already stay."""
     todo = {g: f for g, f in mod.functions.items() if isinstance(f, PrimFunc) and not f.attrs.get("tir.is_lowered")}
     threads = any([has_threads(f) for f in todo.values()])
-    lowered = lower_pipeline(simple_mode=simple_mode, threads=threads)(mod.with_functions(todo))
+    lowered = lower_pipeline(simple_mode=simple_mode, threads=threads, upto=upto)(mod.with_functions(todo))
     functions = dict(mod.functions)
     for gvar, func in lowered.functions.items():
-        functions[gvar] = func.with_attr("tir.is_lowered", True)
+        functions[gvar] = func.with_attr("tir.is_lowered", True) if upto == VECTORS else func
     return mod.with_functions(functions)
+
+
+def lower_for(mod: IRModule, target: Target) -> IRModule:
+    """The module as the target's code generator takes it."""
+    back_end = back_end_of(target)
+    lowered = lower_module(mod, upto=back_end.takes)
+    passes = back_end.passes(target)
+    return Sequential(passes, name=f"{back_end.kind}.passes")(lowered) if passes else lowered

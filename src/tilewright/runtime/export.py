@@ -72,7 +72,7 @@ def export_library(
     if facts and kind.container != WASM:
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
         objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", kind)
-    held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
+    held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
     if held:
         objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), kind)
     for extra in addons:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.packed_func import PackedFunc, global_func
+from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
 from tilewright.support.files import write_whole
+
+HELD = "tilewright_code"
+"""The kind of module under which a library holds code that cannot be linked."""
 
 # What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
 _sources: dict[int, ModuleSource] = {}
@@ -45,7 +49,17 @@ class ModuleSource:
         self.why_not_here = ""
         """Why the code cannot be called in this process; "" when it can."""
         self.binary: Callable[[], bytes] | None = None
-        """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<type_key>` makes it again."""
+        """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
+        self._binary_kind = ""
+
+    @property
+    def binary_kind(self) -> str:
+        """The kind of module that `binary` describes."""
+        return self._binary_kind or self.type_key
+
+    def hold(self, code: Callable[[], bytes]) -> None:
+        """Keeps code in libraries that cannot be linked: a line with the name of the Python module that loads it, and its bytes."""
+        self.binary, self._binary_kind = code, HELD
 
     @property
     def objects(self) -> list[bytes]:
@@ -379,6 +393,16 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         name = link_for_loading(name)
     module: Module = global_func("runtime.ModuleLoadFromFile")(name)
     return module
+
+
+def _load_held(data: bytes) -> Module:
+    """The module of code that a library holds, which the Python module that made it loads."""
+    name, _, rest = data.partition(b"\n")
+    module: Module = import_module(name.decode()).load_held(rest)
+    return module
+
+
+register_func(f"runtime.module.loadbinary_{HELD}", _load_held, override=True)
 
 
 def system_lib(symbol_prefix: str = "") -> Module:

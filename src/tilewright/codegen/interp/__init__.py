@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class _MatchArgs:
 
 
 class Interpreter:
-    """Runs the functions of a module. Each is compiled to Python once, when it is first called.
+    """Runs the functions of a module. Each is compiled to Python once, when it is first called; threads may run them at one time.
 
     `externs` maps names of C or packed functions to Python callables; pointers reach them as `Pointer`s.
     `check_races` reports two iterations of a parallel loop that touch one element, one of them writing it.
@@ -68,7 +69,7 @@ class Interpreter:
     ) -> None:
         self.mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
         self.externs = dict(externs or {})
-        self.races = Races(check_races)
+        self.check_races = check_races
         self._programs: dict[str, Program] = {}
         self._match = _MatchArgs()
 
@@ -93,31 +94,32 @@ class Interpreter:
 
     def __call__(self, *args: Any, entry: str | None = None) -> Any:
         name = entry or self.entry_name()
-        self.races.iteration = -1
         try:
             with np.errstate(all="ignore"):
-                return self._call(name, list(args))
+                return self._call(Races(self.check_races), name, list(args))
         except InterpError as error:
-            raise InterpError(self._located(error, name)) from None
+            raise error if error.located else self._located(error, name) from None
 
-    def _call(self, name: str, args: Sequence[Any]) -> Any:
-        program = self.program(name, self.races.on)
+    def _call(self, races: Races, name: str, args: Sequence[Any]) -> Any:
+        program = self.program(name, races.on)
         if len(args) != len(program.func.params):
             raise InterpError(f"function {name} takes {len(program.func.params)} arguments, but was given {len(args)}")
+        call = partial(self._call, races)
         try:
-            return program.entry(args, self.races, self._call, self._extern, self._match)
+            return program.entry(args, races, call, self.call_extern, self._match)
         except Unfit:
             # Nothing has run yet: arguments are looked at first.
             program = self.program(name, True)
-        return program.entry(args, self.races, self._call, self._extern, self._match)
+        return program.entry(args, races, call, self.call_extern, self._match)
 
-    def _extern(self, name: str, *args: Any) -> Any:
+    def call_extern(self, name: str, *args: Any) -> Any:
+        """Calls a C or packed function; the name of a C function is a `CName`."""
         if name not in self.externs:
             raise InterpError(f"the program calls the external function {name!r}; pass it in externs={{{name!r}: f}}")
         return self.externs[name](*args)
 
-    def _located(self, error: InterpError, name: str) -> str:
-        """The error's text with the function, the values of the loops around it, and the line of the user's script."""
+    def _located(self, error: InterpError, name: str) -> InterpError:
+        """The error with the function, the values of the loops around it, and the line of the user's script."""
         found: list[str] = []
         statement = None
         for frame, line in traceback.walk_tb(error.__traceback__):
@@ -127,14 +129,18 @@ class Interpreter:
                 program = self._programs.get(name)
                 if program is not None:
                     statement = program.places.get(line, statement)
-                    for key, value in frame.f_locals.items():
-                        if key in program.loops:
-                            text = f"{program.loops[key]}={value}"
-                            if text not in found:
-                                found.append(text)
-        where = f"in function {name}" + (f", at {', '.join(found)}" if found else "")
+                    for key, label in program.loops_at(line):
+                        text = f"{label}={frame.f_locals[key]}"
+                        if text not in found:
+                            found.append(text)
+        func: Any = self.mod.functions[self.mod.get_global_var(name)]
+        where = f"in function {func.attrs.get('tilewright.packed_name', name)}" + (
+            f", at {', '.join(found)}" if found else ""
+        )
         text = f"{error}\n  {where}"
-        return text if statement is None else located(text, statement)
+        told = InterpError(text if statement is None else located(text, statement))
+        told.failed, told.located = error.failed, True
+        return told
 
 
 def run(

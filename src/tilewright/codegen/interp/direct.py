@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.interp.values import Array, InterpError, Pointer
+from tilewright.codegen.interp.values import Array, InterpError, Pointer, RawPointer
 from tilewright.ir import DataType, IntImm
 from tilewright.node import Visitor, on
 from tilewright.tir import Block, BlockRealize, Buffer, BufferLoad, BufferStore, Call, Var
@@ -56,6 +56,9 @@ class Cells(dict[int, Any]):
 
 def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | memoryview:
     """The `count` elements behind an argument; `plain` ones come out as Python numbers. Raises Unfit."""
+    if type(pointer) is RawPointer:
+        pointed = pointer.sized(count * kind.itemsize).storage.data.view(kind)
+        return memoryview(pointed) if plain else pointed
     if type(pointer) is not Pointer:
         raise Unfit
     storage, size = pointer.storage, kind.itemsize
@@ -70,6 +73,21 @@ def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | me
     return memoryview(data) if plain else data
 
 
+class Null:
+    """Elements behind a null pointer, which is legal as long as there is no access."""
+
+    def __getitem__(self, at: int) -> Any:
+        raise InterpError(f"read of element {at} behind a null pointer")
+
+    def __setitem__(self, at: int, value: Any) -> None:
+        raise InterpError(f"write of element {at} behind a null pointer")
+
+
+def elements_at(pointer: RawPointer | None, kind: Any, count: int, plain: bool) -> Array | memoryview | Null:
+    """The `count` elements at an address."""
+    return Null() if pointer is None else elements(pointer, kind, count, plain)
+
+
 def is_plain(dtype: DataType) -> bool:
     """Whether Python's own numbers stand for the elements exactly, and a memoryview gives them."""
     return (dtype.is_int or dtype.is_uint) and dtype.bits in (8, 16, 32, 64) or bool(dtype.is_bool)
@@ -78,7 +96,7 @@ def is_plain(dtype: DataType) -> bool:
 class Site:
     """Where a data variable is defined: lines that are put there once a buffer over it is used.
 
-    kind: "cells", "argument", or "" for what only accessors reach.
+    kind: "cells", "argument", "address", or "" for what only accessors reach.
     """
 
     __slots__ = ("accessors", "depth", "direct", "kind", "lines")

@@ -52,6 +52,18 @@ _EXACT = frozenset({"fma", "if_then_else", "likely"})
 _DIVIDE = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
+class CName(str):
+    """The name of a C function, with the types of its result and arguments."""
+
+    result: DataType
+    args: list[DataType]
+
+    def __new__(cls, name: str, result: DataType, args: list[DataType]) -> CName:
+        self = super().__new__(cls, name)
+        self.result, self.args = result, args
+        return self
+
+
 class ExprSource:
     """Writes expressions as Python source over the names of one generated function."""
 
@@ -385,7 +397,7 @@ class ExprSource:
 
     def _call_tvm_stack_make_array(self, e: Call) -> str:
         data, shape, offset = (self.expr(e.args[i]) for i in (0, 1, 5))
-        return f"packed_array({data}, {shape}, {offset})"
+        return f"packed_array({data}, {shape}, {offset}, {self.kind(e.args[4].dtype)})"
 
     def _call_tvm_stack_alloca(self, e: Call) -> str:
         return f"[{{}} for _ in range({self.expr(e.args[1])})]"
@@ -408,10 +420,17 @@ class ExprSource:
     def _call_isnullptr(self, e: Call) -> str:
         return f"({self.expr(e.args[0])} is None)"
 
-    def _call_call_extern(self, e: Call) -> str:
+    def _call_tvm_call_packed(self, e: Call) -> str:
         return f"call_extern({', '.join(map(self.expr, e.args))})"
 
-    _call_call_pure_extern = _call_tvm_call_packed = _call_tvm_call_cpacked = _call_call_extern
+    _call_tvm_call_cpacked = _call_tvm_call_packed
+
+    def _call_call_extern(self, e: Call) -> str:
+        name, *args = e.args
+        called = CName(name.value, e.dtype, [a.dtype for a in args])  # type: ignore[attr-defined]
+        return f"call_extern({', '.join([self.constant(called, 'c'), *map(self.expr, args)])})"
+
+    _call_call_pure_extern = _call_call_extern
 
     def _call_call_llvm_intrin(self, e: Call) -> str:
         name: Any = e.args[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,22 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.codegen.interp import intrinsics, values
 from tilewright.codegen.interp.cooperate import CooperatingThreads
 from tilewright.codegen.interp.direct import (
     MOST_CELLS,
-    Cells,
     Site,
     Usage,
-    elements,
     extents,
     is_compact,
     is_plain,
 )
+from tilewright.codegen.interp.environment import ENVIRONMENT
 from tilewright.codegen.interp.expr import python_name
-from tilewright.codegen.interp.lanes import is_shared, run_lanes, scope_of, shared_storage, store_first
-from tilewright.codegen.interp.tile_registers import Tiles
-from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, np_type
+from tilewright.codegen.interp.lanes import is_shared, scope_of
+from tilewright.codegen.interp.values import InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import (
     Allocate,
@@ -59,48 +57,6 @@ from tilewright.tir.transform.empty_reductions import define_empty_reductions
 _NESTING = 15
 """Blocks nested in one Python function; CPython allows 20 loops."""
 
-_HELPERS = {
-    name: getattr(values, name)
-    for name in [
-        "address",
-        "failure",
-        "packed_array",
-        "stacked",
-        "struct_get",
-        "struct_set",
-        "truncdiv",
-        "truncmod",
-        "floordiv",
-        "floormod",
-        "lesser",
-        "greater",
-        "select",
-        "saturate",
-        "ramp",
-        "broadcast",
-        "allocate",
-    ]
-} | {
-    name: getattr(intrinsics, name)
-    for name in ["fma", "shift_left", "shift_right", "popcount", "clz", "q_multiply_shift", "reinterpret"]
-}
-
-
-def narrow(value: Any, kind: Any) -> Any:
-    """A float (or a vector) rounded to `kind`; what is narrower than float32 is reached through float32."""
-    array = np.asarray(value)
-    if kind.itemsize < 4 and array.dtype == np.float64:
-        array = array.astype(np.float32)
-    result = array.astype(kind)
-    return result if result.ndim else result[()]
-
-
-def from_int(value: Any, kind: Any) -> Any:
-    """An integer as a float, rounded once."""
-    value = int(value)
-    array = np.asarray(value, np.int64 if value < 1 << 63 else np.uint64)
-    return array.astype(np.float32).astype(kind)[()] if kind.itemsize < 4 else array.astype(kind)[()]
-
 
 @lru_cache(maxsize=256)
 def _code(name: str, source: str) -> CodeType:
@@ -120,7 +76,7 @@ class Program(CooperatingThreads):
     def __init__(self, name: str, func: PrimFunc, checked: bool = False) -> None:
         super().__init__()
         self.name, self.func, self.checked = name, func, checked
-        self.env: dict[str, Any] = dict(_ENVIRONMENT)
+        self.env: dict[str, Any] = dict(ENVIRONMENT)
         self.names: dict[Var, str] = {}
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.bound: list[dict[int, str]] = [{}]
@@ -129,7 +85,7 @@ class Program(CooperatingThreads):
         self._placed: list[tuple[int, int, Stmt]] = []
         self.depth = 1
         self._unique = itertools.count()
-        self.loops: dict[str, str] = {}
+        self.loops: list[tuple[str, str, int, int]] = []
         self.launched: set[Var] = set()
         self._keep: list[Any] = []
         self.usage = Usage()
@@ -149,10 +105,22 @@ class Program(CooperatingThreads):
         self.source = "\n".join([*lines, "    return None"])
         # The statement that a line of the source stands for.
         self.places = {n: s for first, last, s in self._placed for n in numbers[first:last]}
+        self._numbers = numbers
         exec(_code(name, self.source), self.env)
         self.entry = self.env["program"]
 
+    def loops_at(self, line: int) -> list[tuple[str, str]]:
+        """The variables of the loops and blocks around a line of the source, and what the program calls them."""
+        at = bisect.bisect_right(self._numbers, line) - 1
+        return [
+            (name, label) for name, label, first, last in sorted(self.loops, key=lambda v: v[2]) if first <= at < last
+        ]
+
     # --- emission
+
+    def around(self, name: str, label: str, start: int) -> None:
+        """The lines from `start` on are inside of the loop with this variable."""
+        self.loops.append((name, label, start, len(self.lines)))
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -248,10 +216,9 @@ class Program(CooperatingThreads):
                 for n in extents(buffer):
                     count *= n
                 name = self.fresh("e_" + python_name(buffer.name))
-                text = (
-                    f"elements({self.names[buffer.data]}, {self.kind(buffer.dtype)}, {count}, {is_plain(buffer.dtype)})"
-                )
-                site.lines.append(f"{'    ' * site.depth}{name} = {text}")
+                reach = "elements_at" if site.kind == "address" else "elements"
+                args = f"{self.names[buffer.data]}, {self.kind(buffer.dtype)}, {count}, {is_plain(buffer.dtype)}"
+                site.lines.append(f"{'    ' * site.depth}{name} = {reach}({args})")
             site.direct[id(buffer)] = name
         return site.direct[id(buffer)]
 
@@ -260,17 +227,20 @@ class Program(CooperatingThreads):
         return self.sites[buffer.data].kind == "cells"
 
     def _parameters(self) -> None:
-        """Binds arguments: arrays to buffers, sizes that they tell, scalars."""
+        """Binds arguments: scalars, arrays to buffers, sizes that they tell."""
         for k, param in enumerate(self.func.params):
             name = self.define(param)
+            if param in self.func.buffer_map:
+                continue
+            self.line(f"{name} = args[{k}]")
+            if param.dtype.code == "handle":
+                self.line(f"{name} = match_arg({name}, None, {param.name!r})[0]")
+                self.site(param, "" if self.checked else "argument")
+            elif param.dtype.is_float and param.dtype.lanes == 1:
+                self.line(f"{name} = {self.scalar(param.dtype)}({name})")
+        for k, param in enumerate(self.func.params):
             buffer = self.func.buffer_map.get(param)
             if buffer is None:
-                self.line(f"{name} = args[{k}]")
-                if param.dtype.code == "handle":
-                    self.line(f"{name} = match_arg({name}, None, {param.name!r})[0]")
-                    self.site(param, "" if self.checked else "argument")
-                elif param.dtype.is_float and param.dtype.lanes == 1:
-                    self.line(f"{name} = {self.scalar(param.dtype)}({name})")
                 continue
             spec = self.constant(buffer, "buffer")
             data, shape, strides = self.define(buffer.data), self.fresh("shape"), self.fresh("strides")
@@ -335,7 +305,6 @@ class Program(CooperatingThreads):
             return
         low, extent = self.expr(s.min), self.expr(s.extent)
         name = self.define(s.loop_var)
-        self.loops[name] = s.loop_var.name
         a, b = self.bounds(s.min), self.bounds(s.extent)
         if a is not None and b is not None:
             self.ranges[s.loop_var] = (a[0], max(a[1] + b[1] - 1, a[0]))
@@ -355,7 +324,9 @@ class Program(CooperatingThreads):
             inner = self.fresh("inner")
             self.line(f"{inner} = races.iteration >= 0")
             self.line(f"if races.on and not {inner}: races.epoch += 1; races.loop = {s.loop_var.name!r}")
+        start = len(self.lines) + 1
         self.nested(f"for {name} in range({low}, {end}):" if low != "0" else f"for {name} in range({end}):", body)
+        self.around(name, s.loop_var.name, start)
         if watched:
             self.line(f"if not {inner}: races.iteration = -1")
 
@@ -383,12 +354,13 @@ class Program(CooperatingThreads):
         if known is not None:
             self.ranges[s.var] = known
         if s.var.dtype.code == "handle":
-            self.site(s.var)
+            at_address = isinstance(s.value, Call) and getattr(s.value.op, "name", "") == "tir.reinterpret"
+            self.site(s.var, "address" if at_address and not self.checked else "")
         self.stmt(s.body)
 
     def _assert(self, s: AssertStmt) -> None:
         message = self.expr(s.message)
-        self.line(f"if not {self.expr(s.condition)}: raise InterpError(failure({message}))")
+        self.line(f"if not {self.expr(s.condition)}: raise failure({message})")
         self.stmt(s.body)
 
     def _attr(self, s: AttrStmt) -> None:
@@ -401,12 +373,13 @@ class Program(CooperatingThreads):
                 self.stmt(s.body)
                 return
             name = self.define(axis.var)
-            self.loops[name] = axis.var.name
             if type(s.value) is IntImm:
                 self.ranges[axis.var] = (0, s.value.value - 1)
             # Kernels one after another may launch the same variable.
             self.launched.add(axis.var)
+            start = len(self.lines) + 1
             self.nested(f"for {name} in range({extent}):", lambda: self.stmt(s.body))
+            self.around(name, axis.var.name, start)
             self.launched.discard(axis.var)
             return
         if s.attr_key == "reduce_scope" and isinstance(s.node, CommReducer):
@@ -490,12 +463,12 @@ class Program(CooperatingThreads):
         return self.expr(s.predicate)
 
     def _block_body(self, block: Block, iter_values: tuple[PrimExpr, ...]) -> None:
-        start = []
+        start, axes = [], []
         for axis, value in zip(block.iter_vars, iter_values, strict=True):
             text = self.expr(value)
             name = self.define(axis.var)
-            self.loops[name] = axis.var.name
             self.line(f"{name} = {text}")
+            axes.append((name, axis.var.name, len(self.lines)))
             if axis.dom is not None:
                 low, extent = self.expr(axis.dom.min), self.expr(axis.dom.extent)
                 known, a, b = self.bounds(value), self.bounds(axis.dom.min), self.bounds(axis.dom.extent)
@@ -527,6 +500,8 @@ class Program(CooperatingThreads):
             else:
                 self.stmt(init)
         self.stmt(block.body)
+        for name, label, first in axes:
+            self.around(name, label, first)
 
     def _ensure_fresh(self, buffer: Buffer) -> None:
         self.names.pop(buffer.data, None)
@@ -557,32 +532,6 @@ class Program(CooperatingThreads):
         self.line(f"{name} = Accessor({buffer.name!r}, {dtype}, {data}, ({shape}), {strides}, {base}, races)")
         self.bound[-1][id(buffer)] = name
         self._keep.append(buffer)
-
-
-def _bind_match(
-    source: Accessor, begins: tuple[int, ...], extents: tuple[int, ...], ndim: int, name: str
-) -> tuple[int, tuple[int, ...]]:
-    """(element offset, strides) of a view of a region; leading axes that the view drops must have extent 1."""
-    for begin, extent, dim in zip(begins, extents, source.shape, strict=True):
-        if begin < 0 or begin + extent > dim:
-            raise InterpError(
-                f"match_buffer {name}: region {begins} with extents {extents} leaves buffer {source.name}"
-                f" of shape {source.shape}"
-            )
-    dropped = len(begins) - ndim
-    if any(extent != 1 for extent in extents[:dropped]):
-        raise InterpError(
-            f"match_buffer {name} drops axes of extents {extents[:dropped]}; only axes of extent 1 can be dropped"
-        )
-    base = source.offset // source.lanes + sum(b * s for b, s in zip(begins, source.strides, strict=True))
-    return base, tuple(source.strides[dropped:])
-
-
-_ENVIRONMENT = {
-    "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": _bind_match, "Cells": Cells,
-    "InterpError": InterpError, "elements": elements, "run_lanes": run_lanes, "shared_storage": shared_storage,
-    "store_first": store_first, "Tiles": Tiles, **_HELPERS,
-}  # fmt: skip
 
 
 @lru_cache(maxsize=64)

@@ -11,13 +11,20 @@ import numpy as np
 
 from tilewright.ir import DataType
 from tilewright.node.leaves import numpy_dtype
+from tilewright.runtime.dtype import dtype_name, to_numpy_dtype
 from tilewright.support.errors import TVMError
 
 Array = np.ndarray[Any, Any]
 
 
 class InterpError(TVMError):
-    """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, an assertion."""
+    """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, an assertion.
+
+    failed: of an assertion of the program, the kind of error that it stands for, and its text. located: whether its text tells where.
+    """
+
+    failed: tuple[str, str] | None = None
+    located: bool = False
 
 
 class Storage:
@@ -75,18 +82,27 @@ class RawPointer(Pointer):
     def __init__(self, address: int) -> None:
         super().__init__(Storage(hex(address), np.zeros(0, np.uint8), None))
         self.address = address
+        # Who touched what is known of the address, whatever sizes it is given.
+        self.storage.writer, self.storage.reader = {}, {}
 
     def sized(self, count: int) -> Pointer:
         """A pointer to `count` bytes from here on."""
         memory = (ctypes.c_uint8 * max(count, 1)).from_address(self.address)
-        return Pointer(Storage(self.storage.name, np.ctypeslib.as_array(memory), None))
+        found = Storage(self.storage.name, np.ctypeslib.as_array(memory), None)
+        found.writer, found.reader = self.storage.writer, self.storage.reader
+        return Pointer(found)
 
     def moved(self, count: int) -> Pointer:
         return RawPointer(self.address + int(count))
 
 
-def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int) -> Array:
+def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int, kind: Any) -> Array:
     """The array that a packed function is given: a compact view, which counts as written from then on."""
+    if isinstance(pointer, RawPointer):
+        begin = int(offset) * kind.itemsize
+        data = pointer.sized(begin + math.prod(shape) * kind.itemsize).storage.data
+        found: Array = data[begin:].view(kind)[: math.prod(shape)].reshape(shape)
+        return found
     storage = pointer.storage
     begin, size = pointer.offset // storage.data.itemsize + int(offset), math.prod(shape)
     if begin < 0 or begin + size > storage.data.size:
@@ -96,7 +112,16 @@ def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int) -> Array
     return storage.data[begin : begin + size].reshape(shape)
 
 
-ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_OFFSET, VALUE_CONTENT = 0, 1, 2, 4, 8, 12
+ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_CODE, ARRAY_BITS, ARRAY_OFFSET, VALUE_CONTENT = (
+    0,
+    1,
+    2,
+    4,
+    5,
+    6,
+    8,
+    12,
+)
 """Fields of the structures on the stacks of lowered packed calls."""
 
 
@@ -120,8 +145,8 @@ def stacked(stack: list[dict[int, Any]], begin: int, end: int) -> list[Any]:
             at, ndim = value[ARRAY_SHAPE], int(value[ARRAY_NDIM])
             first = at.offset // 8
             shape = tuple([int(n) for n in at.storage.data[first : first + ndim]])
-            pointer = value[ARRAY_DATA]
-            value = packed_array(pointer, shape, int(value[ARRAY_OFFSET]) // pointer.storage.data.itemsize)
+            kind = to_numpy_dtype(dtype_name(int(value[ARRAY_CODE]), int(value[ARRAY_BITS]), 1))
+            value = packed_array(value[ARRAY_DATA], shape, int(value[ARRAY_OFFSET]) // kind.itemsize, kind)
         out.append(value)
     return out
 
@@ -131,15 +156,16 @@ def address(value: int) -> Pointer | None:
     return RawPointer(int(value)) if value else None
 
 
-def failure(message: Any) -> str:
-    """The text of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands behind the text, one before
+def failure(message: Any) -> InterpError:
+    """The error of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands behind the text, one before
     that in the place of its character 1."""
-    if isinstance(message, tuple):
-        kind, text, *numbers = message
-        if len(numbers) > 1:
-            text = text.replace("\1", str(numbers[0]))
-        return f"{kind}: {text}{''.join(map(str, numbers[-1:]))}"
-    return f"assertion failed: {message}"
+    kind, text, *numbers = message if isinstance(message, tuple) else ("AssertionError", str(message))
+    if len(numbers) > 1:
+        text = text.replace("\1", str(numbers[0]))
+    text += "".join(map(str, numbers[-1:]))
+    error = InterpError(f"{kind}: {text}" if isinstance(message, tuple) else f"assertion failed: {text}")
+    error.failed = kind, text
+    return error
 
 
 def np_type(dtype: DataType) -> Any:

@@ -50,25 +50,30 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
     checks = PassContext.current().config.get("relay.check_bounds", False)
     narrow = NARROW[precision()]
     mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
-    return Passes(
-        [
-            transform.ToGraphNormalForm(),  # type: ignore[list-item]
-            transform.InferType(),  # type: ignore[list-item]
-            *([transform.CheckBounds()] if checks else []),
-            qnn.transform.Legalize(),
-            qnn.transform.CanonicalizeOps(),
-            transform.SimplifyInference(),
-            transform.TransposedConvolutions(),
-            transform.FoldConstant(),
-            transform.DynamicToStatic(),
-            transform.CanonicalizeOps(),
-            transform.SimplifyExpr(),
-            transform.FoldConstant(),
-            transform.FoldScaleAxis(),
-            transform.SimplifyExpr(),
-            *mixed,
-            transform.ProductsOfBytes(),
-            transform.EliminateCommonSubexpr(),
+    # What suits a CPU, and nothing else, is left away where kernels are wanted as their operators are defined.
+    plain = config is not None and not back_end_of(config.targets[0]).scheduled
+
+    def tuned(*passes: Any) -> tuple[Any, ...]:
+        return () if plain else passes
+
+    passes: list[Any] = [
+        transform.ToGraphNormalForm(),
+        transform.InferType(),
+        *([transform.CheckBounds()] if checks else []),
+        qnn.transform.Legalize(),
+        qnn.transform.CanonicalizeOps(),
+        transform.SimplifyInference(),
+        *tuned(transform.TransposedConvolutions()),
+        transform.FoldConstant(),
+        transform.DynamicToStatic(),
+        transform.CanonicalizeOps(),
+        transform.SimplifyExpr(),
+        transform.FoldConstant(),
+        *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),
+        *mixed,
+        *tuned(transform.ProductsOfBytes()),
+        transform.EliminateCommonSubexpr(),
+        *tuned(
             transform.CombineSmallProducts(),
             transform.CombineSmallConvolutions(),
             transform.SliceSplits(),
@@ -81,13 +86,12 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.PackWinograd(),
             transform.FuseAttention(),
             transform.WriteBorders(),
-            *devices,
-            transform.FuseOps(),
-            *([transform.ImagesInTurn()] if alone else []),
-            transform.WidenKernels(),
-        ],
-        name="relay.build",
-    )
+        ),
+        *devices,
+        transform.FuseOps(),
+        *tuned(*([transform.ImagesInTurn()] if alone else []), transform.WidenKernels()),
+    ]
+    return Passes(passes, name="relay.build")
 
 
 def optimize(

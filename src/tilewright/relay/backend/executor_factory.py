@@ -191,19 +191,28 @@ class ExecutorFactoryModule:
         back_end = back_end_of(self.target)
         described = data_object("__tilewright_metadata", text, back_end.object_kind(self.target))
         texts = {kind: functools.partial(self.texts.all, kind) for kind in (*back_end.forms, "tir")}
-        objects = [*self.objects, described, *back_end.companions(self.target)]
+        objects = [described, *back_end.companions(self.target)]
+        if back_end.linkable:
+            objects[:0] = self.objects
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
             names = [*self.symbols, CONTEXT, "__tilewright_metadata", *blob, *self.external.exported()]
             objects.append(kernels.cached_object(back_end.emit_registration(names, self.target), self.target))
-        return runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
+        source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
+        if not back_end.linkable:
+            source.hold(lambda: back_end.held(self.objects, self._exports))
+        return source
+
+    @property
+    def _exports(self) -> list[str]:
+        """What is looked up in the objects."""
+        return [*self.symbols, CONTEXT, *self.external.slots()]
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
         """The objects, loaded once, as a module that says `facts` of itself."""
         if self._loaded is None:
             need_host(self.target, "model")
-            exports = [*self.symbols, CONTEXT, *self.external.slots()]
-            self._loaded = back_end_of(self.target).load(self.objects, exports)
+            self._loaded = back_end_of(self.target).load(self.objects, self._exports)
         source, held = self.source(facts, constants), self.external.base(self._loaded)
         symbols = self.external.without_slots(self._loaded.symbols)
         return self.external.attach(runtime.Module.from_aot(symbols, json.dumps(facts), constants, held, source))

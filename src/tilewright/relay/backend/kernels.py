@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tilewright.codegen.backend import AOT, Code, back_end_of
-from tilewright.driver import lower
+from tilewright.driver import lower_for
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.steps import step
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -24,7 +24,10 @@ Progress = Callable[[int, int, str], None]
 
 
 def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
-    """The kernel's PrimFunc with the schedule rule of the target applied. A pass, for instruments that watch."""
+    """The kernel's PrimFunc with the schedule rule of the target applied, where its code generator wants one. A pass, for instruments
+    that watch."""
+    if not back_end_of(target).scheduled:
+        return func
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return mod.with_functions({g: schedule_kernel(f, target) for g, f in mod.functions.items()})  # type: ignore[arg-type]
@@ -35,10 +38,10 @@ def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
 
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:
-    """A scheduled kernel as flat loops, ready for code generation."""
+    """A scheduled kernel as the target's code generator takes it."""
     name = str(func.attrs["global_symbol"])
     with deep_recursion():
-        mod = lower(IRModule({GlobalVar(name): func.with_attr("target", target)}))
+        mod = lower_for(IRModule({GlobalVar(name): func.with_attr("target", target)}), target)
     return mod.with_functions(
         {g: f.with_attr({"calling_conv": AOT, "global_symbol": name}) for g, f in mod.functions.items()}
     )
@@ -116,7 +119,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
         finished: list[bytes] = []
         for kernel, key, item in zip(kernels, keys, objects, strict=True):
             if isinstance(item, Future):
-                with step("machine code (LLVM), while the compiler waits for it"):
+                with step("machine code, while the compiler waits for it"):
                     item = item.result()
                 if kept:
                     disk.put(key, item)

@@ -1,5 +1,5 @@
 """Runs a plan in Python: every kernel by a function given for it, on arrays laid out as the plan says. An oracle for the
-memory plan and, with `codegen.interp`, for whole models before there is machine code."""
+memory plan and, with the interpreter of tensor programs, for whole models before there is machine code."""
 
 from __future__ import annotations
 

@@ -29,6 +29,12 @@ def need_code_generators(config: CompilationConfig, what: str) -> None:
                 f"{what}: constants of models cannot be written for -mtriple={t.triple}; single functions can"
                 ' (tvm.build(func, target=...).export_library("func.o"))'
             )
+    kinds = {t.kind.name for t in config.targets}
+    if len(kinds) > 1 and not all([back_end_of(t).linkable for t in config.targets]):
+        raise TVMError(
+            f"{what}: targets of the kinds {', '.join(sorted(kinds))} cannot be mixed, because not all of their code can be linked into"
+            " one library; build for one kind"
+        )
     if len({t.triple.split("-")[0] for t in config.targets}) > 1:
         raise TVMError(
             f"{what}: all targets must be of one architecture, which one library holds, but they are"

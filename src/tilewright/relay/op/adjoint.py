@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te
+from tilewright.codegen.backend import evaluate
 from tilewright.ir import IntImm, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.expr import Expr, Tuple, TupleGetItem, const
@@ -82,14 +83,12 @@ class vjp(OpCard, key="vjp"):
         return made
 
     def ref(self, *args: np.ndarray) -> np.ndarray:
-        """By the plain interpreter, on the adjoint's own compute."""
-        from tilewright.codegen import interp
-
+        """By the oracle, on the adjoint's own compute."""
         tensors = [te.placeholder(a.shape, str(a.dtype), f"x{i}") for i, a in enumerate(args)]
         func = te.create_prim_func([*tensors, result := self.compute(*tensors)])
         out = np.empty(args[self.wrt].shape, numpy_dtype(result.dtype))
         with np.errstate(all="ignore"):
-            interp.run(func, [*[np.asarray(a, order="C") for a in args], out])
+            evaluate(func, [*[np.asarray(a, order="C") for a in args], out])
         return out
 
 

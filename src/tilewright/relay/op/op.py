@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te
-from tilewright.codegen import interp
+from tilewright.codegen.backend import evaluate
 from tilewright.ir import Op, TensorType, TupleType, Type
 from tilewright.ir.op import register_op_attr
 from tilewright.relay.expr import Call, Expr
@@ -183,13 +183,13 @@ class OwnCard(OpCard):
         return self.infer(*[type_of(t) for t in tensors])
 
     def ref(self, *args: Any) -> Any:
-        """By the interpreter of tensor programs, from the compute."""
+        """By the oracle, from the compute."""
         arrays = [np.ascontiguousarray(a) for a in args]
         inputs = [te.placeholder(a.shape, a.dtype.name, f"p{i}") for i, a in enumerate(arrays)]
         made = self.compute(*inputs)
         results = list(made) if isinstance(made, (list, tuple)) else [made]
         out = [np.zeros([int(d) for d in t.shape], str(t.dtype)) for t in results]
-        interp.run(te.create_prim_func([*inputs, *results]), [*[a.copy() for a in arrays], *out])
+        evaluate(te.create_prim_func([*inputs, *results]), [*[a.copy() for a in arrays], *out])
         return tuple(out) if len(out) > 1 else out[0]
 
     def grad(self, *args: Any) -> Sequence[Expr | None]:

@@ -98,8 +98,18 @@ class Executable(LoadedExecutable):
         kind = back_end.object_kind(self.target)
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", kind)
         code = data_object(BYTECODE, self.code, kind)
-        objects = [*self.objects, described, code, *back_end.companions(self.target)]
-        return runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
+        objects = [described, code, *back_end.companions(self.target)]
+        if back_end.linkable:
+            objects[:0] = self.objects
+        source = runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
+        if not back_end.linkable:
+            source.hold(lambda: back_end.held(self.objects, self._exports))
+        return source
+
+    @property
+    def _exports(self) -> list[str]:
+        """What is looked up in the objects."""
+        return [*self.program.kernels, CONTEXT, *self.external.slots()]
 
     @property
     def lib(self) -> runtime.Module:
@@ -111,8 +121,7 @@ class Executable(LoadedExecutable):
             return self._module
 
     def _load(self) -> runtime.Module:
-        exports = [*self.program.kernels, CONTEXT, *self.external.slots()]
-        loaded = back_end_of(self.target).load(self.objects, exports)
+        loaded = back_end_of(self.target).load(self.objects, self._exports)
         held = runtime.array(np.frombuffer(self.code, np.uint8))
         symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
         keep = (self.external.base(loaded), held)

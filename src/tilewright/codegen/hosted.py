@@ -1,0 +1,173 @@
+"""Back ends whose code this process runs: Python functions at addresses, which executors call as they call machine code.
+
+A back end of this kind says in `functions` what an object defines; the rest is done here. What calls kernels (the entry of an
+ahead-of-time library, the argument checks of packed functions) runs in the interpreter. Libraries hold such code as data; they are loaded
+in processes that have this package, and the back end's module.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar
+
+from tilewright.codegen.backend import BackEnd, Code, Loaded, back_end_of, back_ends
+from tilewright.ir import IRModule
+from tilewright.runtime.errors import error_kind
+from tilewright.runtime.symbols import CONTEXT, HELD_CODE, LIBRARY
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+
+Kernel = Callable[[Any], None]
+"""A kernel: `args[i]` is the address of the data of tensor i, or of a number. What it raises is the error of the call."""
+
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+_PACKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+_SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)
+_SET_ERROR_FIELD, _FIELDS = 1, 8
+
+
+class HostedCode:
+    """Python functions as code of this process. kernels, packed: by symbol; slot: where the runtime puts the module that the code
+    belongs to."""
+
+    def __init__(
+        self,
+        kernels: Mapping[str, Kernel],
+        packed: Mapping[str, Callable[..., None]],
+        exports: Iterable[str],
+        slot: Any = None,
+    ) -> None:
+        context = (ctypes.c_void_p * _FIELDS)()
+        slot = slot if slot is not None else (ctypes.c_void_p * 1)()
+        self._kept: dict[str, Any] = {CONTEXT: context, LIBRARY: slot, HELD_CODE: (ctypes.c_void_p * 1)()}
+        for table, signature in ((kernels, _KERNEL), (packed, _PACKED)):
+            for name, function in table.items():
+                self._kept[name] = signature(_guarded(function, context))
+        wanted = [*dict.fromkeys([*exports, HELD_CODE])]
+        missing = [name for name in wanted if name not in self._kept]
+        if missing:
+            raise TVMError(f"no object defines {', '.join(missing)}")
+        self.symbols = {name: _address(self._kept[name]) for name in wanted}
+
+
+def _address(item: Any) -> int:
+    if isinstance(item, ctypes.Array):
+        return ctypes.addressof(item)
+    return int(ctypes.cast(item, ctypes.c_void_p).value or 0)
+
+
+def _guarded(function: Callable[..., None], context: Any) -> Callable[..., int]:
+    """A function that answers 0, or -1 after telling the runtime what was raised."""
+
+    def call(*args: Any) -> int:
+        try:
+            function(*args)
+        except BaseException as error:
+            tell = context[_SET_ERROR_FIELD]
+            if tell:
+                text = str(error).replace("\0", "\\0")
+                _SET_ERROR(tell)(error_kind(error).encode(), text.encode(errors="replace"))
+            return -1
+        return 0
+
+    return call
+
+
+class HostedBackEnd(BackEnd):
+    """A back end whose code this process runs. It needs `kind`, `forms`, `emit` and `functions`."""
+
+    packed: ClassVar[bool] = False
+    linkable: ClassVar[bool] = False
+
+    @abstractmethod
+    def functions(self, code: bytes) -> Mapping[str, Kernel]:
+        """The kernels that an object defines, by symbol."""
+
+    def compile(self, code: Code, target: Target) -> bytes:
+        return code.text.encode()
+
+    def text(self, code: Code, target: Target, form: str) -> str:
+        return code.text
+
+    def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        from tilewright.codegen.interp.programs import program_text
+
+        return Code(program_text(mod, names) if names else "")
+
+    def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
+        raise TVMError(
+            f"code for target kind {self.kind!r} is run by this process, so a program that has no Python cannot hold it:"
+            " build without the option system-lib"
+        )
+
+    def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
+        from tilewright.codegen.interp.programs import Linked, is_program
+
+        kernels: dict[str, Kernel] = {}
+        programs = []
+        for data in objects:
+            if is_program(data):
+                programs.append(data)
+            elif data:
+                kernels.update(self.functions(data))
+        return Linked(programs, kernels).code(exports)
+
+    def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
+        head = {
+            "kind": self.kind,
+            "module": type(self).__module__,
+            "exports": list(exports),
+            "sizes": [len(o) for o in objects],
+        }
+        return b"\n".join([__name__.encode(), json.dumps(head).encode(), b"".join(objects)])
+
+    def build(self, mod: IRModule, target: Target) -> Any:
+        from tilewright.codegen.interp.wrappers import packed_module
+
+        functions, wrappers = packed_module(mod, target)
+        code = self.emit(functions, target)
+        objects = [self.compile(code, target), self.compile(self.emit_entry(*wrappers, target), target)]
+        texts = {form: lambda form=form: self.text(code, target, form) for form in self.forms}
+        return self.module(objects, wrappers[1], texts, target)
+
+    def module(
+        self, objects: Sequence[bytes], exports: Sequence[str], texts: Mapping[str, Callable[[], str]], target: Target
+    ) -> Any:
+        """A runtime.Module of packed functions that objects define."""
+        from tilewright.runtime.module import Module, ModuleSource
+
+        wanted = [*exports, CONTEXT, LIBRARY]
+        source = ModuleSource([], {**texts, "": texts[self.forms[0]]}, target.triple)
+        source.type_key = self.kind
+        source.hold(lambda: self.held(objects, wanted))
+        loaded = self.load(objects, wanted)
+        return Module.from_symbols(loaded.symbols, loaded, source)
+
+
+def load_held(data: bytes) -> Any:
+    """The module of objects that a library holds."""
+    from tilewright.runtime.module import Module
+
+    line, _, rest = data.partition(b"\n")
+    head = json.loads(line)
+    if head["kind"] not in back_ends():
+        try:
+            import_module(head["module"])
+        except ImportError as error:
+            raise TVMError(
+                f"the library holds code for target kind {head['kind']!r}, which the module {head['module']} runs; it cannot be"
+                f" imported here: {error}"
+            ) from error
+    objects, at = [], 0
+    for size in head["sizes"]:
+        objects.append(rest[at : at + size])
+        at += size
+    loaded = back_end_of(Target(head["kind"]), "load_module").load(objects, head["exports"])
+    return Module.from_symbols(loaded.symbols, loaded)
+
+
+__all__ = ["HostedBackEnd", "HostedCode", "Kernel", "load_held"]
