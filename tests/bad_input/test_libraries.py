@@ -43,7 +43,7 @@ def refused(*args: str | Path) -> str:
 
 
 def test_model_instead_of_a_library() -> None:
-    assert refused("run", "relu.onnx") == (
+    assert refused("compare", "relu.onnx", "--reference", "interp", "--library", "relu.onnx") == (
         "error: relu.onnx is no compiled library (.so, .dylib, .tar, .o); make one with: tilewright compile relu.onnx -o model.so\n"
     )
 

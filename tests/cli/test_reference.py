@@ -62,6 +62,39 @@ def test_all_nodes_of_an_onnx_model(tmp_path: Path) -> None:
     assert found["nodes_without_counterpart"] == 0
 
 
+def test_the_interpreter_is_a_reference(tmp_path: Path) -> None:
+    model = branching_model(tmp_path / "m.onnx")
+    found = compared(model, "--reference", "interp")
+    assert found["reference"] == "the interpreter" and found["first_departing"] is None and found["tolerance"] == 1e-3
+    assert {"first", "bends", "second", "third", "shifted", "joined", "product"} <= {d["name"] for d in found["layers"]}
+    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"])
+    found = compared(model, "--precision", "bf16", "--reference", "interp")
+    assert 1e-5 < max(d["error"] for d in found["layers"]) < 5e-2 and found["first_departing"] is None
+
+
+def test_a_library_beside_the_interpreter(tmp_path: Path) -> None:
+    model = branching_model(tmp_path / "m.onnx")
+    assert command("compile", model, "-o", tmp_path / "m.so").code == 0
+    found = compared(model, "--reference", "interp", "--library", str(tmp_path / "m.so"))
+    assert found["reference"] == "the interpreter" and found["outputs"][0]["error"] < 1e-5
+
+
+def test_the_interpreter_is_a_target(tmp_path: Path) -> None:
+    model = branching_model(tmp_path / "m.onnx")
+    found = compared(model, "--target", "interp", "--reference", "onnxruntime")
+    assert len(found["layers"]) == 9 and all(d["error"] < 1e-6 for d in found["layers"] + found["outputs"])
+    results = []
+    for target in ("llvm", "interp"):
+        done = command("run", model, "--target", target, "--seed", "3", "--output", tmp_path / f"{target}.npz")
+        assert done.code == 0, done.err
+        results.append(np.load(tmp_path / f"{target}.npz")["y"])
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4)
+    done = command("compile", model, "--target", "interp", "-o", tmp_path / "m.so")
+    assert done.code == 0, done.err
+    done = command("run", tmp_path / "m.so", "--seed", "3", "--output", tmp_path / "library.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "library.npz")["y"], results[1])
+
+
 class Spoiled(OnnxFormat):
     """ONNX's importer, which gets one constant wrong."""
 
@@ -94,7 +127,8 @@ def test_a_wrong_weight_is_named(tmp_path: Path) -> None:
     assert "error: output y is " in done.err and "more than --tolerance 0.001. third (MatMul) is the first" in done.err
 
 
-def test_a_wrong_kernel_that_only_fusion_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reference", ["onnxruntime", "interp"])
+def test_a_wrong_kernel_that_only_fusion_makes(reference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Builds that keep every result are right; those that fuse `shifted` or more into one kernel are wrong."""
     real = comparing.build_module
 
@@ -118,7 +152,7 @@ def test_a_wrong_kernel_that_only_fusion_makes(tmp_path: Path, monkeypatch: pyte
         return relay.multiply(body, relay.const(np.float32(1.01)))
 
     monkeypatch.setattr(comparing, "build_module", build)
-    first = compared(branching_model(tmp_path / "m.onnx"), code=1)["first_departing"]
+    first = compared(branching_model(tmp_path / "m.onnx"), "--reference", reference, code=1)["first_departing"]
     assert first["name"] == "shifted"
     assert first["found_by"].startswith("only when fused with what comes before it: bisection, ")
 
@@ -154,7 +188,10 @@ def test_overflow_beside_another_runtime(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--reference", "torch"], "is a model of ONNX; references for it: --reference onnxruntime, not torch"),
+        (
+            ["--reference", "torch"],
+            "is a model of ONNX; references for it: --reference onnxruntime, --reference interp, not torch",
+        ),
         (["--reference", "float32"], "--precision fp32 is float32 itself"),
     ],
 )

@@ -23,9 +23,11 @@ from tilewright.cli.models import (
     load_library,
 )
 from tilewright.cli.options import PRECISIONS, Build, Feed
+from tilewright.cli.oracle import ORACLE, OracleReference
 from tilewright.cli.screen import Report, progress, shown_warnings
 from tilewright.cli.tensors import Array, fill_inputs, input_table, output_names, read_sets, run_checked
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.formats import Reference
 from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.transform.mixed_precision import MOST
@@ -352,8 +354,8 @@ class Against:
         self.shapes = dict(build.shapes)
         self.target, self.opt_level = checked_target(build.target), build.opt_level
         self.format = format_of(build.model)
-        if runtime not in self.format.runtimes:
-            known = ", ".join([f"--reference {r}" for r in self.format.runtimes]) or "none"
+        if runtime not in (*self.format.runtimes, ORACLE):
+            known = ", ".join([f"--reference {r}" for r in (*self.format.runtimes, ORACLE)])
             raise TVMError(f"{self.model} is a model of {self.format.title}; references for it: {known}, not {runtime}")
         if build.outputs or build.inputs_at:
             raise TVMError(
@@ -369,9 +371,13 @@ class Against:
         with progress("comparing") as report, shown_warnings():
             self.report: Report = report
             report(0, 0, "importing")
-            if self.library is None:
+            if self.library is None or self.runtime == ORACLE:
                 self.module, self.params = imported_model(self.build)
-            self.reference = self.format.reference(self.model, self.runtime, self.shapes)
+            self.reference: Reference
+            if self.runtime == ORACLE:
+                self.reference = OracleReference(self.module, self.params, self.opt_level, KEPT_BYTES, report)
+            else:
+                self.reference = self.format.reference(self.model, self.runtime, self.shapes)
             fixed = self.fixed_inputs()
             if self.library is not None:
                 whole = _Build(executor_of(load_library(self.library)))
@@ -399,7 +405,8 @@ class Against:
             found: list[tuple[Layer, list[Difference]]] = []
             first = None
             if self.library is None and self.precision != "int8":
-                written = None if self.build.values else self.format.as_written(self.model, self.shapes)
+                same = self.build.values or self.runtime == ORACLE
+                written = None if same else self.format.as_written(self.model, self.shapes)
                 self.module, self.params = written or (self.module, self.params)
                 found = self.layers()
                 first = self.first_departing(found)

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 @thread_option
 @click.option(
     "--reference",
-    type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "float32"]),
-    help="What to compare with: the model in another runtime, layer by layer, or the build in float32."
+    type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "interp", "float32"]),
+    help="What to compare with: the model in another runtime or in the interpreter (interp, for small models), layer by layer, or the"
+    " build in float32."
     "  [default: at fp32 the runtime of the model's own framework, else float32]",
 )
 @click.option(
@@ -79,6 +80,7 @@ def compare_command(
     \b
     tilewright compare resnet50.onnx --reference onnxruntime --samples 5
     tilewright compare resnet50.onnx --precision bf16
+    tilewright compare small.onnx --reference interp
     tilewright compare resnet50.onnx --library resnet50.so --input a.npz --input b.npz
     """
     from tilewright.cli.comparing import compare_models
