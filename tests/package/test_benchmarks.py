@@ -82,3 +82,25 @@ def test_contestants_that_are_not_installed_are_left_out(capsys: pytest.CaptureF
         capsys.readouterr().err
         == "left out: openvino needs the Python package openvino: pip install 'tilewright[bench]'\n"
     )
+
+
+def test_a_run_that_rounds_less_judges(tmp_path: Path) -> None:
+    """Float64 in all of a model, constants and casts too; a runtime that is far from it makes no answer right."""
+    import numpy as np
+    from onnx import parser
+
+    from benchmarks.real_exact import exact_run
+    from benchmarks.real_models import ROUGHEST, TOLERANCE, no_farther
+
+    text = """<ir_version: 8, opset_import: ["" : 13]> g (float[n] x) => (float[n] y) {
+        big = Constant <value_float = 16777216.0> () one = Constant <value = float {1}> () w = Cast <to = 1> (one)
+        a = Add (x, big) b = Add (a, w) y = Sub (b, big)
+    }"""
+    path = tmp_path / "sum.onnx"
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    run = exact_run(path)
+    assert run is not None
+    np.testing.assert_array_equal(run({"x": np.float32([0.25, 3])})[0], np.float32([1.25, 4]), strict=True)
+    assert exact_run(tmp_path / "model.h5") is None
+    assert no_farther(0.02, 0.01) and no_farther(TOLERANCE, 0) and not no_farther(0.03, 0.01)
+    assert not no_farther(0, 2 * ROUGHEST)
