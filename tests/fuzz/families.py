@@ -28,6 +28,7 @@ FAMILIES = (
     Family("tests.fuzz.relay_programs", 1, ("--vm",)),
     Family("tests.fuzz.relay_damage", 1, ("--vm",)),
     Family("tests.fuzz.relay_passes"),
+    Family("tests.fuzz.relay_interp"),
 )
 
 

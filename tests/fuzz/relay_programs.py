@@ -94,10 +94,13 @@ def drive(seed: int, compiled: bool = True) -> tuple[str, str]:
     return "ran", text
 
 
-def main(arguments: list[str] | None = None, fate: Callable[[int, bool], tuple[str, str]] = drive) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz.relay_programs", description=(__doc__ or "").split("`: ")[1]
-    )
+def main(
+    arguments: list[str] | None = None,
+    fate: Callable[[int, bool], tuple[str, str]] = drive,
+    about: str = __doc__ or "",
+) -> int:
+    command, _, description = about.partition("`: ")
+    parser = argparse.ArgumentParser(prog=" ".join(command.strip("`").split()[:3]), description=description)
     parser.add_argument("--count", type=int, default=200, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="the first program's seed")
     parser.add_argument(

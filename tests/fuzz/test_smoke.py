@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.fuzz import check as fuzz
-from tests.fuzz import families, relay_programs, shrink, worker
+from tests.fuzz import families, relay_interp, relay_programs, shrink, worker
 from tests.fuzz.native import Guarded
 from tests.generators import tensors
 from tests.generators.case import Recipe, difference
@@ -154,6 +154,23 @@ def test_relay_programs_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert relay_programs.main(["--count", "12", "--seed", "84"]) == 0
     assert capsys.readouterr().out.endswith("12 of 12 programs from seed 84 ran (100.0 %)\n")
     assert relay_programs.main(["--count", "3", "--seed", "10", "--vm"]) == 0
+
+
+def test_relay_programs_run_in_the_oracle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert relay_interp.main(["--count", "8", "--seed", "20"], relay_interp.drive) == 0
+    assert capsys.readouterr().out.endswith("8 of 8 programs from seed 20 ran (100.0 %)\n")
+
+
+def test_a_program_that_departs_from_the_oracle_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = relay_interp.flat_values
+    calls: list[int] = []
+
+    def wrong(value: Any) -> list[np.ndarray]:
+        calls.append(0)
+        return [~a if a.dtype == bool else a + a.dtype.type(3) for a in real(value)] if len(calls) == 2 else real(value)
+
+    monkeypatch.setattr(relay_interp, "flat_values", wrong)
+    assert "the oracle gives other results" in relay_interp.drive(20)[0]
 
 
 def test_a_relay_program_that_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
