@@ -16,6 +16,7 @@ from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
+from tilewright.target.kinds import kind_named
 
 if TYPE_CHECKING:
     from tilewright.ir.transform import Pass
@@ -133,10 +134,20 @@ _BACK_ENDS: dict[str, BackEnd | Late] = {
 
 
 def register_back_end(back_end: BackEnd, override: bool = False) -> None:
-    """Makes a code generator known for its kind of target. TVMError where the kind has one, unless it is to be overridden."""
+    """Makes a code generator known for its kind of target. TVMError where there is no such kind, and where it has a code generator, unless
+    that is to be overridden."""
+    if kind_named(back_end.kind) is None:
+        raise TVMError(
+            f"there is no target kind {back_end.kind!r}; make one first: target.register_kind({back_end.kind!r})"
+        )
     if back_end.kind in _BACK_ENDS and not override:
         raise TVMError(f"target kind {back_end.kind!r} has a code generator; pass override=True to replace it")
     _BACK_ENDS[back_end.kind] = back_end
+
+
+def remove_back_end(kind: str) -> None:
+    """Forgets the code generator of a kind of target."""
+    _BACK_ENDS.pop(kind, None)
 
 
 def back_ends() -> Mapping[str, BackEnd | Late]:
@@ -196,4 +207,5 @@ __all__ = [
     "evaluate",
     "identity_of",
     "register_back_end",
+    "remove_back_end",
 ]

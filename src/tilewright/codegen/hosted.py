@@ -126,13 +126,14 @@ class HostedBackEnd(BackEnd):
         return b"\n".join([__name__.encode(), json.dumps(head).encode(), b"".join(objects)])
 
     def build(self, mod: IRModule, target: Target) -> Any:
-        from tilewright.codegen.interp.wrappers import packed_module
+        from tilewright.codegen.interp.programs import program_text
+        from tilewright.codegen.interp.wrappers import wrapped
 
-        functions, wrappers = packed_module(mod, target)
-        code = self.emit(functions, target)
-        objects = [self.compile(code, target), self.compile(self.emit_entry(*wrappers, target), target)]
+        made = wrapped(mod, target)
+        code = self.emit(made.kernels, target)
+        objects = [self.compile(code, target), program_text(made.wrappers, made.names).encode()]
         texts = {form: lambda form=form: self.text(code, target, form) for form in self.forms}
-        return self.module(objects, wrappers[1], texts, target)
+        return self.module(objects, made.symbols, texts, target)
 
     def module(
         self, objects: Sequence[bytes], exports: Sequence[str], texts: Mapping[str, Callable[[], str]], target: Target

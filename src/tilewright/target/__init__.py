@@ -10,7 +10,7 @@ from tilewright.target.generic_func import (
     get_native_generic_func,
     override_native_generic_func,
 )
-from tilewright.target.kinds import KINDS, TargetKind
+from tilewright.target.kinds import KINDS, TargetKind, register_kind, remove_kind
 from tilewright.target.target import Target, list_tags, register_tag
 from tilewright.target.virtual_device import CompilationConfig, VirtualDevice, make_compilation_config
 
@@ -53,5 +53,7 @@ __all__ = [
     "llvm",
     "make_compilation_config",
     "override_native_generic_func",
+    "register_kind",
     "register_tag",
+    "remove_kind",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.runtime import get_global_func
@@ -131,6 +132,22 @@ def kind_named(name: str) -> TargetKind | None:
         register_external_kind(name)
         found = _external[name]
     return found
+
+
+def register_kind(
+    name: str, options: Mapping[str, type] | None = None, keys: Sequence[str] = ("cpu",), override: bool = False
+) -> TargetKind:
+    """Makes a kind of target whose code runs in the memory of this machine's CPU: `Target(f"{name} -option=1")`. options: those that it has
+    besides the common ones. TVMError where there is one of the name, unless it is to be overridden."""
+    if kind_named(name) is not None and not override:
+        raise TVMError(f"there is a target kind {name!r} already; pass override=True to replace it")
+    KINDS[name] = TargetKind(name, 1, tuple(keys), {"num-cores": int, **(options or {})})
+    return KINDS[name]
+
+
+def remove_kind(name: str) -> None:
+    """Forgets a kind of target."""
+    KINDS.pop(name, None)
 
 
 register_external_kind("ccompiler")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tilewright.codegen.backend import AOT
 from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Sequential
@@ -16,9 +18,19 @@ from tilewright.tir.transform import AnnotateEntryFunc, BindTarget, ExposeEntryF
 KERNEL_SUFFIX = "_kernel"
 
 
-def packed_module(mod: IRModule, target: Target) -> tuple[IRModule, tuple[IRModule, list[str]]]:
-    """(the module with its exported functions as kernels, (packed functions that call them, the symbols of these)). Sizes that callers
-    tell by the shapes of tensors are further parameters of a kernel."""
+class Wrapped(NamedTuple):
+    """kernels: the module with its exported functions as kernels; wrappers: packed functions that call them, which are declared there;
+    names, symbols: of the packed functions."""
+
+    kernels: IRModule
+    wrappers: IRModule
+    names: list[str]
+    symbols: list[str]
+
+
+def wrapped(mod: IRModule, target: Target) -> Wrapped:
+    """Packed functions around the exported functions of a module. Sizes that callers tell by the shapes of tensors are further parameters
+    of a kernel."""
     kernels, wrappers, declared = dict(mod.functions), dict[GlobalVar, PrimFunc](), dict[GlobalVar, PrimFunc]()
     exported = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc) and "global_symbol" in f.attrs]
     for gvar in exported:
@@ -37,7 +49,8 @@ def packed_module(mod: IRModule, target: Target) -> tuple[IRModule, tuple[IRModu
     passes = [BindTarget(target), AnnotateEntryFunc(), MakePackedAPI(), ExposeEntryFunc()]
     packed = Sequential(passes, name="tir.wrappers")(IRModule(wrappers))
     symbols = [str(f.attrs["global_symbol"]) for f in packed.functions.values()]  # type: ignore[attr-defined]
-    return mod.with_functions(kernels), (packed.with_functions({**packed.functions, **declared}), symbols)
+    names = [g.name_hint for g in packed.functions]
+    return Wrapped(mod.with_functions(kernels), packed.with_functions({**packed.functions, **declared}), names, symbols)
 
 
 def sizes_of(func: PrimFunc) -> list[Var]:
