@@ -18,9 +18,6 @@ from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
     IntervalSet,
     IntSet,
-    estimate_region_lower_bound,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
     eval_set,
     intersect,
     neg_inf,
@@ -54,6 +51,11 @@ from tilewright.arith.pattern import (
     detect_linear_equation,
 )
 from tilewright.arith.presburger import PresburgerSet
+from tilewright.arith.regions import (
+    estimate_region_lower_bound,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+)
 
 __all__ = [
     "Analyzer",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from tilewright.arith.const_bounds import Bound, Modular, crt
 from tilewright.arith.engine import Engine, same
+from tilewright.arith.int_set import Evaluator, eval_set, interval_of_range
 from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
@@ -233,10 +234,8 @@ class Analyzer:
         return strength >= ProofStrength.SYMBOLIC_BOUND and self._holds_at_the_ends(simple)
 
     def _holds_at_the_ends(self, condition: PrimExpr) -> bool:
-        from tilewright.arith.int_set import Evaluator, interval_of_range
-
         engine = self.engine
-        evaluator = Evaluator({v: interval_of_range(r) for v, r in engine.domains.values()}, self)
+        evaluator = Evaluator({v: interval_of_range(r) for v, r in engine.domains.values()}, engine)
         for c in conjuncts(condition):
             forms = engine.orderings_of(c)
             if not forms:
@@ -272,8 +271,6 @@ class Analyzer:
 
     def int_set(self, expr: PrimExpr, dom_map: Any = None) -> Any:
         """The values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""
-        from tilewright.arith.int_set import eval_set, interval_of_range
-
         if dom_map is None:
             dom_map = {var: interval_of_range(domain) for var, domain in self.engine.domains.values()}
         return eval_set(expr, dom_map, self)

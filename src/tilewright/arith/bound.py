@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound
-from tilewright.arith.int_set import Evaluator, IntSet, _as_set
+from tilewright.arith.int_set import Evaluator, IntSet, as_set
 from tilewright.arith.linear import (
     LEAF,
     QUOTIENT,
@@ -38,7 +38,7 @@ def deduce_bound(var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_ma
         elif v is not var:
             low, high = _constant_ends(domain, analyzer)
             analyzer.update(v, ConstIntBound(low, high))
-    found = _Deduction(analyzer, var, Evaluator(relax_map, analyzer))
+    found = _Deduction(analyzer, var, Evaluator(relax_map, analyzer.engine))
     if not found.assume(analyzer._simp(as_prim_expr(cond))):
         return IntSet.nothing()
     low_form, high_form = found.low, found.high
@@ -49,7 +49,7 @@ def deduce_bound(var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_ma
         and engine.prove_nonpositive(combine(shift(high_form, 1), low_form, -1))
     ):
         return IntSet.nothing()
-    return _as_set((low_form, high_form), var.dtype, engine)
+    return as_set((low_form, high_form), var.dtype, engine)
 
 
 def _constant_ends(domain: Any, analyzer: Analyzer) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Sets of integers as symbolic intervals, and the regions that loops touch.
+"""Sets of integers as symbolic intervals.
 
 An interval is a pair of linear forms, None where it has no end. A variable of the domain map is replaced by the
 ends of its set, the lower or the upper one by the sign of its coefficient; every other variable is a symbol.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+from tilewright.arith.engine import Engine
 from tilewright.arith.linear import (
     LEAF,
     MAXIMUM,
@@ -29,10 +30,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, post_order_visit
-from tilewright.tir.expr import Call, Div, IterVar, Mod, Select, Var
-
-if TYPE_CHECKING:
-    from tilewright.arith.analyzer import Analyzer
+from tilewright.tir.expr import Broadcast, Call, Div, IterVar, Mod, Ramp, Select, Var
 
 _POS_INF = Var("pos_inf", "handle")
 _NEG_INF = Var("neg_inf", "handle")
@@ -140,8 +138,8 @@ Interval = tuple["Lin | None", "Lin | None"]
 class Evaluator:
     """Intervals of expressions over a domain map."""
 
-    def __init__(self, domains: Mapping[Any, Any], analyzer: Analyzer) -> None:
-        self.engine = analyzer.engine
+    def __init__(self, domains: Mapping[Any, Any], engine: Engine) -> None:
+        self.engine = engine
         self.domains: dict[int, Any] = {}
         for var, domain in domains.items():
             self.domains[id(var.var if isinstance(var, IterVar) else var)] = domain
@@ -331,7 +329,7 @@ class Evaluator:
         return None if low == -inf else constant(int(low)), None if high == inf else constant(int(high))
 
 
-def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
+def as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
     def end(form: Lin | None, otherwise: Var) -> PrimExpr:
         """An end that its type cannot hold is none."""
         try:
@@ -342,65 +340,71 @@ def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
     return IntervalSet(end(found[0], _NEG_INF), end(found[1], _POS_INF))
 
 
-def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
-    """The interval of `expr` while each variable (Var or IterVar) of `dom_map` runs over its Range or IntSet."""
-    from tilewright.arith.analyzer import Analyzer
-    from tilewright.tir.expr import Broadcast, Ramp
+class HasEngine(Protocol):
+    """An Analyzer: what it knows of variables is its engine's."""
 
-    expr = as_prim_expr(expr)
-    analyzer = analyzer or Analyzer()
+    engine: Engine
+
+
+def _engine(analyzer: HasEngine | None) -> Engine:
+    return Engine() if analyzer is None else analyzer.engine
+
+
+def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: HasEngine | None = None) -> IntervalSet:
+    """The interval of `expr` while each variable (Var or IterVar) of `dom_map` runs over its Range or IntSet."""
+    return _evaluated(as_prim_expr(expr), dom_map, _engine(analyzer))
+
+
+def _evaluated(expr: PrimExpr, dom_map: Mapping[Any, Any], engine: Engine) -> IntervalSet:
     if isinstance(expr, Broadcast):
-        return eval_set(expr.value, dom_map, analyzer)
+        return _evaluated(expr.value, dom_map, engine)
     if isinstance(expr, Ramp):
-        first = eval_set(expr.base, dom_map, analyzer)
-        last = eval_set(expr.base + expr.stride * (expr.lanes - 1), dom_map, analyzer)
-        return union([first, last], analyzer)
-    if not analyzer.engine.is_index(expr):
-        simple = analyzer.simplify(expr)
-        low, high = analyzer.bound(simple)
-        if Evaluator(dom_map, analyzer)._node_touched(simple) and not isinstance(simple, Var):
+        first = _evaluated(expr.base, dom_map, engine)
+        last = _evaluated(expr.base + expr.stride * (expr.lanes - 1), dom_map, engine)
+        return _united([first, last], engine)
+    if not engine.is_index(expr):
+        simple = engine.simp(expr)
+        low, high = engine.node_bound(simple)
+        if Evaluator(dom_map, engine)._node_touched(simple) and not isinstance(simple, Var):
             return IntervalSet(
-                _NEG_INF if low == -inf else IntImm(expr.dtype, low),
-                _POS_INF if high == inf else IntImm(expr.dtype, high),
+                _NEG_INF if low == -inf else IntImm(expr.dtype, int(low)),
+                _POS_INF if high == inf else IntImm(expr.dtype, int(high)),
             )
         return IntervalSet(simple, simple)
-    return _as_set(Evaluator(dom_map, analyzer).expr(expr), expr.dtype, analyzer.engine)
+    return as_set(Evaluator(dom_map, engine).expr(expr), expr.dtype, engine)
 
 
-def _ends(sets: Sequence[Any], analyzer: Analyzer) -> list[tuple[Interval, str]]:
+def _ends(sets: Sequence[Any], engine: Engine) -> list[tuple[Interval, str]]:
     out = []
     for s in sets:
         s = interval_of_range(s) if isinstance(s, Range) else s
-        low = None if s.min_value is _NEG_INF else analyzer.engine.lin(s.min_value)
-        high = None if s.max_value is _POS_INF else analyzer.engine.lin(s.max_value)
+        low = None if s.min_value is _NEG_INF else engine.lin(s.min_value)
+        high = None if s.max_value is _POS_INF else engine.lin(s.max_value)
         dtype = s.min_value.dtype if low is not None else s.max_value.dtype if high is not None else "int32"
         out.append(((low, high), dtype))
     return out
 
 
-def union(sets: Sequence[IntSet | Range], analyzer: Analyzer | None = None) -> IntervalSet:
+def union(sets: Sequence[IntSet | Range], analyzer: HasEngine | None = None) -> IntervalSet:
     """The smallest interval around all sets."""
-    from tilewright.arith.analyzer import Analyzer
+    return _united(sets, _engine(analyzer))
 
-    analyzer = analyzer or Analyzer()
-    engine = analyzer.engine
-    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], analyzer)
+
+def _united(sets: Sequence[IntSet | Range], engine: Engine) -> IntervalSet:
+    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], engine)
     if not ends:
         return IntSet.nothing()
     (low, high), dtype = ends[0]
     for (first, second), _ in ends[1:]:
         low = None if low is None or first is None else engine.minimum(low, first)
         high = None if high is None or second is None else engine.maximum(high, second)
-    return _as_set((low, high), dtype, engine)
+    return as_set((low, high), dtype, engine)
 
 
 def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
     """An interval all of whose values are in some set: the union where the sets meet, else the first of them."""
-    from tilewright.arith.analyzer import Analyzer
-
-    analyzer = Analyzer()
-    engine = analyzer.engine
-    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], analyzer)
+    engine = Engine()
+    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], engine)
     if not ends:
         return IntSet.nothing()
     left = [e for (e, _) in ends]
@@ -421,116 +425,18 @@ def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
                 left.remove(other)
                 grown = True
                 break
-    return _as_set((low, high), dtype, engine)
+    return as_set((low, high), dtype, engine)
 
 
-def intersect(sets: Sequence[IntSet | Range], analyzer: Analyzer | None = None) -> IntervalSet:
+def intersect(sets: Sequence[IntSet | Range], analyzer: HasEngine | None = None) -> IntervalSet:
     """The values in all sets; `nothing` when there is certainly none."""
-    from tilewright.arith.analyzer import Analyzer
-
-    analyzer = analyzer or Analyzer()
-    engine = analyzer.engine
+    engine = _engine(analyzer)
     if any([not isinstance(s, Range) and s.is_nothing() for s in sets]):
         return IntSet.nothing()
-    (low, high), dtype = _ends(sets[:1], analyzer)[0]
-    for (first, second), _ in _ends(sets[1:], analyzer):
+    (low, high), dtype = _ends(sets[:1], engine)[0]
+    for (first, second), _ in _ends(sets[1:], engine):
         low = first if low is None else low if first is None else engine.maximum(low, first)
         high = second if high is None else high if second is None else engine.minimum(high, second)
     if low is not None and high is not None and engine.prove_nonpositive(combine(shift(high, 1), low, -1)):
         return IntSet.nothing()
-    return _as_set((low, high), dtype, engine)
-
-
-# Regions
-
-
-def _bounded_by_facts(a: Lin, facts: list[Lin], ends: Interval, evaluator: Evaluator) -> Interval:
-    """Ends narrowed by conditions d <= 0: a <= a - d, and a >= a + d."""
-    low, high = ends
-    engine = evaluator.engine
-    for d in facts:
-        if not any([t in a.terms for t in d.terms]):
-            continue
-        above = evaluator.form(engine.merge(combine(a, d, -1)))[1]
-        if above is not None and (high is None or engine.bound(engine.merge(combine(above, high, -1)))[1] <= 0):
-            high = above
-        below = evaluator.form(engine.merge(combine(a, d)))[0]
-        if below is not None and (low is None or engine.bound(engine.merge(combine(low, below, -1)))[1] <= 0):
-            low = below
-    return low, high
-
-
-def estimate_region_upper_bound(
-    region: Sequence[Range],
-    var_dom: Mapping[Var, Range],
-    predicate: PrimExpr | bool = True,
-    analyzer: Analyzer | None = None,
-) -> list[IntervalSet]:
-    """Intervals, one for each dimension, that hold every index of the region while the variables run."""
-    from tilewright.arith.analyzer import Analyzer
-    from tilewright.tir.arithmetic import conjuncts
-
-    analyzer = analyzer or Analyzer()
-    engine = analyzer.engine
-    evaluator = Evaluator(var_dom, analyzer)
-    facts = [d for c in conjuncts(engine.simp(as_prim_expr(predicate))) for d in engine.orderings_of(c)]
-    out = []
-    for r in region:
-        start, extent = engine.lin(r.min), engine.lin(r.extent)
-        last = engine.merge(combine(shift(start, -1), extent))
-        low = _bounded_by_facts(start, facts, evaluator.form(start), evaluator)[0]
-        high = _bounded_by_facts(last, facts, evaluator.form(last), evaluator)[1]
-        out.append(_as_set((low, high), r.min.dtype, engine))
-    return out
-
-
-def estimate_region_strict_bound(
-    region: Sequence[Range],
-    var_dom: Mapping[Var, Range],
-    predicate: PrimExpr | bool = True,
-    analyzer: Analyzer | None = None,
-) -> list[IntervalSet] | None:
-    """Intervals that hold exactly the indices of the region; None when they cannot be told."""
-    from tilewright.arith.analyzer import Analyzer
-    from tilewright.arith.iter_affine_map import detect_iter_map
-    from tilewright.arith.iter_nodes import IterMapLevel
-
-    analyzer = analyzer or Analyzer()
-    engine = analyzer.engine
-    found = detect_iter_map(
-        [r.min for r in region],
-        var_dom,
-        predicate,
-        IterMapLevel.Surjective,
-        False,
-        analyzer=analyzer,
-        strict=True,
-    )
-    if len(found.indices) != len(region):
-        return None
-    out = []
-    for r, total in zip(region, found.indices, strict=True):
-        base, extent = engine.lin(total.base), engine.lin(r.extent)
-        low, high = base, combine(shift(base, -1), extent)
-        if len(total.args) > 1:
-            return None
-        for split in total.args:
-            step = engine.lin(split.scale)
-            reach = engine.multiply(shift(engine.lin(split.extent), -1), step)
-            bound = engine.bound(step)
-            size = step if bound[0] > 0 else scale(step, -1)
-            if (bound[0] <= 0 <= bound[1]) or not engine.prove_nonpositive(combine(size, extent, -1)):
-                return None
-            low, high = (low, combine(high, reach)) if bound[0] > 0 else (combine(low, reach), high)
-        out.append(_as_set((engine.merge(low), engine.merge(high)), r.min.dtype, engine))
-    return out
-
-
-def estimate_region_lower_bound(
-    region: Sequence[Range],
-    var_dom: Mapping[Var, Range],
-    predicate: PrimExpr | bool = True,
-    analyzer: Analyzer | None = None,
-) -> list[IntervalSet] | None:
-    """Intervals all of whose indices are touched; None when they cannot be told."""
-    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+    return as_set((low, high), dtype, engine)

@@ -80,7 +80,7 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
         if not isinstance(self.coef, IntImm):
             raise TypeError(f"the coefficient of IntGroupBounds must be a constant, but is {self.coef}")
         group = _Group(self.coef.value, lower, equal, upper)
-        found = group.best_range(Evaluator(ranges or {}, analyzer), set())
+        found = group.best_range(Evaluator(ranges or {}, engine), set())
         if found is None:
             return None
         dtype = self.coef.dtype
@@ -280,7 +280,7 @@ def _solution(
 ) -> IntConstraints:
     """Ranges of the new variables, and what of the old ranges they do not imply."""
     analyzer = Analyzer()
-    evaluator = Evaluator(problem.ranges, analyzer)
+    evaluator = Evaluator(problem.ranges, analyzer.engine)
     ranges: dict[Var, Range] = {}
     for v, domain in problem.ranges.items():
         if v not in to_new:
@@ -536,7 +536,7 @@ def _to_ranges(problem: IntConstraints) -> IntConstraints:
             for ends in (group.lower, group.equal, group.upper)
         )
         unknown = {id(w) for w in problem.variables if w not in moved}
-        found = _Group(group.coef, lower, equal, upper).best_range(Evaluator(moved, analyzer), unknown)
+        found = _Group(group.coef, lower, equal, upper).best_range(Evaluator(moved, analyzer.engine), unknown)
         if found is None:
             continue
         which, extent = found

@@ -120,9 +120,9 @@ def _number(word: str) -> int | float:
 def quantised(build: Build, mod: Any, params: Any) -> Any:
     """The module with its convolutions and products in int8, by the ranges that the samples show."""
     from tilewright import relay
-    from tilewright.relay.backend.build import bind_params
     from tilewright.relay.frontend.common.formats import type_info
     from tilewright.relay.frontend.common.module import is_static
+    from tilewright.relay.parameters import bind_params
     from tilewright.relay.transform.infer_type import infer_module
 
     if not build.calibrate:

@@ -329,9 +329,8 @@ class Node(metaclass=NodeMeta):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from tilewright.node.json import load_json, save_json
-
-        return load_json, (save_json(self),)
+        save, load = _json_hooks
+        return load, (save(self),)
 
     def __repr__(self) -> str:
         printer = find_printer(type(self))
@@ -356,11 +355,17 @@ def find_printer(cls: type) -> Callable[[Any], str] | None:
 
 
 _script_hooks: list[Callable[..., Any]] = []
+_json_hooks: list[Callable[..., Any]] = []
 
 
 def install_script(script: Callable[..., str], show: Callable[..., None]) -> None:
     """What `Node.script` and `Node.show` call; the script room, which is above this one, sets it."""
     _script_hooks[:] = [script, show]
+
+
+def install_json(save: Callable[[Any], str], load: Callable[[str], Any]) -> None:
+    """What pickles are made of; the JSON of nodes, which reads their declarations, sets it."""
+    _json_hooks[:] = [save, load]
 
 
 def node_types() -> Mapping[str, type[Node]]:

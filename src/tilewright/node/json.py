@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.node.base import SKIP, Node, node_types
+from tilewright.node.base import SKIP, Node, install_json, node_types
 from tilewright.node.leaves import find_leaf, leaf_of_tag
 from tilewright.support.errors import TVMError, said
 
@@ -104,3 +104,6 @@ def _read_node(entry: dict[str, Any], nodes: list[Node]) -> Node:
             for f in cls._fields
         ]
     )
+
+
+install_json(save_json, load_json)

@@ -26,7 +26,7 @@ from tilewright.tir.expr import (
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import if_then_else
 from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 
 
 def with_index_dtype(func: PrimFunc, dtype: str) -> PrimFunc:

@@ -29,7 +29,8 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import BufferMutator, used_vars
+from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.substitution import BufferMutator
 
 
 def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None) -> PrimFunc:

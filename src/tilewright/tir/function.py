@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import BaseFunc, IRModule, PrimExpr
+from tilewright.ir import BaseFunc, IntImm, IRModule, PrimExpr, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import FuncType, Type, VoidType
 from tilewright.node import Def, Skip, register_converter
+from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import HANDLE, Var
 from tilewright.tir.stmt import Stmt
+from tilewright.tir.substitution import Substitute
 
 
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
@@ -73,9 +75,29 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
 
     def specialize(self, param_map: Mapping[Var, PrimExpr | Buffer]) -> PrimFunc:
         """The function with some parameters fixed: symbolic sizes to numbers, buffers to buffers of fixed shape."""
-        from tilewright.tir.stmt_functor import specialize
-
-        return specialize(self, param_map)
+        env: dict[Var, PrimExpr] = {}
+        for param, value in param_map.items():
+            if param not in self.params:
+                raise TVMError(f"specialize: {param.name} is no parameter; they are {[p.name for p in self.params]}")
+            if isinstance(value, Buffer):
+                old = self.buffer_map[param]
+                if len(old.shape) != len(value.shape):
+                    raise TVMError(
+                        f"specialize: buffer {old.name} has {len(old.shape)} dimensions, the new one {len(value.shape)}"
+                    )
+                for before, after in zip((*old.shape, *old.strides), (*value.shape, *value.strides), strict=False):
+                    if isinstance(before, Var):
+                        env[before] = after
+                    elif isinstance(before, IntImm) and isinstance(after, IntImm) and before.value != after.value:
+                        raise TVMError(
+                            f"specialize: buffer {old.name} has a dimension of {before.value}, not {after.value}"
+                        )
+            else:
+                env[param] = as_prim_expr(value)
+        rewriter = Substitute(env)
+        kept = tuple([p for p in self.params if p not in env])
+        buffers = {p: rewriter.visit(b) for p, b in self.buffer_map.items()}
+        return self.replace(params=kept, buffer_map=buffers, body=rewriter.visit(self.body))
 
     @property
     def checked_type(self) -> Type:

@@ -20,29 +20,9 @@ from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.model_cache import kernels_of, model_key, stored
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.targets import config_of, need_code_generators
-from tilewright.relay.expr import Function, bind
+from tilewright.relay.expr import Function
+from tilewright.relay.parameters import as_module, bind_params
 from tilewright.support.collection import paused_collection
-
-
-def as_module(mod: IRModule | Function) -> IRModule:
-    """A module whose main is the given function."""
-    if isinstance(mod, IRModule):
-        return mod
-    if isinstance(mod, Function):
-        return IRModule.from_expr(mod)
-    raise TypeError(f"relay.build takes an IRModule or a relay.Function, but was given {type(mod).__name__}")
-
-
-def bind_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
-    """The module with main's parameters of these names replaced by constants."""
-    if not params:
-        return mod
-    return mod.with_functions(
-        {
-            g: bind(f, params) if g.name_hint == "main" and isinstance(f, Function) else f
-            for g, f in mod.functions.items()
-        }
-    )
 
 
 @paused_collection()

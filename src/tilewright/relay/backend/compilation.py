@@ -16,7 +16,6 @@ from tilewright.ir.transform import PassContext
 from tilewright.ir.transform import Sequential as Passes
 from tilewright.node import deep_recursion
 from tilewright.relay import qnn, transform
-from tilewright.relay.backend.build import as_module, bind_params
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.external import ExternalCode, generate
@@ -28,6 +27,7 @@ from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.relay.expr import Function
+from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.manifest import values_again
 from tilewright.target import CompilationConfig

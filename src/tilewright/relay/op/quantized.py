@@ -16,6 +16,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, con
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import BROADCAST, OpCard, any_bytes, need
 from tilewright.relay.op.relations import dims, known_equal, may_equal, normal_axis, tensor, tensor_type
+from tilewright.relay.op.requantize_config import COMPUTE_DTYPES, ROUNDINGS, requantize_config
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -275,10 +276,6 @@ class dequantize(Quantized, key="qnn.dequantize"):
         return np_dequantize(data, scale, zero).astype(self.out_dtype)
 
 
-ROUNDINGS = ("None", "UPWARD", "TONEAREST")
-COMPUTE_DTYPES = ("None", "int64", "float32", "float64")
-
-
 class requantize(Quantized, key="qnn.requantize"):
     """Quantised numbers of one scale and zero point as those of another; `axis` is that of the input's vectors.
 
@@ -323,8 +320,6 @@ class requantize(Quantized, key="qnn.requantize"):
 
     def choices(self) -> tuple[str, str]:
         """(rounding, compute_dtype), with those of the current `requantize_config` where none are given."""
-        from tilewright.relay.qnn.config import requantize_config
-
         now = requantize_config.current()
         rounding = now.rounding if self.rounding == "None" else self.rounding
         dtype = now.compute_dtype if self.compute_dtype == "None" else self.compute_dtype

@@ -4,8 +4,8 @@ import sys
 
 from tilewright.relay.op import qnn as op
 from tilewright.relay.op import register_qnn_legalize
+from tilewright.relay.op.requantize_config import requantize_config
 from tilewright.relay.qnn import transform
-from tilewright.relay.qnn.config import requantize_config
 
 vars(op).update(requantize_config=requantize_config, register_qnn_legalize=register_qnn_legalize)
 sys.modules[f"{__name__}.op"] = op

@@ -67,7 +67,7 @@ def quantize(
 def integer_form(mod: IRModule, config: QConfig) -> IRModule:
     """The module with what lies between roundings on integers, in plain operators."""
     mod = transform.FakeQuantizationToInteger(use_qat=True)(mod)
-    from tilewright.relay.qnn.config import requantize_config
+    from tilewright.relay.op.requantize_config import requantize_config
 
     with requantize_config(rounding=config.rounding):
         from tilewright.relay.qnn.transform import CanonicalizeOps

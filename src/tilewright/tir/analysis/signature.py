@@ -12,7 +12,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import IfThenElse, Stmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 
 
 class _Choices(Visitor):

@@ -13,7 +13,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, For, IfThenElse, Stmt, stmt_seq
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass
 from tilewright.tir.transform.empty_reductions import define_empty_reductions
 

@@ -20,7 +20,7 @@ from tilewright.tir.expr import BinaryOpExpr, BufferLoad, Call, Cast, Let, Selec
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_pure_extern, if_then_else
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
 Lower = Callable[[Any], Any]

@@ -13,7 +13,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Cast, IterVar, Let, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Allocate, AllocateConst, Block, For, LetStmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import prim_func_pass
 
 WIDE, NARROW = DataType("int64"), DataType("int32")

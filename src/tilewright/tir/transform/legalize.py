@@ -35,7 +35,8 @@ from tilewright.tir.expr import (
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect, isnan, reinterpret
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
-from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
+from tilewright.tir.stmt_functor import post_order_visit
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 _MOVES = frozenset({"if_then_else", "reinterpret", "likely", "address_of", "tvm_access_ptr", "type_annotation"})

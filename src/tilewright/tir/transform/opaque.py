@@ -27,7 +27,7 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, is_true
 
 

@@ -298,7 +298,7 @@ class _Partition(Mutator):
             # All threads of a block take the same way, so that they meet at every barrier.
             domains: dict[Any, Any] = {**self.threads, **look.threads}
             domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
-            relaxed = Evaluator(domains, self.analyzer)
+            relaxed = Evaluator(domains, self.analyzer.engine)
             inside = {id(v) for v in domains}
             lows: list[Lin] = []
             highs: list[Lin] = []

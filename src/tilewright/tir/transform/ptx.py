@@ -14,7 +14,7 @@ from tilewright.tir.builtin import ptx_cp_async, ptx_ldg32
 from tilewright.tir.expr import Broadcast, BufferLoad, Call, Cast, Ramp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, Block, BufferRegion, BufferStore, Evaluate, stmt_seq
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_func_pass
 from tilewright.tir.transform.thread_sync import scope_of
 

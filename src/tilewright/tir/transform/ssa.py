@@ -9,7 +9,7 @@ from tilewright.node import mutate_tuple, on
 from tilewright.tir.expr import BufferLoad, Let, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, For, LetStmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import prim_func_pass
 
 

@@ -13,7 +13,7 @@ from tilewright.tir.analysis.flow import Accesses
 from tilewright.tir.expr import IterVar, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, For, ForKind, Stmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass
 from tilewright.tir.transform.compact import SEEN_BY
 from tilewright.tir.transform.thread_memory import need_own_memory

@@ -49,7 +49,8 @@ from tilewright.tir import (
 )
 from tilewright.tir.op import min as min_value
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
-from tilewright.tir.stmt_functor import BufferMutator, post_order_visit, renew_stmt, substitute
+from tilewright.tir.stmt_functor import post_order_visit, renew_stmt, substitute
+from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import is_true
 from tilewright.topi.schedule.kernel import extent_of
 

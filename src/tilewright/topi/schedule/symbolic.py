@@ -14,7 +14,8 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import EQ, LE, Add, Block, BlockRealize, Buffer, BufferStore, FloorDiv, IfThenElse, Mul, PrimFunc
 from tilewright.tir.schedule import Schedule
-from tilewright.tir.stmt_functor import BufferMutator, renew_body
+from tilewright.tir.stmt_functor import renew_body
+from tilewright.tir.substitution import BufferMutator
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import has_own_loops, inline_producers, schedule_cpu

@@ -1,6 +1,7 @@
 """The virtual machine's compiler: relay programs with control flow, data types and closures to bytecode and kernels."""
 
 from tilewright.relay.backend.vm.build import VMCompiler, compile, optimize
-from tilewright.relay.backend.vm.executable import Executable, VMExecutor
+from tilewright.relay.backend.vm.executable import Executable
+from tilewright.relay.backend.vm.executor import VMExecutor
 
 __all__ = ["Executable", "VMCompiler", "VMExecutor", "compile", "optimize"]

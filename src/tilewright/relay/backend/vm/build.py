@@ -12,7 +12,6 @@ from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
-from tilewright.relay.backend.build import as_module, bind_params
 from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.external import generate
@@ -23,6 +22,7 @@ from tilewright.relay.backend.vm.executable import Executable
 from tilewright.relay.backend.vm.sizes import named
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
+from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
 from tilewright.relay.transform.manifest import values_again

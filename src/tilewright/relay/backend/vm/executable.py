@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import threading
@@ -13,19 +12,14 @@ import numpy as np
 
 from tilewright import runtime
 from tilewright.codegen.backend import back_end_of
-from tilewright.ir import GlobalVar, IRModule
-from tilewright.relay.backend.evaluate import Call, ProgramExecutor
+from tilewright.ir import IRModule
 from tilewright.relay.backend.executor_factory import need_host
 from tilewright.relay.backend.external import ExternalCode
-from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
 from tilewright.relay.backend.vm.code import Instruction, Program
-from tilewright.relay.expr import Function
-from tilewright.runtime.container import ADT, Ref
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.runtime.symbols import CONTEXT
 from tilewright.runtime.vm import Executable as LoadedExecutable
-from tilewright.runtime.vm import VirtualMachine
 from tilewright.target import Target
 
 BYTECODE = "__tilewright_bytecode"
@@ -157,54 +151,3 @@ class Executable(LoadedExecutable):
     def save(self) -> tuple[bytearray, runtime.Module]:
         """(bytecode, library of the kernels and constants)."""
         return bytearray(self.code), self.lib
-
-
-class VMExecutor(ProgramExecutor):
-    """`relay.create_executor("vm", mod)`: compiles the module for the virtual machine; results are NDArrays and ADTs of them."""
-
-    @functools.cached_property
-    def executable(self) -> Executable:
-        """The compiled module."""
-        return self.compiled(self.mod)
-
-    @functools.cached_property
-    def vm(self) -> VirtualMachine:
-        """The machine that runs it."""
-        return VirtualMachine(self.executable, self.device)
-
-    def compiled(self, mod: IRModule) -> Executable:
-        """A module, compiled for the target."""
-        from tilewright.relay.backend.vm.build import compile
-
-        return compile(mod, self.target)
-
-    def make(self, gvar: GlobalVar | None, func: Function) -> Call:
-        if gvar is not None:
-            name, vm = gvar.name_hint, self.vm
-        else:
-            functions = {g: f for g, f in self.mod.functions.items() if g.name_hint != "main"}
-            mod = self.mod.with_functions({**functions, GlobalVar("main"): func})
-            name, vm = "main", VirtualMachine(self.compiled(mod), self.device)
-        return lambda args: vm.invoke(name, *[as_value(a) for a in args])
-
-
-def as_value(value: Any) -> Any:
-    """An argument as the machine takes it: values of data types as ADTs."""
-    if isinstance(value, ConstructorValue):
-        # A list may be as long as memory: from its end to its beginning, not by recursion.
-        order, stack = [], [value]
-        while stack:
-            node = stack.pop()
-            order.append(node)
-            stack += [f for f in node.fields if isinstance(f, ConstructorValue)]
-        made: dict[int, ADT] = {}
-        for node in reversed(order):
-            made[id(node)] = ADT(
-                node.tag, [made[id(f)] if isinstance(f, ConstructorValue) else as_value(f) for f in node.fields]
-            )
-        return made[id(value)]
-    if isinstance(value, RefValue):
-        return Ref(as_value(value.value))
-    if isinstance(value, (tuple, list)):
-        return ADT(0, [as_value(v) for v in value])
-    return value if isinstance(value, (runtime.NDArray, ADT, Ref, int, float)) else runtime.array(np.asarray(value))

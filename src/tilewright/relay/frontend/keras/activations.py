@@ -215,9 +215,14 @@ def activate(c: LayerCall, x: Value, which: Any) -> Value:
     return found(c, x)
 
 
+def activated(c: LayerCall, x: Value, default: Any = None, key: str = "activation") -> Value:
+    """x through the function that the configuration of the layer gives under a key; null is none."""
+    return activate(c, x, c.config.get(key, default))
+
+
 @keras_layer("Activation")
 def _activation(c: LayerCall, x: Value) -> Any:
-    return c.activation(x)
+    return activated(c, x)
 
 
 @keras_layer("ReLU")

@@ -18,7 +18,7 @@ from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text, problems_text, use_text
 from tilewright.relay.frontend.keras.layers_text import TEXT_LAYERS
-from tilewright.relay.frontend.keras.value import LayerCall, layers, operations, policy_dtype
+from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
@@ -563,12 +563,3 @@ def _bound(x: Any, made: Mapping[tuple[str, int], list[Any]]) -> Any:
     if isinstance(x, (list, tuple)):
         return [_bound(v, made) for v in x]
     return x
-
-
-def flat_values(x: Any) -> list[Any]:
-    """The tensors of a nested result, dictionaries by their sorted keys."""
-    if isinstance(x, Mapping):
-        return [v for k in sorted(x) for v in flat_values(x[k])]
-    if isinstance(x, (list, tuple)):
-        return [v for part in x for v in flat_values(part)]
-    return [x]

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.keras.activations import activated
 from tilewright.relay.frontend.keras.layers_core import kernel_and_bias
 from tilewright.relay.frontend.keras.value import LayerCall, axes_of, extents, keras_layer
 
@@ -69,7 +70,7 @@ def _conv(c: LayerCall, x: Value) -> Any:
         c, x, kernel, extents(c.get("strides", 1), n), str(c.get("padding", "valid")), extents(c.get("dilation_rate", 1), n),
         int(c.get("groups", 1)), is_first(c),
     )  # fmt: skip
-    return c.activation(biased(c, out, bias))
+    return activated(c, biased(c, out, bias))
 
 
 def depthwise(
@@ -95,7 +96,7 @@ def _depthwise(c: LayerCall, x: Value) -> Any:
     out = depthwise(
         c, x, kernel, extents(c.get("strides", 1), n), str(c.get("padding", "valid")), extents(c.get("dilation_rate", 1), n), is_first(c)
     )  # fmt: skip
-    return c.activation(biased(c, out, bias))
+    return activated(c, biased(c, out, bias))
 
 
 @keras_layer("SeparableConv1D", "SeparableConv2D")
@@ -106,7 +107,7 @@ def _separable(c: LayerCall, x: Value) -> Any:
     strides, dilation = extents(c.get("strides", 1), n), extents(c.get("dilation_rate", 1), n)
     mid = depthwise(c, x, inner, strides, str(c.get("padding", "valid")), dilation, is_first(c))
     out = convolve(c, mid, outer, (1,) * n, "valid", (1,) * n, 1, is_first(c))
-    return c.activation(biased(c, out, bias[0] if bias else None))
+    return activated(c, biased(c, out, bias[0] if bias else None))
 
 
 @keras_layer("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "Deconvolution2D")
@@ -139,7 +140,7 @@ def _transposed(c: LayerCall, x: Value) -> Any:
     )  # fmt: skip
     start = 2 if is_first(c) else 1
     width = [(0, 0)] * start + [(0, w) for w in late] + [(0, 0)] * (out.ndim - start - n)
-    return c.activation(biased(c, c.pad(out, width), bias))
+    return activated(c, biased(c, c.pad(out, width), bias))
 
 
 # ---- pooling

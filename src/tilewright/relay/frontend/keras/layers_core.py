@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.value import LayerCall, axes_of, extents, keras_layer
+from tilewright.relay.frontend.keras.activations import activated
+from tilewright.relay.frontend.keras.value import LayerCall, axes_of, extents, flat_values, keras_layer
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -48,7 +49,7 @@ def _dense(c: LayerCall, x: Value) -> Any:
     if c.config.get("quantization_config") or "int8" in str(c.config.get("dtype")):
         raise c.refuse("dtype policy", "quantized", "floating-point weights")
     kernel, bias = kernel_and_bias(c)
-    return c.activation(dense(c, x, kernel, bias))
+    return activated(c, dense(c, x, kernel, bias))
 
 
 @keras_layer("LayerScale")
@@ -79,7 +80,7 @@ def _einsum_dense(c: LayerCall, x: Value) -> Any:
     found = c.weights("kernel", *(["bias"] if c.config.get("bias_axes") else []))
     out = einsum(c, str(c.config["equation"]), x, found[0])
     out = c.call("add", out, found[1]) if len(found) > 1 else out
-    return c.activation(out)
+    return activated(c, out)
 
 
 @keras_layer("Embedding", "ReversibleEmbedding")
@@ -258,8 +259,6 @@ def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
 
 @keras_layer("TimeDistributed")
 def _time_distributed(c: LayerCall, x: Value, mask: Any = None) -> Any:
-    from tilewright.relay.frontend.keras.graph import flat_values
-
     layer = c.inner(c.config["layer"], "layer")
     batch, length = x.shape[:2]
     rows = c.reshape(x, [-1, *x.shape[2:]])

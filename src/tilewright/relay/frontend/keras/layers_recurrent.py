@@ -7,9 +7,10 @@ from typing import Any
 
 from tilewright.relay.frontend.common.loops import scan
 from tilewright.relay.frontend.common.value import Value, near_text
+from tilewright.relay.frontend.keras.activations import activated
 from tilewright.relay.frontend.keras.layers_conv import convolve
 from tilewright.relay.frontend.keras.layers_core import dense
-from tilewright.relay.frontend.keras.value import LayerCall, extents, keras_layer
+from tilewright.relay.frontend.keras.value import LayerCall, extents, flat_values, keras_layer
 from tilewright.support.errors import OpNotImplemented
 
 Step = Callable[[Value, list[Value]], list[Value]]
@@ -30,7 +31,7 @@ def _weights(c: LayerCall) -> tuple[Value, Value, Value | None]:
 
 
 def _gate(c: LayerCall, x: Value) -> Value:
-    return c.activation(x, "sigmoid", "recurrent_activation")
+    return activated(c, x, "sigmoid", "recurrent_activation")
 
 
 def _lstm(c: LayerCall) -> Cell:
@@ -48,8 +49,8 @@ def _lstm(c: LayerCall) -> Cell:
 def _lstm_state(c: LayerCall, gates: Sequence[Value], memory: Value) -> list[Value]:
     i, f, g, o = gates
     kept = c.call("multiply", _gate(c, f), memory)
-    memory = c.call("add", kept, c.call("multiply", _gate(c, i), c.activation(g, "tanh")))
-    return [c.call("multiply", _gate(c, o), c.activation(memory, "tanh")), memory]
+    memory = c.call("add", kept, c.call("multiply", _gate(c, i), activated(c, g, "tanh")))
+    return [c.call("multiply", _gate(c, o), activated(c, memory, "tanh")), memory]
 
 
 def _gru(c: LayerCall) -> Cell:
@@ -73,7 +74,7 @@ def _gru(c: LayerCall) -> Cell:
             update, reset = _gate(c, c.call("add", xz, hz)), _gate(c, c.call("add", xr, hr))
             rest = c.cut(recurrent, 1, 2 * units, 3 * units)
             new = c.call("add", xh, dense(c, c.call("multiply", reset, hidden), rest))
-        new = c.activation(new, "tanh")
+        new = activated(c, new, "tanh")
         return [c.call("add", new, c.call("multiply", update, c.call("subtract", hidden, new)))]
 
     return Cell(lambda x: dense(c, x, kernel, bias), step, [[units]])
@@ -83,7 +84,7 @@ def _plain(c: LayerCall) -> Cell:
     kernel, recurrent, bias = _weights(c)
 
     def step(x: Value, state: list[Value]) -> list[Value]:
-        return [c.activation(c.call("add", x, dense(c, state[0], recurrent)), "tanh")]
+        return [activated(c, c.call("add", x, dense(c, state[0], recurrent)), "tanh")]
 
     return Cell(lambda x: dense(c, x, kernel, bias), step, [[int(c.config["units"])]])
 
@@ -189,8 +190,6 @@ def _arguments(c: LayerCall, x: Any, initial: Any, mask: Any) -> tuple[Value, Se
     if isinstance(initial, Value):
         initial = [initial]
     if initial is not None:
-        from tilewright.relay.frontend.keras.graph import flat_values
-
         initial = flat_values(initial)
     if c.get("stateful", False):
         c.home.note_stateful(c.path)

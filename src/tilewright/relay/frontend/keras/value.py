@@ -97,12 +97,6 @@ class LayerCall(Builder):
         """What a layer inside this one makes of values."""
         return self.home.convert(layer, args, kwargs)
 
-    def activation(self, x: Value, default: Any = None, key: str = "activation") -> Value:
-        """x through the function that the configuration names; null is none."""
-        from tilewright.relay.frontend.keras.activations import activate
-
-        return activate(self, x, self.config.get(key, default))
-
     def mask(self, x: Any) -> Value | None:
         """Which steps of x count: (batch, steps) of bool; None: all."""
         return self.home.masks.get(id(x))  # type: ignore[no-any-return]
@@ -162,3 +156,12 @@ def extents(value: Any, n: int) -> tuple[int, ...]:
 def axes_of(kind: str) -> int:
     """The number of spatial axes in a layer's name: 2 in "MaxPooling2D"."""
     return int(kind[-2])
+
+
+def flat_values(x: Any) -> list[Any]:
+    """The tensors of a nested result, dictionaries by their sorted keys."""
+    if isinstance(x, Mapping):
+        return [v for k in sorted(x) for v in flat_values(x[k])]
+    if isinstance(x, (list, tuple)):
+        return [v for part in x for v in flat_values(part)]
+    return [x]

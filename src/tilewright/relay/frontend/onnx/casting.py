@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.onnx import kinds
 from tilewright.relay.frontend.onnx.fold import _element
 from tilewright.relay.frontend.onnx.messages import numpy_type
+from tilewright.relay.frontend.onnx.text import parsed, printed
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
@@ -83,8 +84,6 @@ def converted(node: OnnxNode, x: Value, element: str, saturate: bool = True, rou
     if x.element == element:
         return x
     if x.kind == "string" or element == "string":
-        from tilewright.relay.frontend.onnx.text import parsed, printed
-
         return printed(node, x) if element == "string" else converted(node, parsed(node, x, element), element)
     plain = decoded(node, x)
     if element in kinds.CARRIERS:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.casting import decoded
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
 
@@ -39,6 +40,13 @@ def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
     quirks.OLD_BROADCAST.seen(node.name)
     after = x.ndim - (axis % x.ndim if x.ndim else 0) - y.ndim
     return Value(node.call("expand_dims", y, axis=y.ndim, num_newaxis=after)) if after > 0 else y
+
+
+@onnx_op("Equal", typed=True)
+def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
+    if "string" in (x.kind, y.kind):
+        return Value(node.call("equal", x.plain(), y.plain()))
+    return binary(node, "equal", decoded(node, x), decoded(node, y))
 
 
 def _same(onnx: str, key: str) -> Callable[..., Any]:

@@ -59,16 +59,6 @@ def _text(v: Any) -> str:
     return str(np.asarray(number).astype(np.str_))
 
 
-@onnx_op("Equal", typed=True)
-def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
-    if "string" in (x.kind, y.kind):
-        return Value(node.call("equal", x.plain(), y.plain()))
-    from tilewright.relay.frontend.onnx.casting import decoded
-    from tilewright.relay.frontend.onnx.ops_math import binary
-
-    return binary(node, "equal", decoded(node, x), decoded(node, y))
-
-
 @onnx_op("StringConcat", since=20, typed=True)
 def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
     plain = [v.plain() for v in (x, y)]

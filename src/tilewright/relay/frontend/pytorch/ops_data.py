@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
-from tilewright.relay.frontend.pytorch.ops_tensor import FAR, broadcast_all, cut
+from tilewright.relay.frontend.pytorch.ops_tensor import FAR, cut
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.relay.op.host import config_text, host_function
 
@@ -145,12 +145,3 @@ def _bincount(c: TorchCall, x: Value, weights: Value | None = None, minlength: i
         kind = weights.dtype if is_float(weights.dtype) else "float64"
         start, ones = c.cast(start, kind), c.cast(weights, kind)
     return c.call("scatter_elements", start, counted, ones, axis=0, reduction="add")
-
-
-@aten("masked_select")
-def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
-    from tilewright.relay.frontend.pytorch.ops_index import index
-
-    x, mask = broadcast_all(c, [x, mask])
-    x, mask = (c.reshape(v, [1]) if not x.ndim else v for v in (x, mask))
-    return index(c, x, [mask])

@@ -294,6 +294,13 @@ def _fill_diagonal(c: TorchCall, x: Value, value: Any, wrap: bool = False) -> An
     return c.call("where", Value(array=np.eye(rows, columns, dtype=bool)), c.number(value, x.dtype), x)
 
 
+@aten("masked_select")
+def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
+    x, mask = broadcast_all(c, [x, mask])
+    x, mask = (c.reshape(v, [1]) if not x.ndim else v for v in (x, mask))
+    return index(c, x, [mask])
+
+
 @aten("masked_scatter")
 def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Any:
     x, mask = broadcast_all(c, [x, mask])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.backend.build import bind_params
 from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite.flatbuffer import Record
@@ -15,6 +14,7 @@ from tilewright.relay.frontend.tflite.frontend import from_tflite, main_of
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.litert import FASTER, answers
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
+from tilewright.relay.parameters import bind_params
 from tilewright.relay.qnn.transform import CanonicalizeOps
 from tilewright.relay.transform.convert_layout import ConvertLayout
 from tilewright.relay.transform.infer_type import infer_module

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Any
 
+ROUNDINGS = ("None", "UPWARD", "TONEAREST")
+COMPUTE_DTYPES = ("None", "int64", "float32", "float64")
+
 
 class RequantizeConfig:
     """A `with` block of defaults. rounding: "UPWARD" or "TONEAREST". compute_dtype: "int64", "float32" or "float64"."""
 
     def __init__(self, rounding: str = "UPWARD", compute_dtype: str = "float32") -> None:
-        from tilewright.relay.op.quantized import COMPUTE_DTYPES, ROUNDINGS
-
         for what, value, known in (
             ("rounding", rounding, ROUNDINGS[1:]),
             ("compute_dtype", compute_dtype, COMPUTE_DTYPES[1:]),

@@ -1,0 +1,67 @@
+"""`relay.create_executor("vm", mod)`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from tilewright import runtime
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.relay.backend.evaluate import Call, ProgramExecutor
+from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
+from tilewright.relay.backend.vm.build import compile
+from tilewright.relay.backend.vm.executable import Executable
+from tilewright.relay.expr import Function
+from tilewright.runtime.container import ADT, Ref
+from tilewright.runtime.vm import VirtualMachine
+
+
+class VMExecutor(ProgramExecutor):
+    """`relay.create_executor("vm", mod)`: compiles the module for the virtual machine; results are NDArrays and ADTs of them."""
+
+    @functools.cached_property
+    def executable(self) -> Executable:
+        """The compiled module."""
+        return self.compiled(self.mod)
+
+    @functools.cached_property
+    def vm(self) -> VirtualMachine:
+        """The machine that runs it."""
+        return VirtualMachine(self.executable, self.device)
+
+    def compiled(self, mod: IRModule) -> Executable:
+        """A module, compiled for the target."""
+        return compile(mod, self.target)
+
+    def make(self, gvar: GlobalVar | None, func: Function) -> Call:
+        if gvar is not None:
+            name, vm = gvar.name_hint, self.vm
+        else:
+            functions = {g: f for g, f in self.mod.functions.items() if g.name_hint != "main"}
+            mod = self.mod.with_functions({**functions, GlobalVar("main"): func})
+            name, vm = "main", VirtualMachine(self.compiled(mod), self.device)
+        return lambda args: vm.invoke(name, *[as_value(a) for a in args])
+
+
+def as_value(value: Any) -> Any:
+    """An argument as the machine takes it: values of data types as ADTs."""
+    if isinstance(value, ConstructorValue):
+        # A list may be as long as memory: from its end to its beginning, not by recursion.
+        order, stack = [], [value]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack += [f for f in node.fields if isinstance(f, ConstructorValue)]
+        made: dict[int, ADT] = {}
+        for node in reversed(order):
+            made[id(node)] = ADT(
+                node.tag, [made[id(f)] if isinstance(f, ConstructorValue) else as_value(f) for f in node.fields]
+            )
+        return made[id(value)]
+    if isinstance(value, RefValue):
+        return Ref(as_value(value.value))
+    if isinstance(value, (tuple, list)):
+        return ADT(0, [as_value(v) for v in value])
+    return value if isinstance(value, (runtime.NDArray, ADT, Ref, int, float)) else runtime.array(np.asarray(value))

@@ -1,0 +1,61 @@
+"""Rewriting programs with their buffers, and replacing their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import PrimExpr, as_prim_expr
+from tilewright.node import Mutator, mutate_tuple, on
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Var
+from tilewright.tir.stmt import Allocate
+
+
+class BufferMutator(Mutator):
+    """A mutator that rewrites buffers as well: every use of a buffer becomes the same new buffer.
+
+    A buffer changes when an expression of its shape, strides or offset does, or its data variable.
+    """
+
+    def __init__(self) -> None:
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    @on(Buffer)
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        new = self.buffers.get(buffer)
+        if new is None:
+            new = self.buffers[buffer] = self.rewrite_buffer(buffer)
+        return new
+
+    def rewrite_buffer(self, buffer: Buffer) -> Buffer:
+        data = self.visit(buffer.data)
+        return buffer.replace(
+            data=data if isinstance(data, Var) else buffer.data,
+            shape=mutate_tuple(self.visit, buffer.shape),
+            strides=mutate_tuple(self.visit, buffer.strides),
+            elem_offset=self.visit(buffer.elem_offset),
+        )
+
+
+class Substitute(BufferMutator):
+    def __init__(self, env: Mapping[Var, PrimExpr]) -> None:
+        super().__init__()
+        self.env = env
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.env.get(v, v)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        new = self.rebuild(s)
+        data = self.env.get(s.buffer_var)
+        return new.replace(buffer_var=data) if isinstance(data, Var) else new
+
+
+def substitute(node: Any, vmap: Mapping[Var, Any]) -> Any:
+    """The program with variables replaced by expressions, in buffers' shapes and data too."""
+    if not vmap:
+        return node
+    return Substitute({k: as_prim_expr(v) for k, v in vmap.items()}).visit(node)
