@@ -16,13 +16,9 @@ from tilewright.arith.analyzer import (
 from tilewright.arith.bound import deduce_bound
 from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
-    IntervalSet,
-    IntSet,
-    eval_set,
-    intersect,
-    neg_inf,
-    pos_inf,
-    union,
+    estimate_region_lower_bound,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
 )
 from tilewright.arith.int_solver import (
     IntConstraints,
@@ -30,6 +26,15 @@ from tilewright.arith.int_solver import (
     IntGroupBounds,
     solve_linear_equations,
     solve_linear_inequalities,
+)
+from tilewright.arith.intervals import (
+    IntervalSet,
+    IntSet,
+    eval_set,
+    intersect,
+    neg_inf,
+    pos_inf,
+    union,
 )
 from tilewright.arith.iter_affine_map import (
     IterMapExpr,
@@ -51,11 +56,6 @@ from tilewright.arith.pattern import (
     detect_linear_equation,
 )
 from tilewright.arith.presburger import PresburgerSet
-from tilewright.arith.regions import (
-    estimate_region_lower_bound,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-)
 
 __all__ = [
     "Analyzer",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound
-from tilewright.arith.int_set import Evaluator, IntSet, as_set
+from tilewright.arith.intervals import Evaluator, IntSet, as_set
 from tilewright.arith.linear import (
     LEAF,
     QUOTIENT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import IntervalSet, eval_set, interval_of_range, union
+from tilewright.arith.intervals import IntervalSet, eval_set, interval_of_range, union
 from tilewright.ir import Range
 from tilewright.node import Visitor, on
 from tilewright.tir.buffer import Buffer

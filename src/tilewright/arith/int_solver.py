@@ -12,7 +12,7 @@ from math import lcm
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import Evaluator
+from tilewright.arith.intervals import Evaluator
 from tilewright.arith.linear import (
     LEAF,
     Atom,

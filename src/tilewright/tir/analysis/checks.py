@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.int_set import eval_set
+from tilewright.arith.intervals import eval_set
 from tilewright.ir import IRModule, Range
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import Visitor, on

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.int_set import IntervalSet, eval_set, union
+from tilewright.arith.intervals import IntervalSet, eval_set, union
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on, post_order_visit
 from tilewright.tir.arithmetic import add

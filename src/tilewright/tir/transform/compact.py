@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.int_set import IntervalSet, IntSet, eval_set, union
+from tilewright.arith.intervals import IntervalSet, IntSet, eval_set, union
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on

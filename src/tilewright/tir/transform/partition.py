@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.int_set import Evaluator
+from tilewright.arith.intervals import Evaluator
 from tilewright.arith.linear import Lin, OutOfRange, combine, mentions, scale, shift
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
