@@ -114,11 +114,12 @@ struct TensorObject : ObjectBase<TensorObject> {
   ~TensorObject();
   void set_dims(int32_t ndim, const int64_t* shape, const int64_t* strides);
 };
-Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device);
+// On the device, whose memory of a scope it may be in.
+Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device, const char* scope = nullptr);
 Ref<TensorObject> tensor_view(DLTensor like, Ref<> keep_alive);
 int64_t tensor_bytes(const DLTensor& t);
 bool is_compact(const DLTensor& t);
-// Copies the elements of a tensor in row-major order.
+// Copies the elements of a tensor on the CPU in row-major order.
 void gather(const DLTensor& t, void* to);
 std::string shape_text(int32_t ndim, const int64_t* shape);
 std::string dtype_text(DLDataType dtype);

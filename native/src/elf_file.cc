@@ -86,15 +86,15 @@ struct Machine {
 const Machine kMachines[] = {{"x86_64", EM_X86_64, 64}, {"aarch64", EM_AARCH64, 64}, {"riscv64", EM_RISCV, 64}, {"armv7", EM_ARM, 32},
                              {"riscv32", EM_RISCV, 32}, {"i686", EM_386, 32}};
 #if defined(__x86_64__)
-const Machine* const kOwn = &kMachines[0];
+const Machine* own() { return &kMachines[0]; }
 #elif defined(__aarch64__)
-const Machine* const kOwn = &kMachines[1];
+const Machine* own() { return &kMachines[1]; }
 #elif defined(__riscv) && __riscv_xlen == 64
-const Machine* const kOwn = &kMachines[2];
+const Machine* own() { return &kMachines[2]; }
 #elif defined(__arm__)
-const Machine* const kOwn = &kMachines[3];
+const Machine* own() { return &kMachines[3]; }
 #else
-const Machine* const kOwn = nullptr;
+const Machine* own() { return nullptr; }
 #endif
 
 }  // namespace
@@ -115,11 +115,12 @@ void check_library(const InputFile& file, const ElfFile& elf) {
 #if defined(__linux__)
   const char* path = file.path().c_str();
   if (!elf.is_elf) fail("ValueError", "%s is no library: its %llu bytes do not begin with an ELF header", path, static_cast<unsigned long long>(file.size()));
-  if (kOwn && (elf.machine != kOwn->code || elf.width != kOwn->width)) {
+  const Machine* here = own();
+  if (here && (elf.machine != here->code || elf.width != here->width)) {
     std::string made_for = format("machine %d", elf.machine);
     for (auto& m : kMachines)
       if (m.code == elf.machine && m.width == elf.width) made_for = m.name;
-    fail("ValueError", "%s was made for %s, but this machine is %s; compile it again for this machine", path, made_for.c_str(), kOwn->name);
+    fail("ValueError", "%s was made for %s, but this machine is %s; compile it again for this machine", path, made_for.c_str(), here->name);
   }
   const size_t headers = 2;
   if (elf.needed <= file.size() && elf.loaded.size() == headers) damaged(file, "it has no segment that could be loaded");

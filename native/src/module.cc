@@ -11,6 +11,7 @@
 #include <set>
 #include <type_traits>
 
+#include "devices/device.h"
 #include "json.h"
 #include "pool.h"
 #include "seal.h"
@@ -93,19 +94,14 @@ int32_t call_from(void* slot, const char* name, const TVMFFIAny* args, int32_t c
 int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   return call_from(nullptr, name, args, count, result);
 }
-// Workspaces of kernels stay with their thread: the system's pages cost more than what many kernels do in them.
-constexpr size_t kWorkspaces = size_t{256} << 20;
-thread_local std::shared_ptr<Pool> workspaces;
-void* alloc_workspace(int64_t bytes, int32_t, int32_t) {
-  try {
-    if (!workspaces) workspaces = std::make_shared<Pool>(kWorkspaces);
-    return workspaces->take(static_cast<size_t>(bytes));
-  } catch (...) {
-    return nullptr;
-  }
+// What gives a workspace back does not say where it is.
+void* kernel_workspace(int64_t bytes, int32_t device_type, int32_t device_id) {
+  if (device_type == kDLCPU) return alloc_workspace(bytes, device_type, device_id);
+  set_raised("ValueError", "kernels have workspaces on the CPU only; those of other devices have TVMBackendAllocWorkspace");
+  return nullptr;
 }
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
-                            alloc_workspace, Pool::give, call_packed, call_from};
+                            kernel_workspace, Pool::give, call_packed, call_from};
 
 class SharedLibrary : public Library {
  public:

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core.h"
+#include "devices/device.h"
 #include "pool.h"
-#include "thread_pool.h"
 
 namespace tw {
 
@@ -101,19 +101,13 @@ std::string shape_text(int32_t ndim, const int64_t* shape) {
   return text + (ndim == 1 ? ",)" : ")");
 }
 
-Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device) {
-  if (device.device_type != kDLCPU)
-    fail("ValueError", "cannot allocate on device type %d: this runtime holds memory of the CPU (device type 1)", device.device_type);
+Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device, const char* scope) {
   for (int32_t i = 0; i < ndim; ++i)
     if (shape[i] < 0) fail("ValueError", "cannot allocate shape %s: dimension %d is negative", shape_text(ndim, shape).c_str(), i);
   auto t = Ref<TensorObject>::steal(make<TensorObject>());
   t->tensor = DLTensor{nullptr, device, 0, dtype, nullptr, nullptr, 0};
   t->set_dims(ndim, shape, nullptr);
-  size_t bytes = (static_cast<size_t>(tensor_bytes(t->tensor)) + 63) & ~size_t{63};
-  void* memory = aligned_alloc(64, bytes ? bytes : 64);
-  if (!memory) fail("MemoryError", "cannot allocate %zu bytes for a tensor of shape %s", bytes, shape_text(ndim, shape).c_str());
-  t->tensor.data = t->owner = memory;
-  t->release = free;
+  allocate_tensor(*t.get(), scope);
   return t;
 }
 
@@ -213,28 +207,6 @@ static Pool& copies() {
   return *pool;
 }
 
-// One core does not fill the memory's bandwidth, so long copies are shared out; threads are not started for them.
-constexpr size_t kSharedCopy = 1u << 20, kCopyPiece = 1u << 18;
-struct Copy {
-  char* to;
-  const char* from;
-  size_t bytes;
-};
-static int32_t copy_piece(int32_t piece, int32_t pieces, void* cdata) {
-  auto* c = static_cast<Copy*>(cdata);
-  size_t each = (c->bytes / static_cast<size_t>(pieces) + 63) & ~size_t{63}, begin = std::min(each * static_cast<size_t>(piece), c->bytes);
-  memcpy(c->to + begin, c->from + begin, piece + 1 == pieces ? c->bytes - begin : std::min(each, c->bytes - begin));
-  return 0;
-}
-static void copy_memory(void* to, const void* from, size_t bytes) {
-  if (bytes < kSharedCopy || !threads_started()) {
-    memcpy(to, from, bytes);
-    return;
-  }
-  Copy all{static_cast<char*>(to), static_cast<const char*>(from), bytes};
-  parallel_launch(copy_piece, &all, -static_cast<int32_t>(std::min<size_t>(bytes / kCopyPiece, 1024)));
-}
-
 static void register_tensor() {
   register_global("runtime.RecycledBytes", [](Args args) {
     int64_t bytes = as_int(args[0], "the number of bytes");
@@ -294,11 +266,6 @@ TW_EXPORT DLPackManagedTensorAllocator TVMFFIEnvGetDLPackManagedTensorAllocator(
 TW_EXPORT int TVMFFIEnvTensorAlloc(DLTensor* like, TVMFFIObjectHandle* out) {
   return guarded([&] { *out = empty_tensor(like->ndim, like->shape, like->dtype, like->device).release(); });
 }
-TW_EXPORT int TVMFFIEnvSetStream(int32_t, int32_t, void*, void** old) {
-  if (old) *old = nullptr;
-  return 0;
-}
-TW_EXPORT void* TVMFFIEnvGetStream(int32_t, int32_t) { return nullptr; }
 
 // A tensor over memory that `owner` keeps alive; `release(owner)` runs at its end.
 TW_EXPORT int TWTensorFromMemory(const DLTensor* like, void* owner, void (*release)(void*), TVMFFIObjectHandle* out) {
@@ -314,6 +281,9 @@ TW_EXPORT int TWTensorFromMemory(const DLTensor* like, void* owner, void (*relea
 TW_EXPORT void TWCopyMemory(void* to, const void* from, size_t bytes) { copy_memory(to, from, bytes); }
 TW_EXPORT int TWTensorEmpty(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, TVMFFIObjectHandle* out) {
   return guarded([&] { *out = empty_tensor(ndim, shape, *dtype, *device).release(); });
+}
+TW_EXPORT int TWTensorEmptyInScope(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, const char* scope, TVMFFIObjectHandle* out) {
+  return guarded([&] { *out = empty_tensor(ndim, shape, *dtype, *device, scope).release(); });
 }
 __attribute__((visibility("default"), alias("TVMFFITensorFromDLPack")))
 int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, TVMFFIObjectHandle*);

@@ -115,6 +115,38 @@ typedef struct {
   int32_t (*call_from)(void* slot, const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 } TWContext;
 
+/* What devices of one type can do. The packed function `device_api.<name of the type>` answers the table as an opaque pointer (or raises
+ * why there is none); it is called when the first device of the type is used, and its answer stays for the life of the process.
+ * Functions answer 0, or leave an error for this thread and answer another number. Several threads may call them at once.
+ * An address is an integer: where `a` is that of memory of n bytes, a + i is that of its byte i. Only the device knows what lies there. */
+#define TW_DEVICE_API_VERSION 1
+enum {
+  kTWDeviceExist = 0, kTWDeviceMaxThreadsPerBlock = 1, kTWDeviceWarpSize = 2, kTWDeviceMaxSharedMemoryPerBlock = 3,
+  kTWDeviceComputeVersion = 4, kTWDeviceName = 5, kTWDeviceMaxClockRate = 6, kTWDeviceMultiProcessorCount = 7,
+  kTWDeviceMaxThreadDimensions = 8, kTWDeviceMaxRegistersPerBlock = 9, kTWDeviceGcnArch = 10, kTWDeviceApiVersion = 11,
+  kTWDeviceDriverVersion = 12, kTWDeviceL2CacheSizeBytes = 13, kTWDeviceTotalGlobalMemory = 14,
+  kTWDeviceAvailableGlobalMemory = 15, kTWDeviceImagePitchAlignment = 16, kTWDeviceTextureSpatialLimit = 17
+};
+typedef struct {
+  int32_t version; /* TW_DEVICE_API_VERSION */
+  void* self;      /* first argument of all functions */
+  /* What is asked of a device (kTWDevice...), an owned value; none where it has no answer. Needed: kTWDeviceExist. */
+  int32_t (*attribute)(void* self, DLDevice device, int32_t kind, TVMFFIAny* result);
+  /* Memory of `bytes` for a tensor like this one, which has no data yet. scope: "" or a name that the device knows. */
+  int32_t (*allocate)(void* self, const DLTensor* like, size_t bytes, size_t alignment, const char* scope, void** result);
+  int32_t (*release)(void* self, DLDevice device, void* data);
+  /* Between compact tensors of one size, in the order of the stream; one of them, or both, are on devices of this type, else on the
+   * CPU. It need not wait: the caller synchronises before it reads or frees what is on the CPU. */
+  int32_t (*copy)(void* self, const DLTensor* from, const DLTensor* to, void* stream);
+  /* Waits for all that a stream was given; null: for all that the device was given. */
+  int32_t (*synchronize)(void* self, DLDevice device, void* stream);
+  /* Null where a device has one order only: */
+  int32_t (*create_stream)(void* self, DLDevice device, void** result);
+  int32_t (*release_stream)(void* self, DLDevice device, void* stream);
+  int32_t (*set_stream)(void* self, DLDevice device, void* stream); /* what this thread gives it from now on */
+  int32_t (*order_streams)(void* self, DLDevice device, void* first, void* then); /* what `then` is given waits for `first` */
+} TWDeviceAPI;
+
 #ifdef __cplusplus
 }
 #endif

@@ -93,6 +93,8 @@ cdef extern from "tilewright/abi.h" nogil:
         TVMFFIByteArray backtrace
         void* extra_context
     enum:
+        kDLCPU
+    enum:
         kTVMFFINone, kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat, kTVMFFIOpaquePtr, kTVMFFIDataType, kTVMFFIDevice
         kTVMFFIDLTensorPtr, kTVMFFIRawStr, kTVMFFIByteArrayPtr, kTVMFFIObjectRValueRef, kTVMFFISmallStr
         kTVMFFISmallBytes, kTVMFFIStaticObjectBegin, kTVMFFIStr, kTVMFFIBytes, kTVMFFIError, kTVMFFIFunction
@@ -119,6 +121,14 @@ cdef extern from * nogil:
     int TWTensorFromMemory(const DLTensor*, void*, void (*)(void*), void**);
     void TWCopyMemory(void*, const void*, size_t);
     int TWTensorEmpty(int32_t, const int64_t*, const DLDataType*, const DLDevice*, void**);
+    int TWTensorEmptyInScope(int32_t, const int64_t*, const DLDataType*, const DLDevice*, const char*, void**);
+    int TWTensorCopy(const DLTensor*, const DLTensor*);
+    int TWSynchronize(int, int, void*);
+    int TWStreamCreate(int, int, void**);
+    int TWStreamFree(int, int, void*);
+    int TWSetStream(int, int, void*);
+    int TWOrderStreams(int, int, void*, void*);
+    void* TWCurrentStream(int32_t, int32_t);
     int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, void**);
     int TWTensorFromDLPackVersioned(DLManagedTensorVersioned*, int32_t, int32_t, void**);
     int TWTensorToDLPack(void*, DLManagedTensor**);
@@ -147,6 +157,14 @@ cdef extern from * nogil:
     int TWTensorFromMemory(const DLTensor*, void*, void (*)(void*) noexcept, void**)
     void TWCopyMemory(void*, const void*, size_t) noexcept nogil
     int TWTensorEmpty(int32_t, const int64_t*, const DLDataType*, const DLDevice*, void**)
+    int TWTensorEmptyInScope(int32_t, const int64_t*, const DLDataType*, const DLDevice*, const char*, void**)
+    int TWTensorCopy(const DLTensor*, const DLTensor*) noexcept nogil
+    int TWSynchronize(int, int, void*) noexcept nogil
+    int TWStreamCreate(int, int, void**) noexcept nogil
+    int TWStreamFree(int, int, void*) noexcept nogil
+    int TWSetStream(int, int, void*) noexcept nogil
+    int TWOrderStreams(int, int, void*, void*) noexcept nogil
+    void* TWCurrentStream(int32_t, int32_t) noexcept nogil
     int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, void**)
     int TWTensorFromDLPackVersioned(DLManagedTensorVersioned*, int32_t, int32_t, void**)
     int TWTensorToDLPack(void*, DLManagedTensor**)

@@ -474,6 +474,8 @@ cdef int call_python(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* re
 
 
 cdef int call_python_nogil(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) noexcept nogil:
+    if not Py_IsInitialized():  # what is freed past the end of the interpreter may ask a device of its
+        return -1
     return call_python(self, args, n, result)
 
 

@@ -40,6 +40,11 @@ cdef class NDArrayBase(Object):
         return _classes["device"](t.device.device_type, t.device.device_id)
 
     @property
+    def on_cpu(self):
+        """Whether Python may touch the memory."""
+        return self.tensor().device.device_type == kDLCPU
+
+    @property
     def data_address(self):
         """Address of the first element."""
         cdef DLTensor* t = self.tensor()
@@ -53,7 +58,9 @@ cdef class NDArrayBase(Object):
         """A capsule of the tensor, sharing its memory."""
         cdef DLManagedTensor* old = NULL
         cdef DLManagedTensorVersioned* new = NULL
-        self.tensor()
+        cdef DLTensor* t = self.tensor()
+        if t.device.device_type != kDLCPU:  # whoever takes it has an order of its own
+            synchronize(self.device, <uintptr_t> TWCurrentStream(t.device.device_type, t.device.device_id))
         if copy:
             raise BufferError("this tensor is exported without a copy only; call .numpy() for one")
         if max_version is not None and max_version[0] >= 1:
@@ -102,18 +109,22 @@ cdef int fill_dims(object values, int64_t* out) except -1:
     return 0
 
 
-def tensor_empty(shape, dtype, device):
-    """Uninitialised tensor; dtype as (code, bits, lanes)."""
+def tensor_empty(shape, dtype, device, scope=None):
+    """Uninitialised tensor; dtype as (code, bits, lanes). scope: of the device's memory."""
     cdef int64_t dims[32]
     cdef DLDataType kind
     cdef DLDevice where
     cdef void* handle = NULL
+    cdef const char* memory = NULL
     if len(shape) > 32:
         raise ValueError(f"at most 32 dimensions are supported, got {len(shape)}")
     fill_dims(shape, dims)
     kind.code, kind.bits, kind.lanes = dtype
     where.device_type, where.device_id = device.device_type, device.device_id
-    if TWTensorEmpty(len(shape), dims, &kind, &where, &handle):
+    if scope is not None:
+        text = scope.encode()
+        memory = text
+    if TWTensorEmptyInScope(len(shape), dims, &kind, &where, memory, &handle):
         fail_with_last()
     return adopt(handle, kTVMFFITensor)
 
@@ -156,6 +167,64 @@ def copy_memory(target, source, size):
             TWCopyMemory(<void*> to, <const void*> frm, n)
 
 
+def copy_tensor(NDArrayBase source, NDArrayBase target):
+    """Copies between tensors of one size, on any devices; it has ended where one of them is on the CPU."""
+    cdef DLTensor* frm = source.tensor()
+    cdef DLTensor* to = target.tensor()
+    cdef int code
+    with nogil:
+        code = TWTensorCopy(frm, to)
+    if code:
+        fail_with_last()
+
+
+# ---- streams of devices, as addresses; 0 is a device's own
+
+def synchronize(Device device, stream):
+    """Waits for a stream; 0: for all that the device was given."""
+    cdef uintptr_t which = stream
+    cdef int code
+    with nogil:
+        code = TWSynchronize(device.device_type, device.device_id, <void*> which)
+    if code:
+        fail_with_last()
+
+
+def create_stream(Device device):
+    """A new stream."""
+    cdef void* made = NULL
+    if TWStreamCreate(device.device_type, device.device_id, &made):
+        fail_with_last()
+    return <uintptr_t> made
+
+
+def free_stream(Device device, stream):
+    """Gives a stream back."""
+    cdef uintptr_t which = stream
+    if TWStreamFree(device.device_type, device.device_id, <void*> which):
+        fail_with_last()
+
+
+def set_stream(Device device, stream):
+    """What this thread gives the device goes there."""
+    cdef uintptr_t which = stream
+    if TWSetStream(device.device_type, device.device_id, <void*> which):
+        fail_with_last()
+
+
+def order_streams(Device device, first, then):
+    """What `then` is given from now on waits for what `first` was given."""
+    cdef uintptr_t a = first
+    cdef uintptr_t b = then
+    if TWOrderStreams(device.device_type, device.device_id, <void*> a, <void*> b):
+        fail_with_last()
+
+
+def current_stream(Device device):
+    """Where what this thread gives the device goes."""
+    return <uintptr_t> TWCurrentStream(device.device_type, device.device_id)
+
+
 # The exchange table of our own tensors, so that other packages take them as fast as we take theirs.
 
 cdef int exchange_from_py(void* value, DLManagedTensorVersioned** out) noexcept with gil:
@@ -182,7 +251,7 @@ cdef int exchange_view(void* value, DLTensor* out) noexcept with gil:
 
 
 cdef int exchange_stream(int32_t device_type, int32_t device_id, void** out) noexcept:
-    out[0] = NULL
+    out[0] = TWCurrentStream(device_type, device_id)
     return 0
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import platform
+import json
 from typing import ClassVar
 
 from tilewright.runtime import _ffi
-from tilewright.support.processors import usable_processors
 
 
 class Device(_ffi.Device):
@@ -26,47 +25,111 @@ class Device(_ffi.Device):
         "webgpu": 15, "hexagon": 16,
     }  # fmt: skip
 
+    def _number(self, kind: int) -> int | None:
+        """What the device's runtime answers; None where it has no answer, or the process has no runtime for it."""
+        found: int | None = _ffi.get_global("runtime.GetDeviceAttr")(self.device_type, self.device_id, kind)
+        return found
+
+    def _text(self, kind: int) -> str | None:
+        """The same of what is a text."""
+        found: str | None = _ffi.get_global("runtime.GetDeviceAttr")(self.device_type, self.device_id, kind)
+        return found
+
     @property
     def exist(self) -> bool:
         """Whether the runtime can use the device."""
-        return self.device_type == self.kDLCPU and self.device_id == 0
+        return bool(self._number(0))
 
     @property
-    def max_clock_rate(self) -> int | None:
-        """Clock in kHz, where the system tells."""
-        try:
-            with open("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") as file:
-                return int(file.read())
-        except (OSError, ValueError):
-            return None
+    def max_threads_per_block(self) -> int | None:
+        """Threads of a block, at most."""
+        return self._number(1)
 
     @property
-    def multi_processor_count(self) -> int:
-        """Processors that this process may use."""
-        return usable_processors()
+    def warp_size(self) -> int | None:
+        """Threads that run together."""
+        return self._number(2)
+
+    @property
+    def max_shared_memory_per_block(self) -> int | None:
+        """Bytes of memory that the threads of a block share, at most."""
+        return self._number(3)
+
+    @property
+    def compute_version(self) -> str | None:
+        """What code the device runs, such as "8.0" of CUDA."""
+        return self._text(4)
 
     @property
     def device_name(self) -> str | None:
         """The name of the processor, where the system tells."""
-        if not self.exist:
-            return None
-        try:
-            with open("/proc/cpuinfo") as file:
-                names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-        except OSError:
-            names = []
-        return names[0] if names else platform.processor() or None
+        return self._text(5)
 
     @property
-    def _unknown(self) -> None:
-        """Limits and versions of GPUs: a CPU has none of them."""
+    def max_clock_rate(self) -> int | None:
+        """Clock in kHz, where the system tells."""
+        return self._number(6)
 
-    compute_version = api_version = driver_version = _unknown
-    max_threads_per_block = max_thread_dimensions = max_shared_memory_per_block = warp_size = _unknown
-    total_global_memory = available_global_memory = l2_cache_size_bytes = texture_spatial_limit = _unknown
+    @property
+    def multi_processor_count(self) -> int | None:
+        """Multiprocessors; of the CPU, processors that this process may use."""
+        return self._number(7)
 
-    def sync(self, stream: object = None) -> None:
-        """Waits for the device; calls on the CPU are done when they return."""
+    @property
+    def max_thread_dimensions(self) -> list[int] | None:
+        """Threads of a block in each dimension, at most."""
+        found: list[int] = json.loads(self._text(8) or "[]")
+        return found or None
+
+    @property
+    def api_version(self) -> int | None:
+        """Version of the driver's interface."""
+        return self._number(11)
+
+    @property
+    def driver_version(self) -> str | None:
+        """Version of the driver."""
+        return self._text(12)
+
+    @property
+    def l2_cache_size_bytes(self) -> int | None:
+        """Bytes of the last cache before memory."""
+        return self._number(13)
+
+    @property
+    def total_global_memory(self) -> int | None:
+        """Bytes of memory."""
+        return self._number(14)
+
+    @property
+    def available_global_memory(self) -> int | None:
+        """Bytes of memory that nobody uses."""
+        return self._number(15)
+
+    @property
+    def texture_spatial_limit(self) -> int | None:
+        """Elements of a texture in a dimension, at most."""
+        return self._number(17)
+
+    def create_raw_stream(self) -> int:
+        """A new stream, to be given back by `free_raw_stream`. ValueError where the device has only its own."""
+        return _ffi.create_stream(self)
+
+    def free_raw_stream(self, stream: int) -> None:
+        """Gives a stream back; what this thread gives the device after that goes to the device's own stream."""
+        _ffi.free_stream(self, stream)
+
+    def set_raw_stream(self, stream: int | None) -> None:
+        """What this thread gives the device from now on goes to a stream; None is the device's own."""
+        _ffi.set_stream(self, stream or 0)
+
+    def sync_raw_streams(self, first: int, then: int) -> None:
+        """What the stream `then` is given from now on waits for what `first` was given."""
+        _ffi.order_streams(self, first, then)
+
+    def sync(self, stream: int | None = None) -> None:
+        """Waits for a stream, or for all that the device was given; calls on the CPU are done when they return."""
+        _ffi.synchronize(self, stream or 0)
 
     def __repr__(self) -> str:
         return f"{self.DEVICE_TYPE_TO_NAME.get(self.device_type, f'device_type_{self.device_type}')}({self.device_id})"

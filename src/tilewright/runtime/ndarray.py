@@ -39,8 +39,8 @@ class NDArray(_ffi.NDArrayBase):
 
     @property
     def T(self) -> NDArray:
-        """A transposed copy."""
-        return array(self.numpy().T)
+        """A transposed copy, on the same device."""
+        return array(self.numpy().T, self.device)
 
     def _compact(self) -> bool:
         step = 1
@@ -52,15 +52,15 @@ class NDArray(_ffi.NDArrayBase):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy as a NumPy array; bfloat16 and float8 as ml_dtypes."""
-        if self.device.device_type != 1:
-            raise ValueError(f"cannot read memory of {self.device} from the CPU; copy it with .copyto(cpu(0)) first")
-        if not self._compact():
+        if self.on_cpu and not self._compact():
             return np.array(self._view())
         code, lanes = self.dtype_code, self.dtype_code[2]
         shape = self.shape if lanes == 1 else (*self.shape, lanes)
         result = _fresh(shape, self._numpy_dtype())
-        if result.size:
+        if result.size and self.on_cpu:
             _ffi.copy_memory(result.ctypes.data, self.data_address, self.size * item_bytes(code))
+        elif result.size:
+            _ffi.copy_tensor(self, numpyasarray(result))
         return result
 
     def _numpy_dtype(self) -> np.dtype[Any]:
@@ -68,7 +68,9 @@ class NDArray(_ffi.NDArrayBase):
         return to_numpy_dtype(name.split("x")[0] if self.dtype_code[2] > 1 else name)
 
     def _view(self) -> np.ndarray[Any, Any]:
-        """A NumPy array over the same memory."""
+        """A NumPy array over the same memory. Raises ValueError where that is not the CPU's."""
+        if not self.on_cpu:
+            raise ValueError(f"cannot touch memory of {self.device} from the CPU; copy it with .copyto(cpu(0)) first")
         kind = self._numpy_dtype()
         integer = "|u1" if kind.itemsize == 1 else f"<u{kind.itemsize}"
         interface = {
@@ -95,7 +97,10 @@ class NDArray(_ffi.NDArrayBase):
                 f"cannot copy an array of shape {values.shape} into an NDArray of {expected}: shapes must be equal"
             )
         values = np.ascontiguousarray(values, dtype=self._numpy_dtype())
-        if not self._compact():
+        if not self.on_cpu:
+            if values.size:
+                _ffi.copy_tensor(numpyasarray(values), self)
+        elif not self._compact():
             self._view()[...] = values
         elif values.size:
             _ffi.copy_memory(self.data_address, values.ctypes.data, values.nbytes)
@@ -110,7 +115,10 @@ class NDArray(_ffi.NDArrayBase):
             raise ValueError(
                 f"cannot copy an NDArray of dtype {self.dtype} into one of dtype {target.dtype}: dtypes must be equal"
             )
-        if self._compact() and target._compact():
+        if not (self.on_cpu and target.on_cpu):
+            if self.size:
+                _ffi.copy_tensor(self, target)
+        elif self._compact() and target._compact():
             if self.size:
                 _ffi.copy_memory(target.data_address, self.data_address, self.size * item_bytes(self.dtype_code))
         else:
@@ -193,16 +201,16 @@ _ffi.register_class(70, NDArray)
 def empty(
     shape: Sequence[int] | int, dtype: Any = "float32", device: _ffi.Device | None = None, mem_scope: str | None = None
 ) -> NDArray:
-    """An uninitialised array, aligned to 64 bytes."""
+    """An uninitialised array, aligned to 64 bytes. mem_scope: which of its memories, where a device has several."""
     dims = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(d) for d in shape)
-    result: NDArray = _ffi.tensor_empty(dims, parse_dtype(dtype), device or cpu(0))
+    result: NDArray = _ffi.tensor_empty(dims, parse_dtype(dtype), device or cpu(0), mem_scope)
     return result
 
 
 def array(arr: Any, device: _ffi.Device | None = None, mem_scope: str | None = None) -> NDArray:
     """A new array with a copy of the values of a NumPy array, an NDArray, a list or a number."""
     if isinstance(arr, NDArray):
-        return arr.copyto(device or cpu(0))
+        return arr.copyto(device or cpu(0), mem_scope)
     values = numeric_array(arr)
     return empty(values.shape, values.dtype, device, mem_scope).copyfrom(values)
 

@@ -4,6 +4,7 @@
 #ifndef TILEWRIGHT_C_RUNTIME_API_H_
 #define TILEWRIGHT_C_RUNTIME_API_H_
 
+#include "../../tilewright/device.h"
 #include "../../tilewright/packed.h"
 
 #define TVM_DLL TW_EXPORT

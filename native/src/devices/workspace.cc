@@ -1,0 +1,66 @@
+// Memory that kernels ask for and give back: it stays with the thread, since the system's pages cost more than what many kernels do.
+#include "../pool.h"
+#include "device.h"
+
+namespace tw {
+namespace {
+
+constexpr size_t kMost = size_t{256} << 20;
+thread_local std::shared_ptr<Pool> cpu_workspaces;
+
+// Of other devices: what was given back is taken again by the next who asks for as much or less.
+struct DeviceWorkspaces {
+  struct Block {
+    Ref<TensorObject> memory;
+    size_t bytes;
+    bool taken;
+  };
+  std::vector<Block> blocks;
+
+  void* take(DLDevice device, size_t bytes) {
+    Block* best = nullptr;
+    for (auto& b : blocks)
+      if (!b.taken && same_device(b.memory->tensor.device, device) && b.bytes >= bytes && (!best || b.bytes < best->bytes)) best = &b;
+    if (!best) {
+      int64_t shape[1] = {static_cast<int64_t>((bytes + 4095) & ~size_t{4095})};
+      blocks.push_back({empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device), static_cast<size_t>(shape[0]), false});
+      best = &blocks.back();
+    }
+    best->taken = true;
+    return best->memory->tensor.data;
+  }
+  void give(DLDevice device, void* data) {
+    for (auto& b : blocks)
+      if (b.taken && b.memory->tensor.data == data && same_device(b.memory->tensor.device, device)) {
+        b.taken = false;
+        return;
+      }
+    fail("ValueError", "this thread has no workspace on %s at %p", device_text(device).c_str(), data);
+  }
+};
+thread_local DeviceWorkspaces device_workspaces;
+
+}  // namespace
+
+void* alloc_workspace(int64_t bytes, int32_t device_type, int32_t device_id) {
+  void* found = nullptr;
+  guarded([&] {
+    const DLDevice device{device_type, device_id};
+    if (!on_cpu(device)) {
+      found = device_workspaces.take(device, static_cast<size_t>(bytes));
+      return;
+    }
+    if (!cpu_workspaces) cpu_workspaces = std::make_shared<Pool>(kMost);
+    found = cpu_workspaces->take(static_cast<size_t>(bytes));
+  });
+  return found;
+}
+int32_t free_workspace(void* data, int32_t device_type, int32_t device_id) {
+  return guarded([&] {
+    const DLDevice device{device_type, device_id};
+    if (on_cpu(device)) Pool::give(data);
+    else device_workspaces.give(device, data);
+  });
+}
+
+}  // namespace tw

@@ -1,0 +1,80 @@
+"""Devices whose runtime is Python: simulators, and what stands for devices elsewhere."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.device import Device
+
+EXIST, MAX_THREADS_PER_BLOCK, WARP_SIZE, MAX_SHARED_MEMORY_PER_BLOCK, COMPUTE_VERSION, DEVICE_NAME = range(6)
+MAX_CLOCK_RATE, MULTI_PROCESSOR_COUNT, MAX_THREAD_DIMENSIONS, MAX_REGISTERS_PER_BLOCK, GCN_ARCH, API_VERSION = range(
+    6, 12
+)
+DRIVER_VERSION, L2_CACHE_SIZE_BYTES, TOTAL_GLOBAL_MEMORY, AVAILABLE_GLOBAL_MEMORY = range(12, 16)
+IMAGE_PITCH_ALIGNMENT, TEXTURE_SPATIAL_LIMIT = 16, 17
+"""What `DeviceAPI.attribute` is asked for."""
+
+
+class DeviceAPI(ABC):
+    """What devices of one type can do. Several threads may call it at once; what it raises, the caller of the runtime gets.
+
+    An address is an integer. Where `a` is that of memory of n bytes, a + i is that of its byte i: tensors lie side by side in memory
+    that was allocated once."""
+
+    @abstractmethod
+    def attribute(self, device: Device, kind: int) -> int | str | None:
+        """What a device answers to EXIST, WARP_SIZE, ...; None where it has no answer."""
+
+    @abstractmethod
+    def allocate(
+        self, device: Device, size: int, alignment: int, shape: Sequence[int], dtype: str, mem_scope: str
+    ) -> int:
+        """The address of memory of `size` bytes, for a tensor of that shape. mem_scope: "", or one of the device's memories."""
+
+    @abstractmethod
+    def free(self, device: Device, address: int) -> None:
+        """Gives memory back. What it raises is lost where an array that nobody holds any more is freed."""
+
+    @abstractmethod
+    def copy(self, source: Device, address: int, target: Device, to: int, size: int, stream: int) -> None:
+        """Copies `size` bytes from an address of a device to one of another; one of them may be the CPU. It need not wait."""
+
+    @abstractmethod
+    def synchronize(self, device: Device, stream: int) -> None:
+        """Waits for a stream; 0: for all that the device was given."""
+
+
+class StreamedDeviceAPI(DeviceAPI):
+    """What devices can do that have streams beside their own, 0."""
+
+    @abstractmethod
+    def create_stream(self, device: Device) -> int:
+        """A new stream."""
+
+    @abstractmethod
+    def free_stream(self, device: Device, stream: int) -> None:
+        """Gives a stream back."""
+
+    @abstractmethod
+    def set_stream(self, device: Device, stream: int) -> None:
+        """What this thread gives the device from now on goes there."""
+
+    @abstractmethod
+    def order_streams(self, device: Device, first: int, then: int) -> None:
+        """What `then` is given from now on waits for what `first` was given."""
+
+
+def register_device_api(device_type: str, api: DeviceAPI) -> None:
+    """Makes devices of a type ("vpi") usable in this process, until its end. ValueError where they have a runtime already."""
+    functions: list[Callable[..., object]] = [api.attribute, api.allocate, api.free, api.copy, api.synchronize]
+    if isinstance(api, StreamedDeviceAPI):
+        functions += [api.create_stream, api.free_stream, api.set_stream, api.order_streams]
+    if device_type not in Device.DEVICE_TYPE_TO_NAME.values():
+        known = ", ".join(Device.DEVICE_TYPE_TO_NAME.values())
+        raise ValueError(f"unknown device type `{device_type}`; known are: {known}")
+    _ffi.get_global("runtime.RegisterDeviceAPI")(device_type, *[_ffi.function_from_python(f) for f in functions])
+
+
+__all__ = ["DeviceAPI", "StreamedDeviceAPI", "register_device_api"]
