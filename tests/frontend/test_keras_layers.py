@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,7 +217,7 @@ def test_sparsemax() -> None:
 
 
 def test_all_layers_are_known() -> None:
-    """Every layer of this Keras is imported, but those that run other frameworks or work on sounds and random pictures."""
+    """Every layer of this Keras is imported, but those that docs/keras.md names."""
     others = {
         "TFSMLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "Layer", "Wrapper", "InputSpec", "Pipeline", "MelSpectrogram",
         "STFTSpectrogram", "AutoContrast", "Equalization", "ContrastLimitedAdaptiveHistogramEqualization", "MaxNumBoundingBoxes",
@@ -226,3 +227,6 @@ def test_all_layers_are_known() -> None:
 
     names = {v.__name__ for v in vars(L).values() if inspect.isclass(v)}
     assert names - others - set(supported_layers()) == set()
+    page = (Path(__file__).parents[2] / "docs" / "keras.md").read_text()
+    limits = page[page.index("## Limits") :]
+    assert {n for n in others - {"Layer", "Wrapper", "InputSpec"} if f"`{n}`" not in limits} == set()
