@@ -45,7 +45,7 @@ conformance: $(VENV)/.extra-test  ## ONNX's own backend tests: the score of each
 conformance-torch: $(VENV)/.extra-test  ## PyTorch's database of operators through the importer: the score of each group, each failure with its reason (tens of minutes)
 	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.torch_database
 
-test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, open sizes too (tens of minutes)
+test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, dynamic dimensions too (tens of minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/test_torch_*.py
 
 # transformers imports torchao where it finds it, so it lies in a folder of its own; it needs the PyTorch that is there.

@@ -1,8 +1,8 @@
-"""Models whose sizes are left open beside builds that are pinned to a size: one open build for all sizes, interleaved in one process.
+"""Models with dynamic dimensions beside builds that are pinned to a size: one dynamic build for all sizes, interleaved in one process.
 
     python -m benchmarks dynamic_models --models resnet50,bert_base --threads 1
 
-The open build runs in the virtual machine, pinned ones ahead of time. Both get the same inputs, and their results are compared.
+The dynamic build runs in the virtual machine, pinned ones ahead of time. Both get the same inputs, and their results are compared.
 Each (model, threads) pair runs in a process of its own. Beside the ratio of latencies stands that of processor time, which a machine
 that is busy with other things blurs less.
 """
@@ -36,7 +36,7 @@ SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 """(batch,) or (batch, tokens) by the beginning of a model's name, the longest that fits."""
 LIMIT = 1.25
-"""The most that leaving sizes open may cost."""
+"""The most that dynamic dimensions may cost."""
 
 Run = Callable[[], None]
 
@@ -47,8 +47,8 @@ def sizes_of(model: str) -> tuple[tuple[int, ...], ...]:
     return SIZES[max(fitting, key=len)]
 
 
-def open_runner(machine: Any, inputs: dict[str, np.ndarray[Any, Any]]) -> tuple[Run, Callable[[], list[Any]]]:
-    """Runs an open build on the inputs; the second function answers the results of the last run."""
+def dynamic_runner(machine: Any, inputs: dict[str, np.ndarray[Any, Any]]) -> tuple[Run, Callable[[], list[Any]]]:
+    """Runs a dynamic build on the inputs; the second function answers the results of the last run."""
     import tilewright as tvm
 
     given = {name: tvm.nd.array(value) for name, value in inputs.items()}
@@ -82,13 +82,13 @@ def pinned_runner(path: Path, inputs: dict[str, np.ndarray[Any, Any]]) -> tuple[
 
 
 def measure(model: str, seconds: float) -> dict[str, Any]:
-    """Medians in milliseconds of the open and the pinned build at each size, runs taken in turn, and their differences."""
+    """Medians in milliseconds of the dynamic and the pinned build at each size, runs taken in turn, and their differences."""
     import tilewright as tvm
     from tilewright import relay
     from tilewright.relay.backend import vm
     from tilewright.runtime.vm import VirtualMachine
 
-    path = models.make(f"{model}_open")
+    path = models.make(f"{model}_dynamic")
     start = time.perf_counter()
     mod, params = relay.frontend.from_onnx(path)
     with tvm.transform.PassContext(opt_level=3):
@@ -96,16 +96,16 @@ def measure(model: str, seconds: float) -> dict[str, Any]:
     result: dict[str, Any] = {"model": model, "compile_s": time.perf_counter() - start, "sizes": []}
     for size in sizes_of(model):
         inputs = models.sized_inputs(model, *size)
-        run_open, answers = open_runner(machine, inputs)
+        run_dynamic, answers = dynamic_runner(machine, inputs)
         run_pinned, expected, compile_s = pinned_runner(path, inputs)
-        run_open()
+        run_dynamic()
         run_pinned()
         difference = relative_error(answers(), expected())
         times: tuple[list[float], list[float]] = ([], [])
         work: tuple[list[float], list[float]] = ([], [])
         stop = time.perf_counter() + seconds
         while time.perf_counter() < stop or len(times[0]) < 7:
-            for run, taken, used in zip((run_open, run_pinned), times, work, strict=True):
+            for run, taken, used in zip((run_dynamic, run_pinned), times, work, strict=True):
                 run()
                 begin, before = time.perf_counter(), time.process_time()
                 run()
@@ -115,7 +115,7 @@ def measure(model: str, seconds: float) -> dict[str, Any]:
         result["sizes"].append(
             {
                 "size": size,
-                "open_ms": float(np.median(times[0])),
+                "dynamic_ms": float(np.median(times[0])),
                 "pinned_ms": float(np.median(times[1])),
                 "ratio": float(np.median(ratios)),
                 "processor_ratio": float(np.median(work[0]) / max(float(np.median(work[1])), 1e-9)),
@@ -139,10 +139,10 @@ def main(argv: list[str]) -> int:
     if options.worker:
         print(json.dumps(measure(names[0], options.seconds)))
         return 0
-    unknown = [n for n in names if f"{n}_open" not in models.OPEN_NAMES]
+    unknown = [n for n in names if f"{n}_dynamic" not in models.DYNAMIC_NAMES]
     if unknown:
-        known = ", ".join(n.removesuffix("_open") for n in models.OPEN_NAMES)
-        parser.error(f"there is no model {unknown[0]!r} with open sizes; there are {known}")
+        known = ", ".join(n.removesuffix("_dynamic") for n in models.DYNAMIC_NAMES)
+        parser.error(f"there is no model {unknown[0]!r} with dynamic dimensions; there are {known}")
     threads = thread_counts(parser, options.threads)
     results = [run_worker(n, str(t), options.seconds) for n in names for t in threads]
     show(results)
@@ -152,7 +152,7 @@ def main(argv: list[str]) -> int:
 
 def run_worker(name: str, threads: str, seconds: float) -> dict[str, Any]:
     """One model in a process of its own."""
-    models.make(f"{name}_open")
+    models.make(f"{name}_dynamic")
     print(f"{name}, {threads} threads", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "benchmarks", "dynamic_models", "--worker", "--models", name]
     environment = {**os.environ, "TVM_NUM_THREADS": threads}
@@ -173,17 +173,17 @@ def show(results: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="one build with open sizes beside builds pinned to a size: medians in ms, interleaved")
+    table = Table(title="one build with dynamic dimensions beside builds pinned to a size: medians in ms, interleaved")
     for column in (
         "model",
         "threads",
         "size",
-        "open",
+        "dynamic",
         "pinned",
         "ratio",
         "processor",
         "difference",
-        "compile s (open, pinned)",
+        "compile s (dynamic, pinned)",
     ):
         table.add_column(column, justify="left" if column == "model" else "right")
     for r in results:
@@ -196,7 +196,7 @@ def show(results: list[dict[str, Any]]) -> None:
                 r["model"],
                 r["threads"],
                 " x ".join(map(str, s["size"])),
-                f"{s['open_ms']:.2f}",
+                f"{s['dynamic_ms']:.2f}",
                 f"{s['pinned_ms']:.2f}",
                 f"[{color}]{s['ratio']:.2f}",
                 f"{s['processor_ratio']:.2f}",

@@ -13,7 +13,7 @@ Every maker returns the path of an .onnx file. Names:
 
 With `_int8` behind its name (QUANTISED), a model is what ONNX Runtime's quantiser makes of it, between QuantizeLinear and DequantizeLinear.
 `make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
-With `_open` behind its name, an exported model is the same network with its batch (and the number of tokens) left open;
+With `_dynamic` behind its name, an exported model is the same network with its batch (and the number of tokens) dynamic;
 `sized_inputs(name, batch, tokens)` are inputs for it. With `_b8` (any number) behind its name, a model takes a batch of 8.
 """
 
@@ -182,7 +182,7 @@ RANDOM_NAMES = tuple(name + "_random" for name in LIGHT_NAMES)
 QUANTISED = tuple(
     f"{name}_int8" for name in ("resnet50", "mobilenetv2", "bert_base", "resnet_small", "mobilenet_small", "bert_small")
 )
-OPEN_NAMES = tuple(name + "_open" for name in _MAKERS if name != "gpt2_decode")
+DYNAMIC_NAMES = tuple(name + "_dynamic" for name in _MAKERS if name != "gpt2_decode")
 ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
 BENCHMARKED = (
     "resnet50",
@@ -211,7 +211,7 @@ def split_batch(name: str) -> tuple[str, int]:
 @functools.cache
 def known() -> frozenset[str]:
     """Every name that `make` takes, without batches."""
-    return frozenset(ALL + RANDOM_NAMES + OPEN_NAMES + QUANTISED)
+    return frozenset(ALL + RANDOM_NAMES + DYNAMIC_NAMES + QUANTISED)
 
 
 def is_known(name: str) -> bool:
@@ -282,9 +282,9 @@ def torch_module(name: str) -> tuple[Any, tuple[Any, ...], list[str]]:
 def _export(name: str, path: Path) -> None:
     import torch
 
-    net, args, names = torch_module(name.removesuffix("_open"))
+    net, args, names = torch_module(name.removesuffix("_dynamic"))
     sizes = None
-    if name.endswith("_open"):
+    if name.endswith("_dynamic"):
         # The exporter takes an axis that is 1 in its example for one that is always 1.
         args = tuple(a.expand(2, *a.shape[1:]).clone() for a in args)
         axes = (0,) if args[0].ndim == 4 else (0, 1)
@@ -442,9 +442,9 @@ def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def sized_inputs(name: str, batch: int, tokens: int | None = None, seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs of a model with open sizes: deterministic arrays as `inputs` makes them, for a batch and a number of tokens."""
+    """Inputs of a model with dynamic dimensions: deterministic arrays as `inputs` makes them, for a batch and a number of tokens."""
     rng = np.random.default_rng(seed)
-    fixed = inputs(name.removesuffix("_open"))
+    fixed = inputs(name.removesuffix("_dynamic"))
     if "input_ids" not in fixed:
         ((key, value),) = fixed.items()
         return {key: rng.standard_normal((batch, *value.shape[1:]), dtype=np.float32)}

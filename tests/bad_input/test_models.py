@@ -120,7 +120,7 @@ def test_shapes_that_do_not_fit_together() -> None:
     )
 
 
-OPEN = [
+DYNAMIC = [
     (
         ("--executor", "aot"),
         "error: m.onnx: --executor aot has fixed sizes and a fixed order of kernels, but the model leaves sizes open: x (n, 3); --executor"
@@ -135,7 +135,7 @@ OPEN = [
 ]
 
 
-@pytest.mark.parametrize(("options", "text"), OPEN)
+@pytest.mark.parametrize(("options", "text"), DYNAMIC)
 def test_shapes(options: tuple[str, ...], text: str) -> None:
     relu_model(Path("m.onnx"), ["n", 3])
     assert refused("compile", "m.onnx", *options, "-o", "m.so") == text

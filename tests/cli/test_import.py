@@ -24,7 +24,7 @@ def report(path: Path, *options: str, code: int = 0) -> dict[str, Any]:
 
 
 def conv_model(path: Path, opset: int = 11, **attributes: Any) -> Path:
-    """A convolution, its norm and a softmax over the channels and pixels of a picture of an open batch; a weight listed as an input."""
+    """A convolution, its norm and a softmax over the channels and pixels of a picture of a dynamic batch; a weight listed as an input."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], name="conv", **attributes),
         helper.make_node("BatchNormalization", ["a", "s", "s", "s", "s"], ["b"], name="norm"),
@@ -68,12 +68,12 @@ def test_quirks_are_those_of_the_model(tmp_path: Path) -> None:
     assert {q["key"] for q in found["quirks"]} <= {"versions", "weights as inputs"}
 
 
-def test_open_sizes(tmp_path: Path) -> None:
+def test_dynamic_dimensions(tmp_path: Path) -> None:
     found = report(conv_model(tmp_path / "m.onnx", opset=13))
     assert found["supported"] and found["flops"] == 0 and found["calls_of_unknown_flops"] == 3
     assert found["memory"] is None and "dimension that is not known" in found["why_no_memory"]
     text = command("import", tmp_path / "m.onnx", "--check").out
-    assert "n x 3 x 8 x 8" in text and "axis 0" in text and "not counted: 3 calls whose sizes are open" in text
+    assert "n x 3 x 8 x 8" in text and "axis 0" in text and "not counted: 3 calls with dynamic dimensions" in text
 
 
 def unsupported_model(path: Path) -> Path:

@@ -47,7 +47,7 @@ def test_library_for_another_machine(folder: Path, suffix: str) -> None:
     assert found["bytes"]["constants"] == 10240 and found["bytes"]["code"] > 0
 
 
-def test_open_sizes_have_names(tmp_path: Path) -> None:
+def test_dynamic_dimensions_have_names(tmp_path: Path) -> None:
     model = relu_model(tmp_path / "m.onnx", ["batch", 3])
     assert command("compile", model, "-q", "-o", tmp_path / "m.so").code == 0
     found = json.loads(command("inspect", tmp_path / "m.so", "--json").out)

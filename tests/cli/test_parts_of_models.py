@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.command import command, dense_model, write_model
-from tests.cli.test_open_models import loop_model
+from tests.cli.test_dynamic_models import loop_model
 
 
 def outputs(library: Path, **inputs: object) -> dict[str, np.ndarray]:

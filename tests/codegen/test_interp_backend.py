@@ -54,7 +54,7 @@ def test_tensor_program_and_its_library(tmp_path: Path) -> None:
     assert "T.block" in made.get_source("tir") and '"tir.Block"' in made.get_source("json")
 
 
-def test_open_sizes_and_scalars() -> None:
+def test_dynamic_dimensions_and_scalars() -> None:
     n = te.var("n")
     b = te.placeholder((n,), name="b", dtype="int64")
     k = te.var("k", "int64")

@@ -55,12 +55,12 @@ def check(
     *data: Array,
     frozen: bool = False,
     lower: bool = False,
-    open_axes: bool = False,
+    dynamic_axes: bool = False,
     rtol: float = 1e-4,
 ) -> None:
     """A function of tensors, as the graph that TensorFlow writes of it."""
     specs = [
-        tf.TensorSpec([None if open_axes and k == 0 else d for k, d in enumerate(x.shape)], x.dtype, name=f"x{n}")
+        tf.TensorSpec([None if dynamic_axes and k == 0 else d for k, d in enumerate(x.shape)], x.dtype, name=f"x{n}")
         for n, x in enumerate(data)
     ]
     concrete = tf.function(f).get_concrete_function(*specs)
@@ -492,7 +492,7 @@ def test_one_model_in_three_formats(model: Any, tmp_path: Path) -> None:
 
 
 def test_saved_module(tmp_path: Path) -> None:
-    """A tf.Module with variables of several kinds, two inputs, named outputs, an open batch."""
+    """A tf.Module with variables of several kinds, two inputs, named outputs, a dynamic batch."""
 
     class Net(tf.Module):
         def __init__(self) -> None:
@@ -518,17 +518,17 @@ def test_saved_module(tmp_path: Path) -> None:
     assert all([isinstance(p.base, np.memmap) or p.size < 32 for p in params.values()])
 
 
-def test_a_growing_array_of_items_of_open_sizes() -> None:
+def test_a_growing_array_of_items_of_dynamic_dimensions() -> None:
     f = tf.function(growing).get_concrete_function(tf.TensorSpec([None, 5, 3], tf.float32))
     mod, params = from_tensorflow(f.graph.as_graph_def(), outputs=[o.name for o in f.outputs])
     for x in (SEQ, SEQ[:1]):
         same(run(mod, params, [x]), [f(tf.constant(x)).numpy()])
 
 
-def test_open_axes() -> None:
-    check(lambda x: tf.reshape(tf.nn.relu(x), [tf.shape(x)[0] * 5, 3]) + 1.0, SEQ, open_axes=True)
+def test_dynamic_axes() -> None:
+    check(lambda x: tf.reshape(tf.nn.relu(x), [tf.shape(x)[0] * 5, 3]) + 1.0, SEQ, dynamic_axes=True)
     check(
         lambda x: tf.concat([x, tf.zeros([tf.shape(x)[0], 1, 3])], 1) * tf.cast(tf.shape(x)[0], tf.float32),
         SEQ,
-        open_axes=True,
+        dynamic_axes=True,
     )

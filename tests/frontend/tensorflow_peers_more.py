@@ -18,11 +18,11 @@ def texts(*values: str) -> Array:
     return np.array(values, object)
 
 
-def compare(f: Callable[..., Any], *data: Array, rtol: float = 1e-4, open_axes: bool = False) -> None:
+def compare(f: Callable[..., Any], *data: Array, rtol: float = 1e-4, dynamic_axes: bool = False) -> None:
     """A function of tensors, some of them texts, as the graph that TensorFlow writes of it."""
     given = [tf.constant(x.tolist() if x.dtype == object else x) for x in data]
     specs = [
-        tf.TensorSpec([None if open_axes and k == 0 else d for k, d in enumerate(x.shape)], x.dtype, name=f"x{n}")
+        tf.TensorSpec([None if dynamic_axes and k == 0 else d for k, d in enumerate(x.shape)], x.dtype, name=f"x{n}")
         for n, x in enumerate(given)
     ]
     concrete = tf.function(f).get_concrete_function(*specs)
@@ -166,7 +166,7 @@ def test_texts(name: str) -> None:
 @pytest.mark.parametrize("name", ["case", "split_dense", "unicode", "ngrams", "replace"])
 def test_open_texts(name: str) -> None:
     f, data = TEXTS[name]
-    compare(f, *data, open_axes=True)
+    compare(f, *data, dynamic_axes=True)
 
 
 def positive(n: int) -> Array:

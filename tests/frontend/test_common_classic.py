@@ -33,7 +33,7 @@ from tilewright.relay.frontend.common import (
 )
 
 X = relay.var("x", shape=(2, 3))
-OPEN = relay.var("o", shape=(relay.Any(), 3))
+DYNAMIC = relay.var("o", shape=(relay.Any(), 3))
 
 
 def test_types_and_shapes() -> None:
@@ -41,7 +41,7 @@ def test_types_and_shapes() -> None:
     assert infer_type(y) is y and y.checked_type == relay.TensorType((2, 3))
     assert infer_shape(relay.concatenate([X, X], 0)) == (4, 3)
     assert infer_shape(relay.const(1.0)) == ()
-    first, second = infer_shape(OPEN)
+    first, second = infer_shape(DYNAMIC)
     assert isinstance(first, relay.Any) and second == 3
     assert isinstance(infer_shape(relay.split(X, 3, 1)), relay.TupleType)
     weight = relay.var("w", shape=(8, 4, 3, 3))
@@ -58,7 +58,7 @@ def test_values() -> None:
         infer_value(twice, {})
     assert infer_value_simulated(twice, {}).shape == (2, 3)
     assert try_infer_value(twice) == (twice, False)
-    assert try_infer_value(twice, on_failure=lambda: "open") == ("open", False)
+    assert try_infer_value(twice, on_failure=lambda: "dynamic") == ("dynamic", False)
     found, known = try_infer_value(relay.const([1, 2]) + relay.const([3, 4]), on_success=to_int_list)
     assert (found, known) == ([4, 6], True)
     assert isinstance(fold_constant(relay.const(1.0) + relay.const(2.0)), relay.Constant)
@@ -69,7 +69,7 @@ def test_values() -> None:
 
 def test_shapes_as_values() -> None:
     assert shape_of(X).data.numpy().tolist() == [2, 3]
-    assert infer_type(shape_of(OPEN)).checked_type == relay.TensorType((2,), "int64")
+    assert infer_type(shape_of(DYNAMIC)).checked_type == relay.TensorType((2,), "int64")
     assert infer_shape(ensure_scalar_shape(relay.const([[1.0]]))) == ()
     with pytest.raises(tvm.TVMError, match=r"a tensor of one element is expected, but its shape is \(2, 3\)"):
         ensure_scalar_shape(X)
@@ -78,12 +78,12 @@ def test_shapes_as_values() -> None:
 def test_parts() -> None:
     rows = unbind(X)
     assert len(rows) == 2 and infer_shape(rows[1]) == (3,)
-    assert try_resolve_item(relay.TupleGetItem(relay.Tuple([X, OPEN]), 1)) is OPEN
+    assert try_resolve_item(relay.TupleGetItem(relay.Tuple([X, DYNAMIC]), 1)) is DYNAMIC
     assert try_resolve_item(X) is X
     with pytest.raises(tvm.TVMError, match="axis 2 is out of range"):
         unbind(X, 2)
     with pytest.raises(tvm.TVMError, match="the size of axis 0 is not known"):
-        unbind(OPEN)
+        unbind(DYNAMIC)
 
 
 @pytest.mark.parametrize(("mode", "widths"), [("SAME_UPPER", [1, 2]), ("SAME_LOWER", [2, 1])])
@@ -134,7 +134,7 @@ def test_tables() -> None:
     made = table.new_const(np.ones((2, 2), "float32"))
     assert made.name_hint == "_param_1" and table.params["_param_1"].shape == (2, 2)
     table.set_expr("x", X)
-    table.set_expr("x", OPEN)
+    table.set_expr("x", DYNAMIC)
     assert table.get_expr("x") is X and table.has_expr("x") and not table.has_expr("y")
 
 

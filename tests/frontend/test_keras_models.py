@@ -1,4 +1,4 @@
-"""Keras models whole: functional graphs, files, layouts, open sizes, operations, and what is said of bad ones."""
+"""Keras models whole: functional graphs, files, layouts, dynamic dimensions, operations, and what is said of bad ones."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_computed(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
 
 
-def test_softmax_of_open_axes() -> None:
+def test_softmax_of_dynamic_axes() -> None:
     """Until opset 13 everything from an axis on is one."""
     made = parser.parse_model(
         '<ir_version: 7, opset_import: ["" : 11]> g (float[b, h, n] x) => (float[b, h, n] z) { z = Softmax <axis = 1> (x) }'
@@ -180,7 +180,7 @@ def test_fewer_elements_than_none(kind: str) -> None:
         relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()(ROWS, np.array([-1]))
 
 
-def test_padding_of_open_axes_around() -> None:
+def test_padding_of_dynamic_axes_around() -> None:
     body = "p = Constant <value = int64[4] {1, -2, 0, 9}> () z = Pad <mode = 'wrap'> (x, p)"
     got = relay.create_executor("vm", imported(body, "float[m, n] x"), tvm.cpu(), "llvm").evaluate()(ROWS).numpy()
     np.testing.assert_array_equal(got, np.pad(ROWS[:, 2:], ((1, 0), (0, 9)), "wrap"))

@@ -49,7 +49,7 @@ def test_branches_of_different_shapes() -> None:
 
 
 def test_axes_to_squeeze_are_found_by_what_decides_the_shape() -> None:
-    """A branch squeezes every axis of 1, of which there are as many as elements of `n` say: other inputs stay open."""
+    """A branch squeezes every axis of 1, of which there are as many as elements of `n` say: other inputs stay dynamic."""
     run = program("""g (int64[3] n, float[1, 1, 3] x) => (float[a, b] y) {
         three = Constant <value_ints = [3]> ()
         count = Shape (n)

@@ -1,4 +1,4 @@
-"""Rarer operators of TensorFlow without TensorFlow: texts, tables, data of open sizes, matrices, special functions; known answers."""
+"""Rarer operators of TensorFlow without TensorFlow: texts, tables, dynamic dimensions, matrices, special functions; known answers."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_tables_of_files(tmp_path: Path) -> None:
         from_tensorflow(far)
 
 
-# ---- open sizes
+# ---- dynamic dimensions
 
 
 def test_partitions_and_stitches() -> None:

@@ -1,4 +1,4 @@
-"""TFLite models of more than one operator: control flow, variables, signatures, open sizes, how weights lie in the file."""
+"""TFLite models of more than one operator: control flow, variables, signatures, dynamic dimensions, how weights lie in the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def vector(g: Graph, op: str, *args: int, shape: tuple[int, ...] = (3,), dtype: 
 
 
 def network() -> tuple[Writer, list[int]]:
-    """A convolution and a product, with a batch that is left open."""
+    """A convolution and a product, with a dynamic batch."""
     w, r = Writer(1), rng("network")
     g = w.main
     x = g.input(F, (1, 6, 6, 3), name="image", signature=(-1, 6, 6, 3))
@@ -49,7 +49,7 @@ def network() -> tuple[Writer, list[int]]:
     return w, out
 
 
-def test_open_sizes() -> None:
+def test_dynamic_dimensions() -> None:
     w, out = network()
     data = w.finish(out)
     mod, params = from_tflite(data)
@@ -413,7 +413,7 @@ def test_products_of_bytes(tmp_path: Path) -> None:
 
 
 def test_a_shape_in_parts() -> None:
-    """SPLIT_V and SPLIT of a shape with an open size, as frames of a signal are computed."""
+    """SPLIT_V and SPLIT of a shape with a dynamic dimension, as frames of a signal are computed."""
     w = Writer(1)
     g = w.main
     x = g.input(F, (1, 6, 2), name="x", signature=(-1, 6, 2))

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Program, Sequence[Any], dict[Any, str]]] = {
 
 
 def runs(mod: IRModule, params: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The executors that take open sizes."""
+    """The executors that take dynamic dimensions."""
     executors = {e: relay.create_executor(e, mod, tvm.cpu(), "llvm", params).evaluate() for e in ("vm", "debug")}
     again = tvm.parser.parse(mod.astext())
     saved = tvm.ir.load_json(tvm.ir.save_json(mod))

@@ -62,7 +62,7 @@ def test_whole_graph(pieces: list[Piece]) -> None:
         assert len(pieces[0].frozen) >= 4
         module[5].weight.mul_(2.0)
         torch.testing.assert_close(compiled(x), module(x))
-        # A written weight has the piece built again; another batch makes a graph of open sizes, which takes all others.
+        # A written weight has the piece built again; another batch makes a graph of dynamic dimensions, which takes all others.
         for n in (3, 4, 5):
             x = torch.randn(n, 3, 8, 8)
             torch.testing.assert_close(compiled(x), module(x))

@@ -21,7 +21,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 
 torch.manual_seed(0)
-OPEN = torch.export.Dim.DYNAMIC
+DYNAMIC = torch.export.Dim.DYNAMIC
 x = torch.randn(3, 4)
 layer = nn.Linear(4, 4)
 q, kv = torch.randn(1, 2, 16, 8), torch.randn(1, 1, 16, 8)
@@ -72,7 +72,7 @@ def by_size(x: Tensor) -> Any:
 
 def test_choices() -> None:
     agree(nested, (x,), (-x,), (x.abs(),), (-x.abs(),))
-    agree(by_size, (x,), (torch.randn(6, 4),), dynamic=({0: OPEN},))
+    agree(by_size, (x,), (torch.randn(6, 4),), dynamic=({0: DYNAMIC},))
 
 
 def test_choice_that_is_known() -> None:
@@ -85,7 +85,7 @@ def test_loops() -> None:
         lambda x: while_loop(
             lambda i, x: (i < x.shape[0]) & (x.sum() < 90), lambda i, x: (i + 1, x * 1.5), (torch.zeros((), dtype=torch.int64), x)
         ),
-        (x.abs(),), (10 * torch.rand(6, 4),), dynamic=({0: OPEN},),
+        (x.abs(),), (10 * torch.rand(6, 4),), dynamic=({0: DYNAMIC},),
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def accumulated(x: Tensor) -> Any:
 
 def test_steps_along_an_axis() -> None:
     agree(accumulated, (x,))
-    agree(accumulated, (x,), (torch.randn(7, 4),), dynamic=({0: OPEN},))
+    agree(accumulated, (x,), (torch.randn(7, 4),), dynamic=({0: DYNAMIC},))
     agree(
         lambda x: scan(
             lambda c, x: ({"a": c["a"] + x["u"]}, x["u"] * 2), {"a": torch.zeros(4)}, {"u": x}, dim=0, reverse=True
@@ -110,7 +110,7 @@ def test_steps_along_an_axis() -> None:
     )
 
 
-@pytest.mark.parametrize("dynamic", [None, ({0: OPEN}, None)], ids=["known", "open"])
+@pytest.mark.parametrize("dynamic", [None, ({0: DYNAMIC}, None)], ids=["known", "dynamic"])
 def test_each_row(dynamic: Any) -> None:
     cases = [(x, torch.randn(4, 5))] + ([(torch.randn(7, 4), torch.randn(4, 5))] if dynamic else [])
     agree(

@@ -152,7 +152,7 @@ def boxes(scores: Tensor, corners: Tensor) -> tuple[Tensor, Tensor]:
     return s[order], b[order].clamp(0, 1)
 
 
-def test_with_open_sizes() -> None:
+def test_with_dynamic_dimensions() -> None:
     def case(n: int) -> tuple[Tensor, Tensor]:
         g = torch.Generator().manual_seed(n)
         return torch.rand(n, generator=g), torch.rand(n, 4, generator=g) * 2 - 0.5

@@ -1,4 +1,4 @@
-"""Exported programs, modules and FX graphs: names, weights, open sizes, state, control flow."""
+"""Exported programs, modules and FX graphs: names, weights, dynamic dimensions, state, control flow."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_sizes_stay_symbols() -> None:
         close(evaluate(mod, params, x, kind="vm"), Shapes()(x))
 
 
-def test_open_axes_of_a_module() -> None:
+def test_dynamic_axes_of_a_module() -> None:
     module = net()
     mod, params = relay.frontend.from_pytorch(module, [("x", (relay.Any(), "length", 4))])
     assert mod["main"].params[0].checked_type.shape[2] == 4

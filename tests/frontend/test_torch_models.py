@@ -15,7 +15,7 @@ def test_architecture(name: str) -> None:
     run.static(name)
 
 
-def test_open_axes() -> None:
+def test_dynamic_axes() -> None:
     run.dynamic("bert")
 
 
@@ -27,12 +27,12 @@ def test_every_architecture(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"bert"}))
-def test_every_architecture_with_open_axes(name: str) -> None:
-    """Axes that torch.export leaves open stay open: one build is right at three sizes."""
+def test_every_architecture_with_dynamic_axes(name: str) -> None:
+    """Axes that torch.export leaves dynamic stay so: one build is right at three sizes."""
     run.dynamic(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "role"), [(name, role) for name in sorted(REFUSED) for role in REFUSED[name]])
-def test_what_pytorch_does_not_leave_open(name: str, role: str) -> None:
+def test_axes_that_pytorch_specialises(name: str, role: str) -> None:
     assert REFUSED[name][role] in run.refused(name, role)

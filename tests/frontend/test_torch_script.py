@@ -143,7 +143,7 @@ def test_control_flow_runs_in_the_machine() -> None:
     assert int(n.numpy()) == int(rounds)
 
 
-def test_open_sizes() -> None:
+def test_dynamic_dimensions() -> None:
     traced = torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval())
     mod, params = relay.frontend.from_pytorch(traced, [("x", ("rows", 4))])
     assert str(mod["main"].params[0].checked_type.shape[0]) == "rows"

@@ -34,7 +34,7 @@ TELLING, TELLING_UNITS = 0.05, 8
 
 
 def arguments(path: Path, seed: int = 0) -> dict[str, np.ndarray]:
-    """Random inputs of a file; open axes have the extent 1."""
+    """Random inputs of a file; dynamic axes have the extent 1."""
     mod, params = from_tflite(path)
     rng, found = np.random.default_rng(seed), {}
     for p in mod["main"].params:

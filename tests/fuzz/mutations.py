@@ -139,7 +139,7 @@ def loaded(path: Path) -> tuple[Any, Any]:
 
 
 def arguments(mod: Any, rng: np.random.Generator) -> list[np.ndarray] | None:
-    """Values for the parameters of main, open sizes being 2; None where they would be large."""
+    """Values for the parameters of main, dynamic dimensions being 2; None where they would be large."""
     from tilewright.cli.tensors import random_input
 
     found = []
@@ -184,7 +184,7 @@ def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray]
     except (ValueError, MemoryError) as error:
         if not place(error).startswith("_ffi"):
             return f"{type(error).__name__}: {error}\n{place(error)}", [], [], None
-        # What a compiled program says of arguments that do not fit (open sizes that the model takes to be equal, say), and of a
+        # What a compiled program says of arguments that do not fit (dynamic dimensions that the model takes to be equal, say), and of a
         # tensor that memory does not hold.
         return "refused", [], [], None
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Random well-typed relay programs: operators, tuples, lets, branches, closures, recursion, lists, references, open sizes.
+"""Random well-typed relay programs: operators, tuples, lets, branches, closures, recursion, lists, references, dynamic dimensions.
 
 Each expression is drawn for a type that is wanted, from what is in scope, so what is drawn is well typed by construction."""
 
@@ -170,7 +170,7 @@ class Program:
             self.scope = outer
 
     def fits(self, t: T) -> T:
-        """A type that broadcasts to `t`; two values of open sizes may have different ones."""
+        """A type that broadcasts to `t`; two values of dynamic dimensions may have different ones."""
         wider = {(2, 3): ((), (3,), (1, 3), (2, 3)), (3, 3): ((), (3,), (1, 3), (3, 3)), (None, 3): ((), (3,), (1, 3))}
         shapes = [s for s in wider.get(t.shape, ((), t.shape)) if any([k.shape == s for k in self.pool(t.dtype)])]
         return T(t.dtype, self.one(shapes))

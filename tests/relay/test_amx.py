@@ -117,7 +117,7 @@ def test_targets_choose() -> None:
             assert ("ldtilecfg" in relay.build(mod, target).get_source("s")) == there
 
 
-def test_open_sizes_are_computed_without_tiles() -> None:
+def test_dynamic_dimensions_are_computed_without_tiles() -> None:
     x = relay.var("x", shape=(relay.Any(), 64))
     mod = tvm.IRModule.from_expr(relay.nn.dense(x, relay.const(normal(32, 64))))
     with tvm.transform.PassContext(opt_level=3, config=BF16):

@@ -205,7 +205,7 @@ def test_wrong_attributes_name_the_nearest() -> None:
     assert found.endswith("Did you mean 'strides'?")
 
 
-def test_open_sizes_that_do_not_agree_at_run_time() -> None:
+def test_dynamic_dimensions_that_do_not_agree_at_run_time() -> None:
     mod = relay.parse("def @main(%a: Tensor[(?, 3), float32], %b: Tensor[(?, 3), float32]) { %a + %b }", "a.relay")
     run = relay.create_executor("debug", mod).evaluate()
     two, four = np.ones((2, 3), "float32"), np.ones((4, 3), "float32")

@@ -145,8 +145,8 @@ def test_training_leaves_open_ends() -> None:
     np.testing.assert_allclose(run(found, args), run(mod, args), rtol=1e-5, atol=1e-5)
 
 
-def test_open_sizes() -> None:
-    """Extents that a program leaves open are compared, not read."""
+def test_dynamic_dimensions() -> None:
+    """Dynamic extents are compared, not read."""
     n = tvm.tir.SizeVar("n", "int64")
     x = qnn.dequantize(relay.var("x", shape=(n, 16), dtype="int8"), relay.const(0.05), relay.const(3))
     y = relay.nn.dense(x, weights((5, 16))) + relay.const(RNG.standard_normal((5,)).astype("float32"))

@@ -85,7 +85,7 @@ def test_built_without_padded_taps(case: tuple[Any, ...]) -> None:
     np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_open_sizes_keep_their_kernels() -> None:
+def test_dynamic_dimensions_keep_their_kernels() -> None:
     data = relay.var("x", relay.TensorType((1, 2, relay.Any(), 1), "float32"))
     body = relay.nn.conv2d(data, relay.const(np.ones((2, 2, 3, 3), np.float32)), padding=(1, 1))
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([data], body)))

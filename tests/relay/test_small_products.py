@@ -128,7 +128,7 @@ def test_groups_that_follow_each_other() -> None:
     assert joined(x)["nn.dense"] == 3
 
 
-def test_open_rows_stay_apart() -> None:
+def test_dynamic_rows_stay_apart() -> None:
     x = relay.var("x", shape=(relay.Any(), WIDTH))
     mod = IRModule.from_expr(relay.Tuple([moved(e) for e in layers(x, (8, 8))]))
     assert list_op_freqs(transform.CombineSmallProducts()(mod))["nn.dense"] == 2

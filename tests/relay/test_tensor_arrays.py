@@ -85,7 +85,7 @@ def test_static_arrays(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(value(scattered), [y, x])
 
 
-def test_static_arrays_of_open_rows_split_and_join() -> None:
+def test_static_arrays_of_dynamic_rows_split_and_join() -> None:
     shape = (relay.Any(), 2)
     mod = program(
         """let %p = @tensor_array_split$(@tensor_array$(2), %x, %n);

@@ -1,4 +1,4 @@
-"""Regions in whole programs: control flow, closures, open sizes, tuples, functions as values."""
+"""Regions in whole programs: control flow, closures, dynamic dimensions, tuples, functions as values."""
 
 from __future__ import annotations
 

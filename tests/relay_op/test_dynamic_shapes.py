@@ -248,7 +248,7 @@ def test_einsum_is_a_product_of_batches() -> None:
     np.testing.assert_allclose(got, np.einsum("bqhd,bkhd,de->eqb", *arrays), rtol=1e-3, atol=1e-3)
 
 
-def test_einsum_of_open_sizes() -> None:
+def test_einsum_of_dynamic_dimensions() -> None:
     a, b = [relay.var(n, shape=(relay.Any(), relay.Any(), 4)) for n in "ab"]
     mod = tvm.IRModule.from_expr(relay.Function([a, b], relay.einsum([a, b], "bqd,bkd->bqk")))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Networks whose sizes are left open: compiled once, run at several sizes, against the interpreter."""
+"""Networks with dynamic dimensions: compiled once, run at several sizes, against the interpreter."""
 
 from __future__ import annotations
 

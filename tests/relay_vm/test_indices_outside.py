@@ -204,7 +204,7 @@ def test_blocks_that_are_none() -> None:
         np.testing.assert_allclose(found.numpy(), dense @ want.T)
 
 
-def test_sparse_matrices_of_open_sizes() -> None:
+def test_sparse_matrices_of_dynamic_dimensions() -> None:
     """As many entries as the shorter of both lists has."""
     n, m = tir.SizeVar("n", "int64"), tir.SizeVar("m", "int64")
     x = relay.var("x", shape=(2, 3))
@@ -244,17 +244,17 @@ TAKES: list[tuple[Any, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize("taken, shape", TAKES)
-@pytest.mark.parametrize("is_open", [False, True])
-def test_axes_without_elements(taken: Any, shape: tuple[Any, ...], is_open: bool) -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_axes_without_elements(taken: Any, shape: tuple[Any, ...], dynamic: bool) -> None:
     """Nothing may be taken of nothing, and nothing else."""
     data = np.zeros((0, 3), "float32")
     for count in (0, 2):
         indices = np.zeros([count if d == "k" else d for d in shape], "int64")
-        at = [(tir.SizeVar("k", "int64") if is_open else count) if d == "k" else d for d in shape]
-        x = relay.var("x", relay.TensorType((tir.SizeVar("n", "int64") if is_open else 0, 3), "float32"))
+        at = [(tir.SizeVar("k", "int64") if dynamic else count) if d == "k" else d for d in shape]
+        x = relay.var("x", relay.TensorType((tir.SizeVar("n", "int64") if dynamic else 0, 3), "float32"))
         i = relay.var("i", relay.TensorType(at, "int64"))
         mod = relay.IRModule.from_expr(relay.Function([x, i], taken(x, i)))
-        for kind in ("debug", "vm") if is_open else ("debug", "vm", "graph", "aot"):
+        for kind in ("debug", "vm") if dynamic else ("debug", "vm", "graph", "aot"):
             if not count:
                 assert relay.create_executor(kind, mod).evaluate()(data, indices).numpy().size == 0
                 continue

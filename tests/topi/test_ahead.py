@@ -79,14 +79,14 @@ def test_not_where_panels_come_faster_than_tiles() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 4, 13, 37])
-def test_results_of_open_rows(rows: int) -> None:
+def test_results_of_dynamic_rows(rows: int) -> None:
     func = product(tvm.tir.SizeVar("n", "int64"), 8, 2)
     assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
     check(func, rows, 8, 2)
 
 
 @pytest.mark.parametrize(("inner", "panels"), [(64, 3), (512, 2)])
-def test_open_rows_fetch_every_line_of_the_next_panel(inner: int, panels: int) -> None:
+def test_dynamic_rows_fetch_every_line_of_the_next_panel(inner: int, panels: int) -> None:
     script = product(tvm.tir.SizeVar("n", "int64"), inner, panels).script()
     versions = re.sub(r"T\.int64\((\d+)\)", r"\1", script).split("else:")
     assert len(versions) == 2
@@ -213,7 +213,7 @@ def test_residuals_come_while_sums_are_made(rows: int, cpu: str) -> None:
     np.testing.assert_array_equal(found, want)
 
 
-def test_biases_of_open_rows_are_not_asked_for() -> None:
+def test_biases_of_dynamic_rows_are_not_asked_for() -> None:
     """As many elements as what is known of the result, but not one for each of its."""
     rows = tir.SizeVar("rows", "int64")
     with Target("llvm") as target:

@@ -47,7 +47,7 @@ def rendered(found: Any) -> list[Any]:
     parts += operator_table(found)
     parts.append(f"weights: {weights_text(found)}")
     if found.module is not None:
-        rest = f", not counted: {found.open_calls} calls whose sizes are open" if found.open_calls else ""
+        rest = f", not counted: {found.uncounted_calls} calls with dynamic dimensions" if found.uncounted_calls else ""
         parts.append(f"operations of a run: {big(found.flops)}FLOP{rest}")
         parts.append(f"memory: {memory_text(found)}")
     if found.quirks:
@@ -66,12 +66,12 @@ def rendered(found: Any) -> list[Any]:
 
 
 def tensor_table(found: Any) -> Table:
-    """Inputs and outputs; open extents by name."""
-    table = Table("", "name", "type", "shape", "open", title="inputs and outputs", title_justify="left")
+    """Inputs and outputs; dynamic extents by name."""
+    table = Table("", "name", "type", "shape", "dynamic", title="inputs and outputs", title_justify="left")
     for kind, infos in (("input", found.survey.inputs), ("output", found.survey.outputs)):
         for i in infos:
             shape = "not said" if i.shape is None else " x ".join(map(str, i.shape)) or "scalar"
-            where = ", ".join([f"axis {k}" for k in i.open_axes])
+            where = ", ".join([f"axis {k}" for k in i.dynamic_axes])
             table.add_row(kind, i.name, i.dtype or "not said", shape, where)
     return table
 
@@ -93,8 +93,8 @@ def operator_table(found: Any) -> list[Any]:
     table.add_column("", overflow="fold")
     total = found.flops
     for r in rows:
-        work = big(r.flops) if r.flops else "" if r.open else "0"
-        work += (" + " if r.flops else "") + "open" if r.open else ""
+        work = big(r.flops) if r.flops else "" if r.uncounted else "0"
+        work += (" + " if r.flops else "") + "unknown" if r.uncounted else ""
         known = found.module is not None
         note = "" if r.supported else "not supported: " + named(found.survey.operators.get(r.name, ()))
         share = f"{r.flops / total:.1%}" if total and r.flops else ""

@@ -12,7 +12,7 @@ from tilewright.cli.machine import MachineExecutor
 from tilewright.cli.options import PRECISIONS, Build
 from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbose
 from tilewright.cli.subgraph import cut
-from tilewright.cli.tensors import OPEN_SIZES, Array, likely_extent, samples_of
+from tilewright.cli.tensors import LIKELY_EXTENTS, Array, likely_extent, samples_of
 from tilewright.ir import IntImm
 from tilewright.support.errors import TVMError, said
 
@@ -166,7 +166,7 @@ def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
         return "vm"
     if is_static(mod):
         return static if build.executor == "auto" else build.executor
-    left = open_dimensions(mod)
+    left = dynamic_dimensions(mod)
     if build.executor != "auto":
         raise TVMError(
             f"{build.model}: --executor {build.executor} has fixed sizes and a fixed order of kernels, but {why_not_static(mod)};"
@@ -177,8 +177,8 @@ def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
     return "vm"
 
 
-def open_dimensions(mod: Any) -> dict[str, tuple[Any, ...]]:
-    """The extents of inputs that leave some open."""
+def dynamic_dimensions(mod: Any) -> dict[str, tuple[Any, ...]]:
+    """The extents of inputs that have dynamic dimensions."""
     found = {}
     for param in mod["main"].params:
         dims = getattr(param.type_annotation, "shape", None) or ()
@@ -189,7 +189,7 @@ def open_dimensions(mod: Any) -> dict[str, tuple[Any, ...]]:
 
 def why_not_static(mod: Any) -> str:
     """What keeps a module from being one graph of known sizes, in words."""
-    left = open_dimensions(mod)
+    left = dynamic_dimensions(mod)
     if left:
         found = ", ".join([f"{name} ({', '.join(map(str, dims))})" for name, dims in left.items()])
         return f"the model leaves sizes open: {found}"
@@ -200,10 +200,10 @@ def pins_text(build: Build, mod: Any) -> str:
     """The pins to give, tried on the model: those of the first likely sizes with which it is imported and static."""
     from tilewright.relay.frontend.common.module import is_static
 
-    left = open_dimensions(mod)
+    left = dynamic_dimensions(mod)
     if not left:
         return "nothing can be pinned"
-    for turn in range(len(OPEN_SIZES)):
+    for turn in range(len(LIKELY_EXTENTS)):
         pins = likely_pins(left, turn)
         try:
             tried, _ = imported_model(build.but(shapes=[*build.shapes, *pins.items()], precision="fp32", calibrate=()))
@@ -216,7 +216,7 @@ def pins_text(build: Build, mod: Any) -> str:
 
 
 def likely_pins(left: Mapping[str, Sequence[Any]], turn: int) -> dict[str, tuple[int, ...]]:
-    """Extents for open dimensions."""
+    """Extents for dynamic dimensions."""
     return {
         name: tuple(
             [d.value if isinstance(d, IntImm) else likely_extent(k, len(dims), turn) for k, d in enumerate(dims)]

@@ -54,8 +54,8 @@ class Build:
 
 
 class Feed:
-    """Where inputs come from: files, and for what they leave out random values of a seed. `run_shapes`: of random inputs whose extents the
-    model leaves open; `cast`: convert element types; `strict`: make nothing up."""
+    """Where inputs come from: files, and for what they leave out random values of a seed. `run_shapes`: of random inputs with
+    dynamic dimensions; `cast`: convert element types; `strict`: make nothing up."""
 
     __slots__ = ("cast", "files", "run_shapes", "seed", "strict")
 
@@ -188,7 +188,7 @@ model_options = gathered(
             default="auto",
             show_default=True,
             help="What runs the model: one compiled entry (aot), the graph kernel by kernel (graph), or the virtual machine (vm), which"
-            " takes open sizes and control flow. auto: aot, and vm where the model needs it.",
+            " takes dynamic dimensions and control flow. auto: aot, and vm where the model needs it.",
         ),
         click.option(
             "--value",

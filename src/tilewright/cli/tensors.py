@@ -17,17 +17,17 @@ from tilewright.support.errors import TVMError, said
 from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
-OPEN_SIZES = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
-"""Sizes that are tried for open extents behind the first axis, which is a batch of one."""
+LIKELY_EXTENTS = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
+"""Sizes that are tried for dynamic extents behind the first axis, which is a batch of one."""
 IMAGE_SIZES = (224, 256, 320, 512, 640, 64, 32, 16, 128, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
 """The same for inputs of four axes and more."""
 
 
 def likely_extent(axis: int, rank: int, turn: int) -> int:
-    """What is tried for an open extent, the first time (turn 0) and each time after."""
+    """What is tried for a dynamic extent, the first time (turn 0) and each time after."""
     if axis == 0 and rank > 1:
         return 1
-    return (IMAGE_SIZES if rank >= 4 else OPEN_SIZES)[turn]
+    return (IMAGE_SIZES if rank >= 4 else LIKELY_EXTENTS)[turn]
 
 
 def input_table(executor: Any) -> dict[str, TensorInfo]:
@@ -77,7 +77,7 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
 def extents(
     table: Mapping[str, TensorInfo], given: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], turn: int
 ) -> dict[str, tuple[int, ...]]:
-    """The extents of the inputs that are not given. Open ones are those asked for (`shapes`); else those that dimensions of the same
+    """The extents of the inputs that are not given. Dynamic ones are those asked for (`shapes`); else those that dimensions of the same
     name have elsewhere; else `likely_extent`."""
     known: dict[str, int] = {}
     for name, info in table.items():
@@ -116,7 +116,7 @@ def fill_inputs(
 ) -> dict[str, Array]:
     """Sets every input, from `given` or at random; names, shapes and dtypes must be the model's.
 
-    Sizes of random inputs that are left open are the first with which the model runs.
+    Dynamic dimensions of random inputs get the first extents with which the model runs.
     """
     feed = feed or Feed()
     table = input_table(executor)
@@ -132,8 +132,8 @@ def fill_inputs(
     made = random_inputs(executor, table, values, feed)
     if missing and tell:
         what = ", ".join([described(n, table[n].dtype, made[n].shape) for n in missing])
-        opened = [n for n in missing if table[n].open_axes and n not in feed.run_shapes]
-        sizes = f"; the sizes of {', '.join(opened)} are a guess: --run-shape gives others" if opened else ""
+        guessed = [n for n in missing if table[n].dynamic_axes and n not in feed.run_shapes]
+        sizes = f"; the sizes of {', '.join(guessed)} are a guess: --run-shape gives others" if guessed else ""
         told(f"made up at random, by --seed {feed.seed}: {what} (--input gives them{sizes})")
     found = {name: values[name] if name in values else made[name] for name in table}
     for name, value in found.items():
@@ -155,14 +155,14 @@ def random_inputs(
     """Arrays for the inputs that are not given."""
     tried: list[dict[str, tuple[int, ...]]] = []
     failed: Exception | None = None
-    for turn in range(len(OPEN_SIZES)):
+    for turn in range(len(LIKELY_EXTENTS)):
         shapes = extents(table, values, feed.run_shapes, turn)
         if shapes in tried:
             continue
         tried.append(shapes)
         rng = np.random.default_rng(feed.seed)
         made = {name: random_input(shape, table[name].dtype, rng) for name, shape in shapes.items()}
-        if not any([table[name].open_axes for name in shapes if name not in feed.run_shapes]):
+        if not any([table[name].dynamic_axes for name in shapes if name not in feed.run_shapes]):
             return made
         try:
             for name in table:

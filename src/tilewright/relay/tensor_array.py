@@ -234,8 +234,8 @@ class StaticTensorArrayOps:
             )
         )
         if shape:
-            open_rows = (AnyDim(), *shape[1:])
-            taken = self._joined(s, "concat", open_rows, texts, f"{make}(%x)", "%x", t)
+            dynamic_rows = (AnyDim(), *shape[1:])
+            taken = self._joined(s, "concat", dynamic_rows, texts, f"{make}(%x)", "%x", t)
             value = tensor_text(self.dtype, shape)
             texts.append(
                 f"""def @tensor_take{s}(%t: {t}, %lower: int32, %upper: int32) -> {taken[0]} {{
@@ -257,9 +257,9 @@ class StaticTensorArrayOps:
         head = self._type(shape)
         if head and head not in texts:
             texts.append(head)
-        open_rows = tensor_text(self.dtype, (AnyDim(), *shape[1:]))
+        dynamic_rows = tensor_text(self.dtype, (AnyDim(), *shape[1:]))
         texts.append(
-            f"""def @tensor_array_{name}_of{s}(%l: List[{t}]) -> {open_rows} {{
+            f"""def @tensor_array_{name}_of{s}(%l: List[{t}]) -> {dynamic_rows} {{
   match? (%l) {{
     Cons({form}, Nil) => {row},
     Cons({form}, %rest) => concatenate(({row}, @tensor_array_{name}_of{s}(%rest)), axis=0),

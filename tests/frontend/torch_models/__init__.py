@@ -1,4 +1,4 @@
-"""Architectures for the PyTorch importer: small, random weights; each with example inputs and, where it exports so, open axes.
+"""Architectures for the PyTorch importer: small, random weights; each with example inputs and, where it exports so, dynamic axes.
 
 `transformers_*` are made from configurations of the library; the other files define models as their papers (and timm) do.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 MODELS: dict[str, Callable[[], Any]] = {}
-"""By name: a function to (module, example inputs by name, names of the axes that may be open, by input and place)."""
+"""By name: a function to (module, example inputs by name, names of the axes that may be dynamic, by input and place)."""
 FAST: set[str] = set()
 """Those that every run of the test suite tries."""
 
@@ -24,11 +24,11 @@ AXES = {
     "target": {0: "batch", 1: "written"},
     "spectrogram": {0: "batch", 1: "frames"},
 }
-"""Axes that may be open of inputs of these names; of others it is the first, the batch."""
+"""Axes that may be dynamic of inputs of these names; of others it is the first, the batch."""
 
 
 def model(name: str, fast: bool = False) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Register an architecture: a function to (module, inputs), or (module, inputs, axes that may be open of some inputs)."""
+    """Register an architecture: a function to (module, inputs), or (module, inputs, axes that may be dynamic of some inputs)."""
 
     def register(f: Callable[[], Any]) -> Callable[[], Any]:
         def build() -> Any:

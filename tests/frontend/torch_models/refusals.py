@@ -1,4 +1,4 @@
-"""Axes that torch.export itself does not leave open: of each architecture the axis, and what PyTorch says."""
+"""Axes that torch.export itself makes static: of each architecture the axis, and what PyTorch says."""
 
 from __future__ import annotations
 

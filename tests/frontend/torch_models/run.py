@@ -1,4 +1,4 @@
-"""One architecture: exported, imported, built, and run beside PyTorch; with open axes, at three sizes."""
+"""One architecture: exported, imported, built, and run beside PyTorch; with dynamic axes, at three sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.runtime.vm import VirtualMachine
 
 TOLERANCE = 1e-4
 GROWTH = (0, 1, 3)
-"""By how much axes are longer than those of the example in the runs of a program with open axes."""
+"""By how much axes are longer than those of the example in the runs of a program with dynamic axes."""
 Axes = dict[str, dict[int, str]]
 
 
@@ -35,7 +35,7 @@ class ByPlace(torch.nn.Module):
 
 
 def exported(module: Any, inputs: dict[str, Any], axes: Axes) -> Any:
-    """The program that torch.export makes, these axes open."""
+    """The program that torch.export makes, these axes dynamic."""
     shapes = None
     if any(axes.values()):
         shapes = {"args": tuple([dict.fromkeys(axes.get(k, ()), torch.export.Dim.DYNAMIC) or None for k in inputs])}
@@ -82,12 +82,12 @@ def of_roles(axes: Axes, roles: set[str]) -> Axes:
 
 
 def open_roles(name: str, axes: Axes) -> set[str]:
-    """The names of the axes that torch.export leaves open."""
+    """The names of the axes that torch.export leaves dynamic."""
     return {role for named in axes.values() for role in named.values()} - set(REFUSED.get(name, {}))
 
 
 def dynamic(name: str) -> float:
-    """The program with all axes open that torch.export leaves so, imported and compiled once, at three sizes."""
+    """The program with all axes dynamic that torch.export leaves so, imported and compiled once, at three sizes."""
     module, inputs, axes = MODELS[name]()
     axes = of_roles(axes, open_roles(name, axes))
     program = exported(module, inputs, axes)
@@ -112,7 +112,7 @@ def grown(x: torch.Tensor, axes: dict[int, str], growth: int) -> torch.Tensor:
 
 
 def refused(name: str, role: str) -> str:
-    """What torch.export says where this axis is open."""
+    """What torch.export says where this axis is dynamic."""
     module, inputs, axes = MODELS[name]()
     try:
         exported(module, inputs, of_roles(axes, {role}))

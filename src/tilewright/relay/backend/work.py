@@ -20,7 +20,7 @@ from tilewright.support.errors import TVMError
 
 class CallWork:
     """One call: the relay `operator`, the model's `node` that it stands for ("" where none is known), and its operations
-    (`flops`; None where a size is open, or no formula is known)."""
+    (`flops`; None where a dimension is dynamic, or no formula is known)."""
 
     __slots__ = ("flops", "node", "operator")
 
@@ -60,7 +60,7 @@ def _counted(call: Call, known: dict[Any, int | None]) -> int | None:
 
 
 def flops(call: Call) -> int | None:
-    """The operations of one typed call of an operator; None where a size is open, or no formula is known."""
+    """The operations of one typed call of an operator; None where a dimension is dynamic, or no formula is known."""
     card = call.attrs
     if not isinstance(card, OpCard):
         return None

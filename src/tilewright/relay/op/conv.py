@@ -371,8 +371,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, weights, found.lanes)
 
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
-        """The same for registers of whole tiles, which take many channels at once; None where the target has none, where sizes are
-        open, or where there are too few channels."""
+        """The same for registers of whole tiles, which take many channels at once; None where the target has none, where dimensions are
+        dynamic, or where there are too few channels."""
         from tilewright.tir.tensor_intrin.amx import SIDE
         from tilewright.topi.schedule.tile_products import LEAST_STEPS, tile_product
 

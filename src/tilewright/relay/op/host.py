@@ -4,8 +4,8 @@
     def _upper(config, numbers): ...        # NumPy arrays to one NumPy array
 
 `host.call` is an operator like others: its kernel calls one packed function with the name of the Python function, its
-configuration (JSON) and all tensors. So executors, memory plans and open sizes know nothing of it. Where the size of the result is known
-only from the data, another host function computes it, and `shape` is its result (`dyn.host.call`).
+configuration (JSON) and all tensors. So executors, memory plans and code for dynamic dimensions need no case for it. Where the
+size of the result is known only from the data, another host function computes it, and `shape` is its result (`dyn.host.call`).
 """
 
 from __future__ import annotations

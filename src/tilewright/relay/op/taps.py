@@ -38,7 +38,7 @@ def without_padded_taps(
     card: Any, data: Expr, weight: Expr, strides: Sequence[int], dilation: Sequence[int], padding: Any
 ) -> Expr | None:
     """The convolution of plain layouts, channels first, without the ends of its kernel that only meet padding; `padding` is (before,
-    after). None where there are none, or where a size is open."""
+    after). None where there are none, or where a dimension is dynamic."""
     extents, kernel = list(dims(data.checked_type))[2:], list(dims(weight.checked_type))[2:]  # type: ignore[arg-type]
     if not all([isinstance(e, int) for e in (*extents, *kernel)]):
         return None

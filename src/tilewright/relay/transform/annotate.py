@@ -119,7 +119,7 @@ def _bytes(t: Type) -> int:
     size = t.dtype.bytes
     for d in t.shape:
         if not isinstance(d, IntImm):
-            raise TVMError(f"AnnotateUsedMemory counts bytes of fixed sizes only, but {t} has an open dimension")
+            raise TVMError(f"AnnotateUsedMemory counts bytes of fixed sizes only, but {t} has a dynamic dimension")
         size *= d.value
     return size
 

@@ -1,6 +1,6 @@
 """FlexibleShapeDispatch: one function for each of a few sizes of an axis, and a main that picks one when it runs.
 
-main(x: (?, 32))  ->  if shape(x)[0] <= 1: main_1(pad(x)) else if shape(x)[0] <= 16: main_16(pad(x)) ... else main_open(x)
+main(x: (?, 32))  ->  if shape(x)[0] <= 1: main_1(pad(x)) else if shape(x)[0] <= 16: main_16(pad(x)) ... else main_dynamic(x)
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FlexibleShapeDispatch:
             gvar = GlobalVar(f"main_{size}")
             functions[gvar] = self.sized(main, chosen, size)
             made.append((size, gvar))
-        rest = GlobalVar("main_open")
+        rest = GlobalVar("main_dynamic")
         functions[rest] = self.sized(main, chosen, AnyDim())
         functions[mod.get_global_var("main")] = self.dispatch(main, chosen, made, rest)
         return infer_module(mod.with_functions(functions))

@@ -339,7 +339,7 @@ def pad_into_conv(call: Call) -> Expr | None:
     attrs: Any = pad.attrs
     value = scalar_of(pad.args[1]) if len(pad.args) > 1 else getattr(attrs, "pad_value", 0)
     widths = [tuple(w) for w in attrs.pad_width]
-    # Of a size that is open nobody knows whether it pads or cuts.
+    # It is not known whether a dynamic dimension is padded or cut.
     pads_only = all([isinstance(v, (int, np.integer)) and v >= 0 for w in widths for v in w])
     if attrs.pad_mode != "constant" or value != 0 or not pads_only or widths[:2] != [(0, 0), (0, 0)]:
         return None

@@ -17,7 +17,7 @@ from tilewright.topi.nn.columns import computed_columns, first_columns, window_c
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import Windows, plain_conv
 from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
-from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, padded_rows, whole_tiles
+from tilewright.topi.schedule.tiles import DYNAMIC_ROWS, IN_TILES, padded_rows, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
 Two = int | Sequence[int]
@@ -275,7 +275,7 @@ def _whole_columns(width: Any, stride: int, vectors: int, padded: bool, dtype: s
     """(columns to compute, f(column) -> the one to read, padding that is read in vain) for results of a width that register tiles may
     not fill. What is computed in vain reads padding where there is some, else the last column."""
     if not isinstance(width, int):
-        return whole_tiles(width, OPEN_ROWS), lambda x: tir.min(x, width - 1), 0
+        return whole_tiles(width, DYNAMIC_ROWS), lambda x: tir.min(x, width - 1), 0
     target = Target.current(True)
     if target is None:
         return width, lambda x: x, 0

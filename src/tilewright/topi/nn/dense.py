@@ -14,7 +14,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
 from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
-from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
+from tilewright.topi.schedule.tiles import DYNAMIC_ROWS, IN_TILES, MATERIALIZE, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -139,7 +139,7 @@ def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:
         return None
     vectors = max(nr // target.cpu.lanes(DataType(dtype).bits), 1)
     if not isinstance(lead[-1], int):
-        return whole_tiles(lead[-1], OPEN_ROWS)
+        return whole_tiles(lead[-1], DYNAMIC_ROWS)
     if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
         return None
     rows = padded_rows(lead[-1], vectors, target.cpu.vector_registers)
@@ -234,13 +234,13 @@ OPEN_VECTORS = 2
 
 
 def product_tiles(m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
-    """(rows to compute, width of panels to pack B into) for a product of matrices of open sizes; None to read B as it lies."""
+    """(rows to compute, width of panels to pack B into) for a product of matrices with dynamic dimensions; None to read B as it lies."""
     target = Target.current(True)
     if target is None or not DataType(dtype).is_float or (isinstance(m, int) and isinstance(n, int)):
         return None
     lanes, registers = target.cpu.lanes(DataType(dtype).bits), target.cpu.vector_registers
     vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
-    height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
+    height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, DYNAMIC_ROWS)
     return height, vectors * lanes
 
 

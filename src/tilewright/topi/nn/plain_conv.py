@@ -98,7 +98,7 @@ Read = Callable[[Any, Any, Sequence[Any], Sequence[Any]], Any]
 
 
 def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
-    """The convolution (N, O, places...), or None where it has no vectors or a size is open."""
+    """The convolution (N, O, places...), or None where it has no vectors or a dimension is dynamic."""
     target = Target.current(True)
     known = all([isinstance(d, int) for d in (*shape_of(w.data), *w.out)])
     if target is None or not known or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:

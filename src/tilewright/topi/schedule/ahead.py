@@ -95,13 +95,13 @@ def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> Non
 def _tensors(block: Block) -> list[BufferRegion]:
     """The reads of a block from tensors in memory that are as large as its output."""
     written = block.writes[0].buffer
-    least, open_extents = prod(_known(written)), len(written.shape) - len(_known(written))
+    least, dynamic_extents = prod(_known(written)), len(written.shape) - len(_known(written))
     return [
         r
         for r in block.reads
         if r.buffer.scope() == "global"
         and prod(_known(r.buffer)) >= least > 1
-        and len(r.buffer.shape) - len(_known(r.buffer)) >= open_extents
+        and len(r.buffer.shape) - len(_known(r.buffer)) >= dynamic_extents
     ]
 
 

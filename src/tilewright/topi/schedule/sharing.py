@@ -37,7 +37,7 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
     start, end = most_even(sch, loops, threads)
     if start and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
-        start, end = 0, leading_open(sch, loops)
+        start, end = 0, leading_dynamic(sch, loops)
     enough = PIECES * threads
     count, take = 1, start
     for loop in loops[start:end]:
@@ -58,7 +58,7 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
     sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
 
 
-def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:
+def leading_dynamic(sch: Schedule, loops: list[LoopRV]) -> int:
     """The number of outermost loops with dynamic extents."""
     known = [isinstance(sch.get(loop).extent, IntImm) for loop in loops]
     return known.index(True) if True in known else len(loops)
@@ -85,4 +85,4 @@ def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, in
     return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
 
 
-__all__ = ["PARALLEL_WORK", "PIECES", "leading_open", "most_even", "parallelize", "useful_threads"]
+__all__ = ["PARALLEL_WORK", "PIECES", "leading_dynamic", "most_even", "parallelize", "useful_threads"]

@@ -19,7 +19,7 @@ from tilewright.tir.substitution import BufferMutator
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import has_own_loops, inline_producers, schedule_cpu
-from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
+from tilewright.topi.schedule.tiles import DYNAMIC_ROWS, IN_TILES, whole_tiles
 
 
 def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
@@ -35,7 +35,7 @@ def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
     if found.size is None:
         return narrow
     wide = _scheduled(func.replace(body=doubled), target)
-    rows, more = whole_tiles(found.size, OPEN_ROWS), whole_tiles(found.size, 2 * OPEN_ROWS)
+    rows, more = whole_tiles(found.size, DYNAMIC_ROWS), whole_tiles(found.size, 2 * DYNAMIC_ROWS)
     # What is rounded up for other reasons than tiles must stay what it is.
     condition = LE(more * 16, rows * 17) if _only_in_tiles(func) else EQ(rows, more)
     assert isinstance(narrow.body, BlockRealize)
@@ -73,7 +73,7 @@ class _Rounded(Visitor):
 
     @on(Mul)
     def _mul(self, e: Mul) -> None:
-        self.any = self.any or rounded_up(e, OPEN_ROWS) is not None
+        self.any = self.any or rounded_up(e, DYNAMIC_ROWS) is not None
         self.visit_children(e)
 
 
@@ -93,11 +93,11 @@ class _Doubled(BufferMutator):
 
     @on(Mul)
     def _mul(self, e: Mul) -> PrimExpr:
-        size = rounded_up(e, OPEN_ROWS)
+        size = rounded_up(e, DYNAMIC_ROWS)
         if size is None or self.size is not None and not structural_equal(size, self.size):
             return self.rebuild(e)  # type: ignore[no-any-return]
         self.size = size
-        return whole_tiles(size, 2 * OPEN_ROWS)  # type: ignore[no-any-return]
+        return whole_tiles(size, 2 * DYNAMIC_ROWS)  # type: ignore[no-any-return]
 
 
 def rounded_up(e: Mul, tile: int) -> PrimExpr | None:

@@ -161,7 +161,7 @@ IN_TILES = "tilewright.in_tiles"
 OWN_DATA = "tilewright.own_data"
 """Block annotation: each index of the axis that all operands share (the group) has data of its own."""
 
-OPEN_ROWS = 4
+DYNAMIC_ROWS = 4
 """The height of tiles over a dynamic number of rows: high enough to keep the multipliers busy, low enough for little
 padded work in the last tile. Tiles of twice the height are used where they compute hardly more rows.
 """

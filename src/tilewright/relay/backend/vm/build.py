@@ -148,7 +148,7 @@ def compile(
 
 
 def tensors_of_main(mod: IRModule) -> dict[str, Any]:
-    """Inputs and outputs of main for the metadata: names, types, extents (open ones by their names); what is no tensor has neither
+    """Inputs and outputs of main for the metadata: names, types, extents (dynamic ones by their names); what is no tensor has neither
     type nor extents."""
     if not any([g.name_hint == "main" for g in mod.functions]):
         return {"inputs": [], "outputs": []}

@@ -30,7 +30,7 @@ def need_few(count: int, most: int, what: str) -> None:
 
 
 class Builder:
-    """The node being converted. `sizes`: where open sizes are read; `params`: arrays of weights that are variables, by name."""
+    """The node being converted. `sizes`: where dynamic dimensions are read; `params`: arrays of weights that are variables, by name."""
 
     __slots__ = ("name", "params", "sizes", "span")
 

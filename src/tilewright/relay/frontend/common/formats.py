@@ -33,7 +33,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 class TensorInfo:
-    """An input, output or weight: `name`, element type, and extents: numbers, or names (and "?") of open ones; None where the file says
+    """An input, output or weight: `name`, element type, and extents: numbers, or names (and "?") of dynamic ones; None where the file says
     nothing."""
 
     __slots__ = ("dtype", "name", "shape")
@@ -42,14 +42,14 @@ class TensorInfo:
         self.name, self.dtype, self.shape = name, dtype, None if shape is None else list(shape)
 
     @property
-    def open_axes(self) -> list[int]:
+    def dynamic_axes(self) -> list[int]:
         """The axes whose extent only a run knows."""
         return [k for k, d in enumerate(self.shape or ()) if not isinstance(d, int)]
 
     @property
     def bytes(self) -> int:
-        """Its size; 0 where it is open."""
-        if self.shape is None or self.open_axes or not self.dtype:
+        """Its size; 0 where it is dynamic."""
+        if self.shape is None or self.dynamic_axes or not self.dtype:
             return 0
         size = int(np.prod([int(d) for d in self.shape], dtype=object)) if self.shape else 1
         bits = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}.get(self.dtype)

@@ -26,7 +26,7 @@ Step = Callable[[list[Value]], list[Value]]
 
 
 def while_loop(c: Builder, state: Sequence[Value], going: Going, step: Step, title: str = "state") -> list[Value]:
-    """The last state of a loop that decides at run time whether it goes on. Extents that change from round to round are left open.
+    """The last state of a loop that decides at run time whether it goes on. Extents that change from round to round are dynamic.
 
     Raises OpNotImplemented where a rank or element type changes.
     """

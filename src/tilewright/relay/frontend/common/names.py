@@ -54,7 +54,7 @@ def renamed(given: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any
 
 
 def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -> dict[str, tuple[Any, ...]]:
-    """Extents by input name, as a user gave them. names: an extent may be the name of an open size. Raises ModelError."""
+    """Extents by input name, as a user gave them. names: an extent may be the name of a dynamic dimension. Raises ModelError."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -16,20 +16,20 @@ from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
 
 
 class OperatorRow:
-    """One operator of a model: how many nodes, their operations (`flops`: of those that are known, `open`: how many are not),
+    """One operator of a model: how many nodes, their operations (`flops`: of those that are known, `uncounted`: how many are not),
     and whether it is supported."""
 
-    __slots__ = ("count", "flops", "name", "open", "supported")
+    __slots__ = ("count", "flops", "name", "supported", "uncounted")
 
     def __init__(self, name: str, count: int, supported: bool) -> None:
         self.name, self.count, self.supported = name, count, supported
-        self.flops = self.open = 0
+        self.flops = self.uncounted = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "operator": self.name, "count": self.count, "supported": self.supported, "flops": self.flops,
-            "nodes_of_unknown_flops": self.open,
+            "nodes_of_unknown_flops": self.uncounted,
         }  # fmt: skip
 
 
@@ -74,8 +74,8 @@ class Preflight:
         return sum([w.flops or 0 for w in self.work])
 
     @property
-    def open_calls(self) -> int:
-        """Calls whose operations are not known: sizes are open, or no formula is."""
+    def uncounted_calls(self) -> int:
+        """Calls whose operations are not known: dimensions are dynamic, or no formula is."""
         return len([w for w in self.work if w.flops is None])
 
     def rows(self) -> list[OperatorRow]:
@@ -89,7 +89,7 @@ class Preflight:
             name = home.get(w.node or w.operator, "(other)")
             row = rows.setdefault(name, OperatorRow(name, 0, True))
             row.flops += w.flops or 0
-            row.open += w.flops is None
+            row.uncounted += w.flops is None
         return sorted(rows.values(), key=lambda r: (r.supported, -r.flops, -r.count, r.name))
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Preflight:
             "advice": self.advice,
             "inputs": [i.to_dict() for i in s.inputs],
             "outputs": [o.to_dict() for o in s.outputs],
-            "dynamic_inputs": {i.name: [str(i.shape[k]) for k in i.open_axes] for i in s.inputs if i.shape and i.open_axes},
+            "dynamic_inputs": {i.name: [str(i.shape[k]) for k in i.dynamic_axes] for i in s.inputs if i.shape and i.dynamic_axes},
             "operators": [r.to_dict() for r in self.rows()],
             "parameters": {
                 "count": len(s.parameters),
@@ -114,7 +114,7 @@ class Preflight:
                 "types": {t or "?": {"count": c, "bytes": b} for t, (c, b) in self.parameter_types.items()},
             },
             "flops": self.flops,
-            "calls_of_unknown_flops": self.open_calls,
+            "calls_of_unknown_flops": self.uncounted_calls,
             "memory": self.memory or None,
             "why_no_memory": self.why_no_memory,
             "quirks": [

@@ -1,4 +1,4 @@
-"""Open sizes as tensors: what a program computes of the extents of its inputs, read from their shapes when it runs."""
+"""Dynamic dimensions as tensors: what a program computes of the extents of its inputs, read from their shapes when it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.tir import Var as SizeVariable
 
 
 class InputSizes:
-    """The inputs of a program, `homes`, in whose shapes its open sizes are found. `remedy` ends messages."""
+    """The inputs of a program, `homes`, in whose shapes its dynamic dimensions are found. `remedy` ends messages."""
 
     remedy = "Pin it: shape={input name: [...]}"
 

@@ -25,7 +25,7 @@ def from_keras(
 
     model: a live model (functional or sequential, of any Keras backend), or the path of a `.keras` or `.h5` file, for which Keras
     need not be there. shape: extents by input name, in the layout of the program's inputs; without, and for None or -1, those that
-    Keras leaves open stay symbolic. layout: "NCHW": inputs and outputs of four axes have their channels in front, as in
+    Keras does not state stay symbolic. layout: "NCHW": inputs and outputs of four axes have their channels in front, as in
     classic TVM; "NCDHW": those of five; "NHWC", "NDHWC", "NWC": all as the model has them. Models whose own data_format is
     channels_first stay as they are.
 

@@ -122,7 +122,7 @@ class KerasImporter:
         return builder.call("layout_transform", x, src_layout=source, dst_layout=target)  # type: ignore[no-any-return]
 
     def extents(self, name: str, declared: Sequence[Any], given: Sequence[Any] | None) -> list[Any]:
-        """An input's extents: what is given, what is declared, and sizes for what is open. Raises ModelError where they differ."""
+        """An input's extents: what is given, what is declared, and symbols for dynamic ones. Raises ModelError where they differ."""
         if given is not None and len(given) != len(declared):
             raise ModelError(
                 f"{self.title}: shape gives the input {name!r} {len(given)} extents, {tuple(given)}, but it has"

@@ -253,7 +253,7 @@ class Importer:
         if error.values:
             names = ", ".join(map(repr, sorted(error.values)))
             return f". It depends on the elements of {names}: put a constant in place of that input"
-        pins = self.inputs.open() if error.shapes else []
+        pins = self.inputs.dynamic() if error.shapes else []
         return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
     def known(self, node: Any) -> bool:

@@ -23,7 +23,7 @@ from tilewright.tir import PrimExpr, SizeVar
 
 
 class Inputs:
-    """Makes the values of a graph's inputs. `variables` are the program's parameters in order, `symbols` the sizes left open."""
+    """Makes the values of a graph's inputs. `variables` are the program's parameters in order, `symbols` the dynamic dimensions."""
 
     def __init__(self, name: str, interface: Interface) -> None:
         self.name, self.interface = name, interface
@@ -65,7 +65,7 @@ class Inputs:
                 found[i.name], self.interface.inputs[i.name] = value, tree
         return found
 
-    def open(self) -> list[str]:
+    def dynamic(self) -> list[str]:
         """The inputs with dynamic dimensions, as `'x' (n, 4)`."""
         shapes = [(v.name_hint, dims(v.type_annotation)) for v in self.variables]  # type: ignore[arg-type]
         return [f"{n!r} {shape_text(s)}" for n, s in shapes if not all([isinstance(d, int) for d in s])]

@@ -57,7 +57,7 @@ def spatial(
 
 
 def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -> Value:
-    """x after the padding that `auto_pad` says for an open image, from where on it says none."""
+    """x after the padding that `auto_pad` says for an image of dynamic extents, from where on it says none."""
     n = len(kernel)
     auto = node.get("auto_pad", "NOTSET")
     if auto not in ("SAME_UPPER", "SAME_LOWER") or all([isinstance(d, int) for d in x.shape[2:]]):

@@ -1,6 +1,6 @@
 """Converters of Resize and Upsample: image.resize2d where it says the same, else one axis at a time with tables made at import.
 
-Where something is open, `resampling` makes the tables when the program runs.
+Where something is dynamic, `resampling` makes the tables when the program runs.
 """
 
 from __future__ import annotations

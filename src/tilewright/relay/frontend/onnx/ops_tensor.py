@@ -157,7 +157,7 @@ def _slice_with(
     steps: Sequence[int],
 ) -> Any:
     if not all(isinstance(v, int) for v in steps):
-        raise node.open_sizes("steps")
+        raise node.not_static("steps")
     places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape

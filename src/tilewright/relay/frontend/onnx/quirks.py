@@ -33,7 +33,7 @@ WEIGHTS_AS_INPUTS = Quirk(
     "ONNX", "weights as inputs", "weights that are listed as inputs too, as until IR version 3, are constants"
 )
 NEGATIVE_EXTENTS = Quirk(
-    "ONNX", "negative extents", "a declared extent below zero, which exporters write for open ones, is open"
+    "ONNX", "negative extents", "a declared extent below zero, which exporters write for dynamic ones, is dynamic"
 )
 DECLARED_SHAPES = Quirk(
     "ONNX",

@@ -179,7 +179,7 @@ def _one_direction(
         if given is not None:
             state.append(cell.part(given, direction))
         else:
-            # The batch may be open.
+            # The batch may be dynamic.
             row = node.value("multiply", at(node, products, Value(array=np.array(0)), 0), node.scalar(0, x))
             column = cell.cut(row, 0, 1)
             state.append(

@@ -1,4 +1,4 @@
-"""Resize where extents, sizes or scales are open: image.resize where it says the same, else places and weights from the program itself."""
+"""Resize where extents, sizes or scales are dynamic: image.resize where it computes the same, else places and weights by the program."""
 
 from __future__ import annotations
 

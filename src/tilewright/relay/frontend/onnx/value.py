@@ -251,10 +251,10 @@ class OnnxNode:
         """The elements of an input that must be known, none of them a symbol. Raises Unknown."""
         array = self.known(value, what)
         if array.dtype == object:
-            raise self.open_sizes(what)
+            raise self.not_static(what)
         return array
 
-    def open_sizes(self, what: str) -> Unknown:
+    def not_static(self, what: str) -> Unknown:
         """The error for sizes that must be numbers."""
         return Unknown(f"its {what} must be known at import", shapes=True)
 

@@ -325,12 +325,12 @@ def axis_order(meta: Any) -> tuple[int, ...] | None:
     return tuple(order) if order != list(range(len(steps))) else None
 
 
-def _executor(mod: Any, target: Target, open_sizes: bool) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-    """A function from inputs to outputs: of a graph, or of the virtual machine where sizes are open."""
+def _executor(mod: Any, target: Target, dynamic: bool) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
+    """A function from inputs to outputs: of a graph, or of the virtual machine where dimensions are dynamic."""
     from tilewright import relay
     from tilewright.runtime import cpu
 
-    if open_sizes:
+    if dynamic:
         from tilewright.runtime.vm import VirtualMachine
 
         machine = VirtualMachine(relay.vm.compile(mod, target), cpu())

@@ -15,8 +15,8 @@ from tilewright.relay.frontend.pytorch.exported import ExportedImporter
 from tilewright.relay.frontend.pytorch.importer import Custom
 from tilewright.support.errors import TVMError
 
-OPEN_EXAMPLE = 4
-"""The extent that an open axis has in the example that a module is exported with."""
+DYNAMIC_EXAMPLE = 4
+"""The extent that a dynamic axis has in the example that a module is exported with."""
 
 
 def from_pytorch(
@@ -33,7 +33,7 @@ def from_pytorch(
     script_module: a torch.export.ExportedProgram, a TorchScript module (traced or scripted), or a torch.nn.Module or
     torch.fx.GraphModule, which is exported here. input_infos: (name, shape) or (name, (shape, dtype)) for each input; for modules
     also example tensors (a tuple, or a dictionary by parameter name). An exported program needs none. In shapes None, -1 or
-    relay.Any() leaves an axis open, and so does a name, which all axes of that size share. custom_convert_map: converters
+    relay.Any() makes an axis dynamic, and so does a name, which all axes of that size share. custom_convert_map: converters
     f(inputs, input_types) -> relay expression by operator name ("aten::relu"). default_dtype: for inputs and operators that state
     none. use_parser_friendly_name: dots in names become underscores. keep_quantized_weight: quantised weights stay
     integers among the parameters. export_renamed_c_graph_path: where to write the imported graph as text.
@@ -122,7 +122,7 @@ def _exported(module: Any, infos: Any, default_dtype: str) -> tuple[Any, Sequenc
         named = _named(infos, default_dtype, "a module")
         names = [(n, None) for n, _, _ in named]
         args = tuple([_example(shape, dtype) for _, shape, dtype in named])
-        dynamic = _open_axes([shape for _, shape, _ in named])
+        dynamic = _dynamic_axes([shape for _, shape, _ in named])
     else:
         raise ModelError(
             "a module needs example inputs to be exported: a tuple of tensors, a dictionary of them by parameter name, or a list of"
@@ -150,20 +150,20 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines[:3])[:400]
 
 
-def _is_open(d: Any) -> bool:
+def _is_dynamic(d: Any) -> bool:
     return d is None or isinstance(d, (str, PrimExpr)) or isinstance(d, (int, np.integer)) and bool(d < 0)
 
 
 def _example(shape: Sequence[Any], dtype: str) -> Any:
     import torch
 
-    return torch.zeros([OPEN_EXAMPLE if _is_open(d) else int(d) for d in shape], dtype=torch_dtype(dtype))
+    return torch.zeros([DYNAMIC_EXAMPLE if _is_dynamic(d) else int(d) for d in shape], dtype=torch_dtype(dtype))
 
 
-def _open_axes(shapes: Sequence[Sequence[Any]]) -> Any:
+def _dynamic_axes(shapes: Sequence[Sequence[Any]]) -> Any:
     import torch
 
-    if not any([_is_open(d) for shape in shapes for d in shape]):
+    if not any([_is_dynamic(d) for shape in shapes for d in shape]):
         return None
     shared = {
         str(d): torch.export.Dim(str(d))
@@ -173,6 +173,6 @@ def _open_axes(shapes: Sequence[Sequence[Any]]) -> Any:
     }
 
     def axis(d: Any) -> Any:
-        return shared.get(str(d), torch.export.Dim.DYNAMIC) if _is_open(d) else None
+        return shared.get(str(d), torch.export.Dim.DYNAMIC) if _is_dynamic(d) else None
 
-    return tuple([{k: axis(d) for k, d in enumerate(shape) if _is_open(d)} or None for shape in shapes])
+    return tuple([{k: axis(d) for k, d in enumerate(shape) if _is_dynamic(d)} or None for shape in shapes])

@@ -225,7 +225,7 @@ def _with_whole_windows(
     width = [(0, 0)] * (x.ndim - n)
     for extent, k, s, p in zip(x.shape[-n:], size, strides, pads, strict=True):
         if not isinstance(extent, int):
-            raise c.refuse("divisor_override", "a number", "none with ceil_mode where the input's size is open")
+            raise c.refuse("divisor_override", "a number", "none with ceil_mode where the input's size is dynamic")
         last = -(-(extent + 2 * p - k) // s)
         last -= last * s >= extent + p
         width.append((p, max(p, last * s + k - extent - p)))

@@ -141,7 +141,7 @@ class ScriptImporter(Importer):
         return [source.s("name")] if source.kind() == "prim::GetAttr" else []
 
     def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> Any:
-        """An input's extent; open ones become size variables."""
+        """An input's extent; dynamic ones become size variables."""
         if isinstance(d, (int, np.integer)) and d >= 0:
             return int(d)
         if isinstance(d, PrimExpr) and not isinstance(d, (AnyDim, IntImm)):
@@ -370,7 +370,7 @@ class ScriptImporter(Importer):
             return int(found) if isinstance(found, IntImm) else found
         self.scripted = True
         raise OpNotImplemented(
-            f"it decides by a size that is open ({', '.join(map(str, args))}). Pin it in input_infos"
+            f"it decides by a dynamic dimension ({', '.join(map(str, args))}). Pin it in input_infos"
         )
 
     # Nodes of the language

@@ -39,7 +39,7 @@ def from_tensorflow(
     graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, whose
     variables are read from its checkpoint. TensorFlow itself need not be there. layout: "NHWC" leaves convolutions as the model has
     them; "NCHW" brings them to that layout, inputs and outputs stay. shape: extents by input name; without, and for -1 or
-    None, those that the model leaves open stay symbolic. outputs: tensors ("name" or "name:1") of a graph; without, the
+    None, dynamic ones of the model stay symbolic. outputs: tensors ("name" or "name:1") of a graph; without, the
     results that no node reads. SavedModels have signatures, whose inputs and outputs have names. convert_config: "use_dense" (MatMul as
     nn.dense rather than nn.matmul, True), "use_nt_batch_matmul" (kept for its name).
 
@@ -119,7 +119,7 @@ def _run(
 
 
 def _extents(title: str, given: Input, pins: Sequence[Any] | None) -> list[Any]:
-    """An input's extents: what is pinned, what the model says, sizes for what is open. Raises ModelError where they differ."""
+    """An input's extents: what is pinned, what the model says, symbols for dynamic ones. Raises ModelError where they differ."""
     declared = given.shape
     if declared is None:
         if pins is None:

@@ -62,7 +62,7 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
     for key, kind, shape, default in zip(dense, kinds["Tdense"], shapes, given, strict=True):
         if shape is None or any([d < 0 for d in shape]):
             raise OpNotImplemented(
-                f"the feature {key!r} has the open shape {shape}; supported: known shapes, and VarLenFeature"
+                f"the feature {key!r} has the dynamic shape {shape}; supported: known shapes, and VarLenFeature"
             )
         config = {"key": key, "kind": kind, "extents": [int(d) for d in shape]}
         made.append(hosted(c, "tf.example.dense", [serialized, default], [*serialized.shape, *shape], kind, **config))

@@ -45,7 +45,7 @@ def _padding(
 
 
 def _windowed(c: NodeCall, x: Value, pads: tuple[Any, ...], start: int) -> tuple[Value, tuple[int, ...]]:
-    """The data with borders of its own where their widths are open."""
+    """The data with borders of its own where their widths are dynamic."""
     if all([isinstance(p, int) for p in pads]):
         return x, pads
     n = len(pads) // 2
@@ -92,7 +92,7 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Any:
     for k, (o, i, w, s, d) in enumerate(zip(wanted, given, window, strides, dilation, strict=True)):
         reach = (w - 1) * d + 1
         if str(c.attr("padding")) == "SAME":
-            # Where the extents are open the result is as many strides as there are rows.
+            # Where the extents are dynamic the result is as many strides as there are rows.
             total = (i - 1) * s + reach - o if isinstance(o, int) and isinstance(i, int) else reach - s
             first = max(total, 0) // 2
         else:
@@ -118,7 +118,7 @@ def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
     size, strides = (_spatial(c, s, n) for s in sizes)
     pads = _padding(c, x.shape[start : start + n], size, strides, [1] * n)
     if not all([isinstance(p, int) for p in pads]):
-        raise OpNotImplemented("its border depends on an extent that is open: pin it, shape={input name: [...]}")
+        raise OpNotImplemented("its border depends on a dynamic dimension: pin it, shape={input name: [...]}")
     key = "max" if c.op.startswith("Max") else "avg"
     return c.call(
         f"nn.{key}_pool{n}d", x, pool_size=tuple(size), strides=tuple(strides), padding=pads, layout=_layout(c, n)

@@ -24,7 +24,7 @@ DAMAGED = "Compare its size with the original's, and copy or export it again"
 
 
 class Input:
-    """An input of a model: its name, the tensor that it feeds, extents (None: unknown rank; -1: open) and element type."""
+    """An input of a model: its name, the tensor that it feeds, extents (None: unknown rank; -1: dynamic) and element type."""
 
     __slots__ = ("dtype", "name", "ref", "shape")
 

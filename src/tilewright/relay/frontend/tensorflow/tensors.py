@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 31
 
 
 def shape_of(proto: Any) -> list[int] | None:
-    """Extents, -1 where they are open; None where the rank is."""
+    """Extents, -1 where they are dynamic; None where the rank is."""
     if proto.unknown_rank:
         return None
     return [int(d.size) for d in proto.dim]

@@ -39,7 +39,7 @@ def text_op(*names: str) -> Callable[[Converter], Converter]:
 
 
 class Sizes(Value):
-    """A small tensor of whole numbers that are known as expressions over open sizes: `array` has dtype object."""
+    """A small tensor of whole numbers that are known as expressions over dynamic dimensions: `array` has dtype object."""
 
     __slots__ = ("builder", "kind")
 
@@ -163,7 +163,7 @@ class NodeCall(Builder):
         return None
 
     def ints(self, x: Value, what: str) -> list[Any]:
-        """A known input as ints; sizes that are open stay expressions."""
+        """A known input as ints; dynamic dimensions stay expressions."""
         if x.array is not None and x.array.dtype == object:
             if any([self.sizes.is_measured(d) for d in x.array.reshape(-1).tolist()]):
                 raise OpNotImplemented(f"its {what} must be known before the program runs, but depends on the data")
@@ -185,7 +185,7 @@ class NodeCall(Builder):
         return str(self.attr("data_format", "NHWC")).startswith("NC")
 
     def shape_attr_merged(self, shape: Any, known: Sequence[Any]) -> list[Any]:
-        """Extents that an attribute or another tensor says, those that are open taken from what is known."""
+        """Extents that an attribute or another tensor says, dynamic ones taken from what is known."""
         if shape is None or len(shape) != len(known):
             return list(known)
         return [

@@ -1,4 +1,4 @@
-"""Evaluation at import of what models compute of shapes, on numbers and on symbols of open sizes alike."""
+"""Evaluation at import of what models compute of shapes, on numbers and on symbols of dynamic dimensions alike."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def from_tflite(
 ) -> tuple[IRModule, dict[str, Any]]:
     """A module with `main`, and its parameters, from a TFLite model.
 
-    model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does an open axis of
+    model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does a dynamic axis of
     the model. dtype_dict: types of inputs, which must be the model's. op_converter: a subclass of `OperatorConverter` with converters of
     its own in `convert_map`. signature: which of the model's signatures becomes main, with its names (default: the first subgraph).
     variables: "initial": every run begins with what variables hold at first; "carried": they are inputs and outputs of main, behind

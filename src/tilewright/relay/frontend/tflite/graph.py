@@ -148,7 +148,7 @@ class Importer:
         return Value(var, None, name, self.quant(tensor))
 
     def extent(self, name: str, axis: int, d: Any) -> Any:
-        """One extent of an input: -1, None and names stay open."""
+        """One extent of an input: -1, None and names are dynamic."""
         if isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
             return d
         if isinstance(d, (int, np.integer)) and d >= 0:

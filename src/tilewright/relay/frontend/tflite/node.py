@@ -205,7 +205,7 @@ class Node:
         array = self.known(x, what)
         if array.dtype == object:
             raise OpNotImplemented(
-                f"its {what} depends on an open size. Pin the input shapes: shape_dict={{name: (...)}}"
+                f"its {what} depends on a dynamic dimension. Pin the input shapes: shape_dict={{name: (...)}}"
             )
         return array
 

@@ -130,7 +130,7 @@ def _range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
 
 
 def _size(node: Node, d: Any) -> Any:
-    raise OpNotImplemented(f"its limit is the open size {d}. Pin the input shapes: shape_dict={{name: (...)}}")
+    raise OpNotImplemented(f"its limit is the dynamic dimension {d}. Pin the input shapes: shape_dict={{name: (...)}}")
 
 
 # ---- orders
@@ -356,7 +356,9 @@ def _split_v(node: Node, x: Value, sizes: Value, axis: Value) -> list[Value]:
     if -1 in counts:
         extent = x.shape[place]
         if not isinstance(extent, int):
-            raise OpNotImplemented(f"it divides an axis of the open size {extent}, with a part that takes the rest")
+            raise OpNotImplemented(
+                f"it divides an axis of the dynamic extent {extent}, with a part that takes the rest"
+            )
         counts[counts.index(-1)] = extent - sum([n for n in counts if n >= 0])
     if len(counts) == 1:
         return [x]

@@ -14,7 +14,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def heads(node: OnnxNode, x: Value, count: int) -> Value:
-    """(batch, length, width) as (batch, heads, length, width / heads); the batch and length may be open."""
+    """(batch, length, width) as (batch, heads, length, width / heads); the batch and length may be dynamic."""
     if x.ndim == 4:
         return x
     size = int(x.shape[-1]) // count

@@ -1,4 +1,4 @@
-"""What ONNX models compute of open sizes: decided at import where it can be, else when the program runs, never by pinning shapes."""
+"""What ONNX models compute from dynamic dimensions: at import where possible, else at run time, never by pinning shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAMS = {
         sizes = Where (kept, ones, s)
         y = Expand (half, sizes)
     """,
-    "two open axes in one": "y = Flatten <axis = 2> (x)",
+    "two dynamic axes in one": "y = Flatten <axis = 2> (x)",
     "all axes in one": "y = Flatten <axis = 0> (x)",
     "a size as a number": """
         s = Shape (x)
@@ -49,7 +49,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_open_sizes(name: str) -> None:
+def test_dynamic_dimensions(name: str) -> None:
     text = f"<ir_version: 8, opset_import: ['' : 17]> g (float[b, s, 4] x) => (float[n] y) <{SIZES}> {{ {PROGRAMS[name]} }}"
     made = parser.parse_model(text.replace("'", '"'))
     for o in made.graph.output:

@@ -1,4 +1,4 @@
-"""Models of open sizes and with control flow on the command line: the virtual machine by itself, pins, random inputs."""
+"""Models with dynamic dimensions and control flow on the command line: the virtual machine by itself, pins, random inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.command import command, relu_model, write_model
 
 
 def open_dense(path: Path) -> Path:
-    """y = relu(x w0) w1 on rows of an open number."""
+    """y = relu(x w0) w1 on a dynamic number of rows."""
     rng = np.random.default_rng(0)
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"], name="first"),
@@ -59,7 +59,7 @@ def loop_model(path: Path) -> Path:
     return path
 
 
-def test_open_sizes_run_in_the_virtual_machine(tmp_path: Path) -> None:
+def test_dynamic_dimensions_run_in_the_virtual_machine(tmp_path: Path) -> None:
     model = open_dense(tmp_path / "m.onnx")
     done = command("compile", model, "-o", tmp_path / "m.so", "--json")
     assert done.code == 0 and json.loads(done.out)["executor"] == "vm", done.err
@@ -77,7 +77,7 @@ def test_open_sizes_run_in_the_virtual_machine(tmp_path: Path) -> None:
         )
 
 
-def test_every_command_takes_open_sizes(tmp_path: Path) -> None:
+def test_every_command_takes_dynamic_dimensions(tmp_path: Path) -> None:
     model = open_dense(tmp_path / "m.onnx")
     bench = json.loads(command("bench", model, "--run-shape", "x=5,32", "--iterations", "12", "--json").out)
     assert bench["inputs"] == {"x": {"shape": [5, 32], "dtype": "float32"}}
@@ -105,7 +105,7 @@ def test_pins_are_tried_before_they_are_proposed(tmp_path: Path) -> None:
     assert pinned.code == 0, pinned.err
 
 
-def test_random_inputs_of_open_sizes_are_some_that_run(tmp_path: Path) -> None:
+def test_random_inputs_of_dynamic_dimensions_are_some_that_run(tmp_path: Path) -> None:
     done = command("bench", pieces_model(tmp_path / "m.onnx"), "--iterations", "5", "--no-peer", "--json")
     assert done.code == 0, done.err
     assert "made up at random, by --seed 0: x float32 1x1x24x" in done.err and "--run-shape gives others" in done.err

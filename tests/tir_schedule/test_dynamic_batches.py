@@ -1,4 +1,4 @@
-"""Loops of unknown extent fused with known ones inside: what threads may share of an open batch."""
+"""Loops of unknown extent fused with known ones inside: what threads may share of a dynamic batch."""
 
 from __future__ import annotations
 

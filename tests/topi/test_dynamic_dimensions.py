@@ -112,7 +112,7 @@ def test_products_of_two_open_matrices(transposed: bool) -> None:
     )
 
 
-def test_convolution_over_images_of_open_size() -> None:
+def test_convolution_over_images_of_dynamic_size() -> None:
     def convolved(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)])
         height, width = (x.shape[2] + 1) // 2, (x.shape[3] + 1) // 2
@@ -144,7 +144,7 @@ def test_element_wise_kernels_share_out_all_open_loops() -> None:
 
 
 def test_what_reads_the_reduced_axis_again_is_a_loop() -> None:
-    """Code of a softmax over 5000 rows of open length is no longer than that over 300."""
+    """Code of a softmax over 5000 rows of dynamic length is no longer than that over 300."""
     m = tir.SizeVar("m", "int64")
     lengths = []
     for rows in (300, 5000):

@@ -1,4 +1,4 @@
-"""Models whose sizes stay open: what exporters compute of shapes becomes symbolic sizes, and one program runs at every size."""
+"""Models with dynamic dimensions: what exporters compute of shapes becomes symbolic sizes, and one program runs at every size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers whose extents are open: one build is right at other sizes than those it was exported with."""
+"""Layers whose extents are dynamic: one build is right at other sizes than those it was exported with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models exported with open sizes, compiled once and run at several, against ONNX Runtime."""
+"""Models exported with dynamic dimensions, compiled once and run at several, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.runtime.vm import VirtualMachine
 
 @pytest.mark.parametrize("name", models.SMALL)
 def test_one_build_for_all_sizes(name: str) -> None:
-    path = models.make(f"{name}_open")
+    path = models.make(f"{name}_dynamic")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     reference = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -23,7 +23,7 @@ def test_one_build_for_all_sizes(name: str) -> None:
         machine = VirtualMachine(relay.vm.compile(mod, target="llvm", params=params))
     for size in dynamic_models.sizes_of(name):
         inputs = models.sized_inputs(name, *size)
-        run, answers = dynamic_models.open_runner(machine, inputs)
+        run, answers = dynamic_models.dynamic_runner(machine, inputs)
         run()
         for mine, theirs in zip(answers(), reference.run(None, inputs), strict=True):
             assert mine.shape == theirs.shape
