@@ -96,10 +96,18 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, exclude: bool = 
 
 def pair(value: int | Sequence[int]) -> tuple[int, int]:
     """(height, width) from one number or two."""
-    if isinstance(value, int):
-        return value, value
-    a, b = (get_const_int(v) for v in value) if len(value) == 2 else (get_const_int(value[0]),) * 2
-    return a, b
+    height, width = numbers(value, 2)
+    return height, width
+
+
+def numbers(value: int | Sequence[int], count: int) -> list[int]:
+    """One number for each spatial axis, from one or as many. Raises ValueError for as many as neither."""
+    given = [value] if isinstance(value, int) else [get_const_int(v) for v in value]
+    if len(given) not in (1, count):
+        raise ValueError(
+            f"there must be one number, or one for each of {count} axes, but there are {len(given)}: {given}"
+        )
+    return given * count if len(given) == 1 else given
 
 
 def get_pad_tuple(

@@ -192,6 +192,11 @@ class strided_set(OpCard, key="strided_set"):
             "begin and end must be equally long, and no longer than data has axes",
             f"they are {self.begin} and {self.end} for {len(t.shape)} axes",
         )
+        need(
+            len(self.strides or ()) <= len(self.begin),
+            "there must be no more strides than begins",
+            f"they are {self.strides}",
+        )
         shape = dims(t)
         for d in shape[: len(self.begin)]:
             need(isinstance(d, int), "the extents of the sliced axes must be known", f"one is {d}", 0)

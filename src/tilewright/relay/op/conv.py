@@ -11,7 +11,17 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
-from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product_dtype, tensor, tensor_type
+from tilewright.relay.op.relations import (
+    dims,
+    each,
+    is_any,
+    is_static,
+    may_equal,
+    need_count,
+    product_dtype,
+    tensor,
+    tensor_type,
+)
 from tilewright.relay.op.taps import without_padded_taps
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
@@ -86,14 +96,16 @@ def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: 
     return count
 
 
-def two(value: Sequence[int]) -> tuple[int, int]:
-    """(height, width) of one or two numbers."""
-    return (value[0], value[0]) if len(value) == 1 else (value[0], value[1])
-
-
 def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
-    """(before, after) of classic padding."""
+    """(before, after) of classic padding. Raises TypeRuleError where it has too few or too many numbers."""
+    need_count("padding", padding, sorted({1, ndim, 2 * ndim}))
     return get_pad_tuple(list(padding), [1] * ndim, ndim)
+
+
+def need_steps_of_one(card: Any, count: int) -> None:
+    """Refuse a convolution over `count` axes by other steps, or with gaps in its kernel."""
+    alone = {*each(card.strides, count, "strides"), *each(card.dilation, count, "dilation")} == {1}
+    need(alone, "strides and dilation must be 1", f"they are {card.strides} and {card.dilation}")
 
 
 def np_conv(
@@ -178,15 +190,15 @@ class Conv2D(OpCard):
         dtype = product_dtype(d, w)
         n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
         o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
+        size = tuple(each(self.kernel_size, 2, "kernel_size")) if self.kernel_size is not None else None
         if (
             "w" in self.kernel_layout
-            and self.kernel_size is not None
+            and size is not None
             and isinstance(kw, int)
-            and 0 <= kw - two(self.kernel_size)[1] < layout_axes(self.kernel_layout)[-1][1]
+            and 0 <= kw - size[1] < layout_axes(self.kernel_layout)[-1][1]
         ):
             # Filled up with zeros to whole groups.
-            kw = two(self.kernel_size)[1]
-        size = two(self.kernel_size) if self.kernel_size is not None else None
+            kw = size[1]
         for name, given, found in (("channels", self.channels, o), ("kernel_size", size, (kh, kw))):
             if given is not None:
                 pairs: Any = [(given, found)] if isinstance(given, int) else zip(given, found, strict=True)
@@ -221,7 +233,7 @@ class Conv2D(OpCard):
                 f"{self.groups} and {o}",
                 1,
             )
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
         before, after = pads(self.padding)
         need(
             isinstance(kh, int) and isinstance(kw, int),
@@ -237,12 +249,14 @@ class Conv2D(OpCard):
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
         if "w" in self.kernel_layout and self.kernel_size is not None:
-            w = w[..., : two(self.kernel_size)[1]]
+            w = w[..., : each(self.kernel_size, 2, "kernel_size")[1]]
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         if w.shape[1] * self.groups != x.shape[1]:
             w = w.reshape(-1, 1, *w.shape[2:])
-        out = np_conv(x, w, two(self.strides), pads(self.padding), two(self.dilation), self.groups)
+        out = np_conv(
+            x, w, each(self.strides, 2, "strides"), pads(self.padding), each(self.dilation, 2, "dilation"), self.groups
+        )
         return relayout(out, "NCHW", self.out_layout or self.data_layout)
 
 
@@ -282,7 +296,9 @@ class conv2d(Conv2D, key="nn.conv2d"):
         """Without the taps of the kernel that only meet padding."""
         if (self.data_layout, self.kernel_layout) != ("NCHW", "OIHW"):
             return None
-        return without_padded_taps(self, data, weight, two(self.strides), two(self.dilation), pads(self.padding))
+        return without_padded_taps(
+            self, data, weight, each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation"), pads(self.padding)
+        )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Channel blocks as wide as a vector, and weights blocked to match."""
@@ -357,7 +373,13 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if found is None:
             return None
         group, block_in = found.group, block_of(layout)
-        if layout is None and i < group * 2 and i % group and self.groups == 1 and two(self.dilation)[1] == 1:
+        if (
+            layout is None
+            and i < group * 2
+            and i % group
+            and self.groups == 1
+            and each(self.dilation, 2, "dilation")[1] == 1
+        ):
             # The first layer of an image: its few channels stay apart, and groups run along its rows.
             weights = f"OIHW{found.lanes}o{group}w"
             result = f"NCHW{found.lanes}c"
@@ -488,7 +510,7 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
             return topi.nn.conv2d_rows_NCHWc(
                 data,
                 weight,
-                two(self.kernel_size)[1],
+                each(self.kernel_size, 2, "kernel_size")[1],
                 self.strides,
                 self.padding,
                 self.dilation,

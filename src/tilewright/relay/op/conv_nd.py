@@ -14,19 +14,26 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import np_conv, pads, relayout, weights_of, window
-from tilewright.relay.op.relations import dims, is_any, may_equal, product, product_dtype, tensor, tensor_type
+from tilewright.relay.op.relations import dims, each, is_any, may_equal, product, product_dtype, tensor, tensor_type
 from tilewright.relay.op.taps import without_padded_taps
 from tilewright.tir import Any as AnyDim
-
-
-def each(value: Sequence[int], count: int) -> list[int]:
-    """One number for each spatial axis."""
-    return list(value) * count if len(value) == 1 else list(value)[:count]
 
 
 def _small(*shape: int) -> Any:
     """A sample: whole numbers whose products need more than their own 8 bits."""
     return lambda rng: rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def need_agreement(card: Any, channels: Any, kernel: Sequence[Any]) -> None:
+    """Refuse a convolution whose attributes say other channels, or another kernel, than its weights have."""
+    size = each(card.kernel_size, len(kernel), "kernel_size") if card.kernel_size is not None else None
+    for name, want, found in (("channels", card.channels, channels), ("kernel_size", size, list(kernel))):
+        need(
+            want is None or want == found,
+            f"the attribute {name} must agree with the weights",
+            f"it is {want} and the weights have {found}",
+            1,
+        )
 
 
 class ConvND(OpCard):
@@ -81,15 +88,7 @@ class ConvND(OpCard):
             f"they are {w.shape}",
             1,
         )
-        given = tuple([k[a] for a in self.letters])
-        size = tuple(each(self.kernel_size, len(given))) if self.kernel_size is not None else None
-        for name, want, found in (("channels", self.channels, o), ("kernel_size", size, given)):
-            need(
-                want is None or want == found,
-                f"the attribute {name} must agree with the weights",
-                f"it is {want} and the weights have {found}",
-                1,
-            )
+        need_agreement(self, o, [k[a] for a in self.letters])
         need(
             (is_any(c) or may_equal(c, product([i, self.groups]))),
             "the weights' input channels times groups must be the data's channels",
@@ -97,7 +96,7 @@ class ConvND(OpCard):
             1,
         )
         need(o % self.groups == 0, "groups must divide the output channels", f"{self.groups} and {o}", 1)
-        strides, dilation = each(self.strides, n), each(self.dilation, n)
+        strides, dilation = each(self.strides, n, "strides"), each(self.dilation, n, "dilation")
         before, after = pads(self.padding, n)
         out: dict[str, Any] = {"N": x["N"], "C": o}
         for j, a in enumerate(self.letters):
@@ -110,9 +109,9 @@ class ConvND(OpCard):
         return topi.nn.conv(
             data,
             weight,
-            each(self.strides, n),
+            each(self.strides, n, "strides"),
             self.padding,
-            each(self.dilation, n),
+            each(self.dilation, n, "dilation"),
             self.groups,
             data_layout,
             kernel_layout,
@@ -126,7 +125,9 @@ class ConvND(OpCard):
         if self.layouts()[:2] != self.plain:
             return None
         padding = pads(self.padding, n)
-        return without_padded_taps(self, data, weight, each(self.strides, n), each(self.dilation, n), padding)
+        return without_padded_taps(
+            self, data, weight, each(self.strides, n, "strides"), each(self.dilation, n, "dilation"), padding
+        )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         data_layout, kernel_layout, out_layout = self.layouts()
@@ -134,7 +135,14 @@ class ConvND(OpCard):
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         n = len(self.letters)
-        out = np_conv(x, w, each(self.strides, n), pads(self.padding, n), each(self.dilation, n), self.groups)
+        out = np_conv(
+            x,
+            w,
+            each(self.strides, n, "strides"),
+            pads(self.padding, n),
+            each(self.dilation, n, "dilation"),
+            self.groups,
+        )
         return np.ascontiguousarray(relayout(out, self.plain[0], out_layout))
 
 
@@ -189,7 +197,7 @@ class conv3d(ConvND, key="nn.conv3d"):
             return None
         _, c, depth, h, width = [d if isinstance(d, int) else 0 for d in x]
         o, per, kd, kh, kw = [int(d) for d in w]  # type: ignore[arg-type]
-        (sd, *strides), (dd, *dilation) = each(self.strides, 3), each(self.dilation, 3)
+        (sd, *strides), (dd, *dilation) = each(self.strides, 3, "strides"), each(self.dilation, 3, "dilation")
         before, after = pads(self.padding, 3)
         planes = window(depth, kd, before[0], after[0], sd, dd)
         rows, columns = [
@@ -242,7 +250,7 @@ class ConvTranspose(OpCard):
         known = known and self.kernel_size is not None and len(self.kernel_size) in (1, len(self.letters))
         if weight is None and known and self.channels is not None and self.kernel_size is not None:
             channels = dims(data)[(self.data_layout or plain).index("C")]
-            sizes = dict(zip(self.letters, each(self.kernel_size, len(self.letters)), strict=True))
+            sizes = dict(zip(self.letters, each(self.kernel_size, len(self.letters), "kernel_size"), strict=True))
             place: dict[str, Any] = {"I": channels, "O": self.channels // self.groups, **sizes}
             weight = tensor_type(tuple([place[c] for c in self.kernel_layout or kernel]), data.dtype)
         return [data, weight]
@@ -283,7 +291,12 @@ class ConvTranspose(OpCard):
             1,
         )
         need(k["I"] % self.groups == 0, "groups must divide the input channels", f"{self.groups} and {k['I']}", 1)
-        strides, dilation, extra = each(self.strides, n), each(self.dilation, n), each(self.output_padding, n)
+        need_agreement(self, k["O"] * self.groups, [k[a] for a in self.letters])
+        strides, dilation, extra = (
+            each(self.strides, n, "strides"),
+            each(self.dilation, n, "dilation"),
+            each(self.output_padding, n, "output_padding"),
+        )
         least = min(strides), min(dilation)
         need(min(least) > 0, "strides and dilations must be positive", f"a stride is {least[0]}, a dilation {least[1]}")
         need(0 not in [x[a] for a in self.letters], "data must have places along every axis", f"they are {dims(d)}", 0)
@@ -303,12 +316,12 @@ class ConvTranspose(OpCard):
         out = topi.nn.conv_transpose(
             _ordered(data, self.data_layout or plain, plain),
             _ordered(weight, self.kernel_layout or kernel, kernel),
-            each(self.strides, n),
+            each(self.strides, n, "strides"),
             self.padding,
             self.out_dtype or None,
-            each(self.output_padding, n),
+            each(self.output_padding, n, "output_padding"),
             self.groups,
-            each(self.dilation, n),
+            each(self.dilation, n, "dilation"),
         )
         return _ordered(out, plain, self.out_layout or self.data_layout or plain)
 
@@ -321,10 +334,10 @@ class ConvTranspose(OpCard):
         out = np_conv_transpose(
             x,
             w,
-            each(self.strides, n),
+            each(self.strides, n, "strides"),
             pads(self.padding, n),
-            each(self.dilation, n),
-            each(self.output_padding, n),
+            each(self.dilation, n, "dilation"),
+            each(self.output_padding, n, "output_padding"),
             self.groups,
         )
         return np.ascontiguousarray(relayout(out, plain, self.out_layout or self.data_layout or plain))

@@ -10,9 +10,9 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.conv import pads, two, window
+from tilewright.relay.op.conv import pads, window
 from tilewright.relay.op.indexing import integers, need_elements
-from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
+from tilewright.relay.op.relations import dims, each, may_equal, need_count, tensor, tensor_type
 from tilewright.topi.transform import spatial_axes
 
 
@@ -72,6 +72,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         need(self.method in methods, f"method must be one of {', '.join(methods)}", f"it is {self.method!r}")
         shape: list[Any] = list(dims(t))
         shape[0] = dims(b)[0]
+        need_count("crop_size", self.crop_size, [2])
         for a, s in zip(spatial_axes(self.layout), self.crop_size, strict=True):
             shape[a] = s
         need_elements(dims(t), shape)
@@ -261,7 +262,7 @@ class dilation2d(OpCard, key="image.dilation2d"):
         channels = shape[self.data_layout.index("C")]
         need(may_equal(k["I"], channels), "weight must have data's channels", f"it has {k['I']} of {channels}", 1)
         need(all([isinstance(k[a], int) for a in "HW"]), "the weight's extents must be known", f"they are {w.shape}", 1)
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilations)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilations, 2, "dilations")
         before, after = pads(self.padding)
         for j, (a, s, d) in enumerate(zip("HW", (sh, sw), (dh, dw), strict=True)):
             at = self.data_layout.index(a)
@@ -276,7 +277,7 @@ class dilation2d(OpCard, key="image.dilation2d"):
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         nhwc = self.data_layout == "NHWC"
         x, w = (data.transpose(0, 3, 1, 2), weight.transpose(2, 0, 1)) if nhwc else (data, weight)
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilations)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilations, 2, "dilations")
         before, after = pads(self.padding)
         padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)], constant_values=-np.inf)
         kh, kw = w.shape[1:]

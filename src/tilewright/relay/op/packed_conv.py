@@ -8,8 +8,8 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.conv import Conv2D, np_conv, pads, two, window
-from tilewright.relay.op.relations import dims, is_any, may_equal, tensor, tensor_type
+from tilewright.relay.op.conv import Conv2D, need_steps_of_one, np_conv, pads, window
+from tilewright.relay.op.relations import dims, each, is_any, may_equal, tensor, tensor_type
 
 
 def _in_tiles(depth: int) -> bool:
@@ -79,21 +79,21 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
         """(depth, height and width) of the kernel that the weights were made of."""
         places, _, third, _, _ = dims(weight)
         k = int(places) - self.tile_size + 1  # type: ignore[arg-type]
-        depth = self.kernel_size[0] if self.kernel_size else (k if third == places else int(third))  # type: ignore[arg-type]
+        if self.kernel_size is not None:
+            return each(self.kernel_size, 3, "kernel_size")[0], k
+        depth = k if third == places else int(third)  # type: ignore[arg-type]
         return depth, k
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = tensor(data, 0, 5), tensor(weight, 1, 5)
         need(all([isinstance(v, int) for v in dims(w)]), "the weights' extents must be known", f"they are {w}", 1)
         need(self.groups == 1, "Winograd's convolution has no groups", f"there are {self.groups}")
-        alone = set(self.strides) == {1} and set(self.dilation) == {1}
-        need(alone, "strides and dilation must be 1", f"they are {self.strides} and {self.dilation}")
+        need_steps_of_one(self, 3)
         places, _, third, o, i = dims(w)
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
         depth, k = self._kernel(w)
-        whole = (depth, k, k) == tuple(self.kernel_size or (depth, k, k)) and third == (
-            places if _in_tiles(depth) else depth
-        )
+        size = [depth, k, k] if self.kernel_size is None else each(self.kernel_size, 3, "kernel_size")
+        whole = size == [depth, k, k] and third == (places if _in_tiles(depth) else depth)
         need(k > 0 and whole, "the tile must fit the kernel", f"weights {w} for tiles of {self.tile_size}", 1)
         before, after = pads(self.padding, 3)
         sizes = (depth, k, k)
@@ -262,24 +262,25 @@ class gemm_conv2d(Conv2D, key="nn.contrib_conv2d_gemm_without_weight_transform")
         )
         assert channels is not None and size is not None
         n, h, wd, c = dims(d)
-        kh, kw = two(size)
+        kh, kw = each(size, 2, "kernel_size")
         wide, high, tile_n, tile_k = dims(w)
         known = all([isinstance(v, int) for v in (c, wide, high, tile_n, tile_k)])
         need(known, "the channels and the weights' tiles must be known", f"they are {c} and {w}", 1)
         fit = -(-channels // tile_n) == wide and -(-kh * kw * c // tile_k) == high
         need(fit, "the tiles must hold a kernel of kernel_size, the data's channels and channels", f"they are {w}", 1)
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
         before, after = pads(self.padding)
         out = [window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
         return tensor_type((n, *out, channels), self.out_dtype or d.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_gemm_without_weight_transform(
-            data, weight, self.strides, list(self.padding), self.dilation, two(self.kernel_size), self.channels, self.out_dtype or None  # type: ignore[arg-type]
+            data, weight, self.strides, list(self.padding), self.dilation,
+            each(self.kernel_size, 2, "kernel_size"), self.channels, self.out_dtype or None  # type: ignore[arg-type]
         )  # fmt: skip
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        kh, kw = two(self.kernel_size)  # type: ignore[arg-type]
+        kh, kw = each(self.kernel_size, 2, "kernel_size")  # type: ignore[arg-type]
         wide, high, tile_n, tile_k = weight.shape
         rows = weight.transpose(1, 3, 0, 2).reshape(high * tile_k, wide * tile_n)
         kernel = rows[: kh * kw * data.shape[3], : self.channels].reshape(kh, kw, data.shape[3], -1)
@@ -287,9 +288,9 @@ class gemm_conv2d(Conv2D, key="nn.contrib_conv2d_gemm_without_weight_transform")
         out = np_conv(
             x.transpose(0, 3, 1, 2),
             w.transpose(3, 2, 0, 1),
-            two(self.strides),
+            each(self.strides, 2, "strides"),
             pads(self.padding),
-            two(self.dilation),
+            each(self.dilation, 2, "dilation"),
             1,
         )
         return np.ascontiguousarray(out.transpose(0, 2, 3, 1))

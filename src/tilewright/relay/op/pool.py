@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
 from tilewright.relay.op.conv import pads, window
-from tilewright.relay.op.relations import dims, tensor, tensor_type
+from tilewright.relay.op.relations import dims, each, may_equal, tensor, tensor_type
 from tilewright.topi.transform import layout_axes, spatial_axes
 
 
@@ -40,11 +40,8 @@ class Pool(OpCard):
 
     def _windows(self) -> tuple[list[int], list[int], list[int], tuple[list[int], list[int]]]:
         n = len(self.letters)
-
-        def each(v: Sequence[int]) -> list[int]:
-            return list(v) * n if len(v) == 1 else list(v)[:n]
-
-        return each(self.pool_size), each(self.strides), each(self.dilation), pads(self.padding, n)
+        size, strides = each(self.pool_size, n, "pool_size"), each(self.strides, n, "strides")
+        return size, strides, each(self.dilation, n, "dilation"), pads(self.padding, n)
 
     def _axes(self) -> list[int]:
         return spatial_axes(self.layout, self.letters)
@@ -245,7 +242,7 @@ class AdaptivePool(OpCard):
     def _sizes(self, shape: Sequence[Any]) -> list[int]:
         if self.output_size is None:
             return [shape[a] for a in spatial_axes(self.layout, self.letters)]
-        return list(self.output_size) * len(self.letters) if len(self.output_size) == 1 else list(self.output_size)
+        return each(self.output_size, len(self.letters), "output_size")
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
@@ -355,15 +352,22 @@ class PoolGrad(OpCard):
     undifferentiable = "it is a gradient itself; differentiate the pooling twice instead"
 
     def infer(self, out_grad: TensorType, data: TensorType) -> Type:
-        tensor(out_grad, 0, 4)
-        return tensor(data, 1, 4)
+        g, t = tensor(out_grad, 0, 4), tensor(data, 1, 4)
+        ks, ss, (before, after), _ = self._attributes()
+        for j, a in enumerate(spatial_axes(self.layout)):
+            found = window(dims(t)[a], ks[j], before[j], after[j], ss[j], 1, self.ceil_mode)
+            need(
+                may_equal(found, dims(g)[a]),
+                "out_grad must have the extents of the pooling's result",
+                f"axis {a} has {dims(g)[a]}, not {found}",
+                0,
+            )
+        return t
 
     def _attributes(self) -> tuple[list[int], list[int], tuple[list[int], list[int]], bool]:
-        def each(v: Sequence[int]) -> list[int]:
-            return list(v) * 2 if len(v) == 1 else list(v)[:2]
-
         count = bool(getattr(self, "count_include_pad", False))
-        return each(self.pool_size), each(self.strides), pads(self.padding), count
+        size, strides = each(self.pool_size, 2, "pool_size"), each(self.strides, 2, "strides")
+        return size, strides, pads(self.padding), count
 
     def compute(self, out_grad: te.Tensor, data: te.Tensor) -> te.Tensor:
         ks, ss, (before, after), count = self._attributes()

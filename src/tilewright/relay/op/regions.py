@@ -11,7 +11,7 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.detection import NO_GRADIENT, np_overlap
 from tilewright.relay.op.indexing import need_elements
-from tilewright.relay.op.relations import dims, may_equal, product, tensor, tensor_type
+from tilewright.relay.op.relations import dims, each, may_equal, product, tensor, tensor_type
 
 
 def _regions(images: int, count: int, extent: float) -> Any:
@@ -41,7 +41,7 @@ class Region(OpCard):
         t, r = tensor(data, 0, 4), tensor(rois, 1, 2)
         need(may_equal(dims(r)[1], 5), "a region has five numbers", f"it has {dims(r)[1]}", 1)
         need(sorted(self.layout) == sorted("NCHW"), "layout must be NCHW or NHWC", f"it is {self.layout}")
-        sizes = (self.pooled_size * 2)[:2] if len(self.pooled_size) == 1 else self.pooled_size
+        sizes = each(self.pooled_size, 2, "pooled_size")
         channels = dims(t)[self.layout.index("C")]
         out = {"N": dims(r)[0], "C": channels, "H": sizes[0], "W": sizes[1]}
         need_elements(dims(t), [out[a] for a in self.layout])
@@ -84,7 +84,7 @@ class roi_align(Region, key="vision.roi_align"):
 
     def ref(self, data: np.ndarray, rois: np.ndarray) -> np.ndarray:
         x = data.transpose(0, 3, 1, 2) if self.layout == "NHWC" else data
-        ph, pw = (self.pooled_size * 2)[:2] if len(self.pooled_size) == 1 else self.pooled_size
+        ph, pw = each(self.pooled_size, 2, "pooled_size")
         _, channels, height, width = x.shape
         out = np.zeros((len(rois), channels, ph, pw), data.dtype)
         real = data.dtype.type
@@ -134,7 +134,7 @@ class roi_pool(Region, key="vision.roi_pool"):
         return topi.vision.roi_pool_nchw(data, rois, self.pooled_size, self.spatial_scale)
 
     def ref(self, data: np.ndarray, rois: np.ndarray) -> np.ndarray:
-        ph, pw = (self.pooled_size * 2)[:2] if len(self.pooled_size) == 1 else self.pooled_size
+        ph, pw = each(self.pooled_size, 2, "pooled_size")
         _, channels, height, width = data.shape
         out = np.zeros((len(rois), channels, ph, pw), data.dtype)
         for r, (image, *corners) in enumerate(rois):

@@ -23,6 +23,22 @@ def dims(t: TensorType) -> list[Dim]:
     return [d.value if type(d) is IntImm else d for d in t.shape]
 
 
+def need_count(name: str, value: Sequence[int], counts: Sequence[int]) -> None:
+    """Refuse an attribute that has not as many numbers as one of `counts`."""
+    wanted = " or ".join([", ".join(map(str, counts[:-1])), str(counts[-1])]) if len(counts) > 1 else str(counts[0])
+    need(
+        len(value) in counts,
+        f"the attribute {name} must have {wanted} number{'' if wanted == '1' else 's'}",
+        f"it has {len(value)}: {tuple(value)}",
+    )
+
+
+def each(value: Sequence[int], count: int, name: str) -> list[int]:
+    """One number for each of `count` axes: those of an attribute, or its only one for all. Raises TypeRuleError for as many as neither."""
+    need_count(name, value, sorted({1, count}))
+    return list(value) * count if len(value) == 1 else list(value)
+
+
 def is_any(d: Dim) -> bool:
     """Whether nothing is known of the dimension."""
     return isinstance(d, AnyDim)

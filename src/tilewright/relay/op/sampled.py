@@ -9,9 +9,10 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.conv import Conv2D, np_conv, pads, relayout, two, window
+from tilewright.relay.op.conv import Conv2D, need_steps_of_one, np_conv, pads, relayout, window
 from tilewright.relay.op.relations import (
     dims,
+    each,
     is_any,
     may_equal,
     normal_axis,
@@ -78,7 +79,7 @@ class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
     def ref(self, data: np.ndarray, offset: np.ndarray, weight: np.ndarray) -> np.ndarray:
         n, channels, h, w = data.shape
         o, per_group, kh, kw = weight.shape
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
         before, _ = pads(self.padding)
         oh, ow = offset.shape[2:]
         per = channels // self.deformable_groups
@@ -211,15 +212,19 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
         (((2, 4, 3, 3), (2, 2, 4, 4)), {"kernel_size": (2, 2), "groups": 2}),
     ]
 
+    def size(self) -> list[int]:
+        """The kernel's height and width."""
+        need(self.kernel_size is not None, "kernel_size must be given", "it is not")
+        return each(self.kernel_size or (), 2, "kernel_size")
+
     def infer(self, grad: TensorType, data: TensorType) -> Type:
         g, d = tensor(grad, 0, 4), tensor(data, 1, 4)
         layouts = (self.grad_layout, self.data_layout, self.kernel_layout)
         need(layouts == ("NCHW", "NCHW", "OIHW"), "the layouts must be NCHW, NCHW and OIHW", f"they are {layouts}")
-        need(self.kernel_size is not None, "kernel_size must be given", "it is not")
+        kh, kw = self.size()
         o, c = dims(g)[1], dims(d)[1]
         need(isinstance(o, int) and isinstance(c, int), "the channels must be known", f"they are {o} and {c}", 0)
-        kh, kw = two(self.kernel_size or (1,))
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
         before, after = pads(self.padding)
         for j, (a, k, s, di) in enumerate(((2, kh, sh, dh), (3, kw, sw, dw))):
             found = window(dims(d)[a], k, before[j], after[j], s, di)
@@ -233,13 +238,13 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
 
     def compute(self, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_backward_weight_nchw(
-            grad, data, list(self.kernel_size or (1, 1)), self.strides, list(self.padding), self.dilation, self.groups,
+            grad, data, self.size(), self.strides, list(self.padding), self.dilation, self.groups,
             self.out_dtype or None,
         )  # fmt: skip
 
     def ref(self, grad: np.ndarray, data: np.ndarray) -> np.ndarray:
-        kh, kw = two(self.kernel_size or (1,))
-        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        kh, kw = self.size()
+        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
         before, after = pads(self.padding)
         padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
         g = self.groups
@@ -298,12 +303,12 @@ class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_tra
         known = all([isinstance(v, int) for v in (tile, i, o)])
         need(known, "the weights' extents must be known", f"they are {w}", 1)
         need(self.groups == 1, "Winograd's convolution has no groups", f"there are {self.groups}")
-        alone = set(self.strides) == {1} and set(self.dilation) == {1}
-        need(alone, "strides and dilation must be 1", f"they are {self.strides} and {self.dilation}")
+        need_steps_of_one(self, 2)
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
         k = int(tile) - self.tile_size + 1  # type: ignore[arg-type]
+        size = [k, k] if self.kernel_size is None else each(self.kernel_size, 2, "kernel_size")
         need(
-            k > 0 and set(self.kernel_size or (k,)) == {k},
+            k > 0 and size == [k, k],
             "the tile must fit the kernel",
             f"{tile} of {self.tile_size}",
             1,
@@ -491,6 +496,7 @@ class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
             "the layouts must be NCHW with OIHW, or NHWC with HWIO",
             f"they are {self.data_layout} and {self.kernel_layout}",
         )
+        each(self.kernel_size, 2, "kernel_size")
         attrs: dict[str, Any] = {"data_layout": self.data_layout, "kernel_layout": self.kernel_layout}
         card = Conv2D(strides=self.strides, padding=self.padding, out_dtype=self.out_dtype, **attrs)  # type: ignore[call-arg]
         return card.infer(data, weight)
@@ -505,7 +511,7 @@ class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x = relayout(data, self.data_layout, "NCHW").astype(np.int32)
         w = relayout(self.signs(weight), self.kernel_layout, "OIHW")
-        out = np_conv(x, w, two(self.strides), pads(self.padding), (1, 1), 1)
+        out = np_conv(x, w, each(self.strides, 2, "strides"), pads(self.padding), (1, 1), 1)
         return np.ascontiguousarray(relayout(out, "NCHW", self.data_layout)).astype(self.out_dtype)
 
 

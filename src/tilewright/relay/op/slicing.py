@@ -46,6 +46,9 @@ class strided_slice(OpCard, key="strided_slice"):
             f"they are {self.begin}, {self.end}, {self.axes}",
             0,
         )
+        need(
+            len(self.strides or ()) <= len(axes), "there must be no more strides than axes", f"they are {self.strides}"
+        )
         known = [s for s in self.strides or () if isinstance(s, int)]
         need(len(known) == len(self.strides or ()), "strides must be constant", f"they are {self.strides}", 0)
         steps = known + [1] * (len(axes) - len(self.strides or ()))

@@ -16,7 +16,7 @@ from tilewright.relay.op.card import DYNAMIC, OPAQUE, OUT_ELEMWISE, OpCard, as_e
 from tilewright.relay.op.counted import argwhere
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.indexing import integers
-from tilewright.relay.op.relations import Dim, dims, is_any, may_equal, same_dtype, tensor, tensor_type
+from tilewright.relay.op.relations import Dim, dims, each, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 CSR = (
@@ -215,7 +215,11 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
     ) -> Type:
         t = tensor(dense, 0, 4)
         need(self.layout in ("NHWC", "NCHW"), "layout must be NHWC or NCHW", f"it is {self.layout}")
-        need(set(self.kernel_size) == {1}, "the kernel must have one element", f"it has {self.kernel_size}")
+        need(
+            set(each(self.kernel_size, 2, "kernel_size")) == {1},
+            "the kernel must have one element",
+            f"it has {self.kernel_size}",
+        )
         rows, _, _ = _parts(sparse_data, sparse_indices, sparse_indptr, 1)
         shape: list[Dim] = dims(t)
         shape[self.layout.index("C")] = rows

@@ -17,7 +17,8 @@ import numpy as np
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import BROADCAST, constructor
-from tilewright.relay.op.conv import pads, two
+from tilewright.relay.op.conv import pads
+from tilewright.relay.op.relations import each
 from tilewright.relay.transform.alter_layout import innermost_block
 from tilewright.relay.transform.lone_convs import better_plain
 from tilewright.relay.transform.rewriting import (
@@ -73,11 +74,11 @@ def as_row(call: Call) -> Expr | None:
         return None
     if (data[3], result[3]) != (1, 1) or 1 in (data[2], result[2]):
         return None
-    strides, dilation = two(card.strides), two(card.dilation)
+    strides, dilation = tuple(each(card.strides, 2, "strides")), tuple(each(card.dilation, 2, "dilation"))
     (top, left), (bottom, right) = pads(card.padding)
     turned = {"strides": strides[::-1], "padding": (left, top, right, bottom), "dilation": dilation[::-1]}
     if card.kernel_size is not None:
-        turned["kernel_size"] = two(card.kernel_size)[::-1]
+        turned["kernel_size"] = tuple(each(card.kernel_size, 2, "kernel_size"))[::-1]
     image = typed(constructor("reshape")(call.args[0], (*data[:2], 1, data[2])))
     filters = const(np.ascontiguousarray(weight.transpose(0, 1, 3, 2)))
     conv = typed(Call(call.op, (image, filters), card.replace(**turned), (), call.span))

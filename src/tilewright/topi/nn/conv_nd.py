@@ -10,13 +10,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import Windows, plain_conv
-from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of, to, window_extent
-
-
-def numbers(value: Any, count: int) -> list[int]:
-    """One number for each spatial axis."""
-    given = [value] if isinstance(value, int) else [get_const_int(v) for v in value]
-    return given * count if len(given) == 1 else given
+from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, numbers, shape_of, to, window_extent
 
 
 def conv(
