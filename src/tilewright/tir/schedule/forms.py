@@ -49,13 +49,14 @@ _NOTHING: Env = {}
 class _Ranges(dict[Var, tuple[int, int]]):
     """Bounds of variables. When the bounds of a variable change, forms that were made with it are dropped."""
 
-    def __init__(self, tables: Tables, memo: dict[int, Any]) -> None:
+    def __init__(self, tables: Tables, *memos: dict[Any, Any]) -> None:
         super().__init__()
-        self._tables, self._memo = tables, memo
+        self._tables, self._memos = tables, memos
 
     def __setitem__(self, var: Var, bounds: tuple[int, int]) -> None:
         if self._tables.knows(var) and self.get(var) != bounds:
-            self._memo.clear()
+            for memo in self._memos:
+                memo.clear()
         super().__setitem__(var, bounds)
 
 
@@ -80,7 +81,9 @@ class Forms:
     def __init__(self) -> None:
         self.tables = Tables()
         self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
-        self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo)
+        self._atom_ranges: dict[Atom, tuple[int | None, int | None]] = {}
+        """Of what is no leaf: atoms share what they are made of, and each is looked at once."""
+        self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo, self._atom_ranges)
         self._proofs: dict[Any, bool] = {}
 
     # ---- from expressions and back
@@ -244,6 +247,12 @@ class Forms:
             leaf: Any = t.leaf
             found = self.ranges.get(leaf)
             return (None, None) if found is None else found
+        known = self._atom_ranges.get(t)
+        if known is None:
+            known = self._atom_ranges[t] = self._range_of(t)
+        return known
+
+    def _range_of(self, t: Atom) -> tuple[int | None, int | None]:
         if t.kind == SPLIT:
             f, lower, upper = t.args
             low, high = self.const_bounds(f)
