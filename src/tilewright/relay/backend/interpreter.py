@@ -42,7 +42,8 @@ from tilewright.relay.op.relations import is_static
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER, STATED, size_rules
 from tilewright.relay.transform.findings import call_text
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import type_of
 from tilewright.runtime import array
 from tilewright.support.errors import DepthError, TVMError
 from tilewright.tir import Var as SizeName

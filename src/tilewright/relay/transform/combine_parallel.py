@@ -25,7 +25,7 @@ from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.conv import vector_lanes
 from tilewright.relay.transform.common_subexpr import attrs_key
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.slice_splits import read_in_place
 from tilewright.target import Target

@@ -13,8 +13,9 @@ from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Var
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.transform.infer_type import infer_types, type_of
+from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.normal_forms import to_anf
+from tilewright.relay.transform.open_types import type_of
 from tilewright.support.errors import TVMError
 
 SUFFIX = "_cps"

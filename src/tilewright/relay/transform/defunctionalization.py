@@ -35,8 +35,9 @@ from tilewright.relay.adt import (
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.printer import type_text
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.lambda_lift import CLOSURE, lambda_lift
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.retype import fresh_type_params
 from tilewright.relay.unify import substitute_types
 from tilewright.support.errors import TVMError

@@ -34,7 +34,8 @@ from tilewright.relay.op.card import argument_names
 from tilewright.relay.op.devices import PARAM_DEVICES, RESULT_DEVICE, device_copy, on_device
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.source_map import caret
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import typed
 from tilewright.support.errors import DiagnosticError
 from tilewright.target.virtual_device import CompilationConfig, VirtualDevice

@@ -9,7 +9,8 @@ from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.retype import fresh_type_params
 
 

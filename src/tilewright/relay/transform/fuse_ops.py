@@ -24,7 +24,8 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, Tu
 from tilewright.relay.functor import ExprMutator, contains, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.transform.bound_once import bound_once
-from tilewright.relay.transform.infer_type import infer_module, set_type, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import set_type, type_of
 from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, typed
 
 DEFAULT_MAX_DEPTH = 256

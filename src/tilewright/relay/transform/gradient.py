@@ -37,8 +37,9 @@ from tilewright.relay.op.adjoint import derived
 from tilewright.relay.op.card import OpCard, constructor
 from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.scope_builder import ScopeBuilder
-from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
+from tilewright.relay.transform.infer_type import infer_module, infer_types
 from tilewright.relay.transform.normal_forms import to_anf, to_graph
+from tilewright.relay.transform.open_types import set_type, type_of
 from tilewright.relay.transform.retype import fresh_type_params
 from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed
 from tilewright.support.errors import OpNotImplemented, TVMError

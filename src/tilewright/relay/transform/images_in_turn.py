@@ -21,7 +21,8 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
-from tilewright.relay.transform.infer_type import infer_types, type_of
+from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
 from tilewright.target import Target
 from tilewright.topi.schedule.tiles import divisors

@@ -10,7 +10,8 @@ from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis import free_type_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, free_vars, substitute
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.retype import fresh_type_params
 
 CLOSURE = "Closure"

@@ -23,7 +23,8 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import ExprMutator, children, post_order, recursive_lets, substitute
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as PrimVar

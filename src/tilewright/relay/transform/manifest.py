@@ -23,8 +23,9 @@ from tilewright.relay.op.relations import is_any, tensor_type
 from tilewright.relay.transform.byoc.borders import is_external, own_functions
 from tilewright.relay.transform.effects import calls_unknown
 from tilewright.relay.transform.fuse_ops import FuseOps
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.normal_forms import ToANormalForm
+from tilewright.relay.transform.open_types import type_of
 from tilewright.runtime import cpu
 from tilewright.support.errors import TVMError
 from tilewright.target.virtual_device import VirtualDevice

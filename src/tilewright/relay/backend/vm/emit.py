@@ -38,8 +38,9 @@ from tilewright.relay.op.open_attributes import has_sizes
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
 from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
-from tilewright.relay.transform.infer_type import infer_types, type_of
+from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.lambda_lift import CLOSURE
+from tilewright.relay.transform.open_types import type_of
 from tilewright.support.errors import TVMError
 from tilewright.tir import EQ
 from tilewright.tir import Var as SizeName
