@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--roundtrip", action="store_true", help="print and parse every tensor program that the tests make"
     )
+    parser.addoption("--through-c", action="store_true", help="let the C back end make what is built for llvm")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.roundtrip_plugin import RoundTrip
 
         config.pluginmanager.register(RoundTrip())
+    if config.getoption("--through-c"):
+        from tests.through_c import ThroughC
+
+        config.pluginmanager.register(ThroughC())
 
 
 @pytest.fixture(autouse=True)

@@ -102,6 +102,8 @@ def test_refusals(signed: list[str]) -> None:
     with pytest.raises(TVMError, match="^target kind 'hybrid' has a code generator; pass override=True to replace it$"):
         register_back_end(Signed())
     register_back_end(Signed(), override=True)
-    text = "^relay.build: there is no code generator for target kind 'cuda'; there are ones for hybrid, interp, llvm$"
+    text = (
+        "^relay.build: there is no code generator for target kind 'cuda'; there are ones for c, hybrid, interp, llvm$"
+    )
     with pytest.raises(TVMError, match=text):
         back_end_of(Target("cuda"), "relay.build")

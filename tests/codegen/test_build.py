@@ -45,6 +45,7 @@ def test_wrong_arguments(module: Any) -> None:
         module["scale"](tvm.nd.array(np.zeros(8, np.float64)), c, 1.0)
 
 
+@pytest.mark.llvm
 def test_sources(module: Any) -> None:
     assert "define" in module.get_source("ll")
     assert ".text" in module.get_source("s")

@@ -29,6 +29,7 @@ def shifted(promise: bool | None) -> tir.PrimFunc:
     return made if promise is None else made.with_attr("tir.noalias", promise)
 
 
+@pytest.mark.llvm
 def test_work_is_optimised() -> None:
     found = definitions(tvm.build(shifted(True), name="f"))
     assert "optnone" in found["__tvm_ffi_f"]
@@ -37,6 +38,7 @@ def test_work_is_optimised() -> None:
     assert work.count("noalias") == 2
 
 
+@pytest.mark.llvm
 @pytest.mark.parametrize("promise", [None, False])
 def test_one_array_twice(promise: bool | None) -> None:
     f = tvm.build(shifted(promise))

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen import interp
-from tilewright.codegen.backend import AOT
+from tilewright.codegen.backend import AOT, back_end_of
 from tilewright.codegen.interp.values import np_type
-from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import DataType, IRModule
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, BufferStore, For, PrimFunc, Ramp, Stmt, Var, decl_buffer
@@ -24,10 +23,12 @@ def native(
 ) -> int:
     """Runs a function (exported as a kernel) on arrays, in place; its return code."""
     mod = func if isinstance(func, IRModule) else IRModule({entry: func.with_attr("calling_conv", AOT)})
-    text = emit_module(mod, Target(target))
-    loaded = load_objects([compile_object(text, target, opt_level)], [entry])
+    kind = Target(target)
+    back_end = back_end_of(kind)
+    code = back_end.emit(mod, kind)._replace(effort=opt_level)
+    loaded = back_end.load([back_end.compile(code, kind)], [entry])
     args = (ctypes.c_void_p * max(len(arrays), 1))(*[a.ctypes.data for a in arrays])
-    return int(loaded.function(entry, ctypes.c_void_p)(args))
+    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(loaded.symbols[entry])(args))
 
 
 def aligned(values: Any, dtype: str) -> Array:

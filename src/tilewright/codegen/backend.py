@@ -128,6 +128,7 @@ class Late(NamedTuple):
 
 _BACK_ENDS: dict[str, BackEnd | Late] = {
     "llvm": Late("tilewright.codegen.llvm.backend"),
+    "c": Late("tilewright.codegen.c.backend"),
     "interp": Late("tilewright.codegen.interp.backend"),
 }
 """By kind of target."""

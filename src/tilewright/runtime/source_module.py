@@ -92,8 +92,12 @@ def compile_source(
         )
         if done.returncode:
             words = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}{os.sep}", "")
+            kept = Path(tempfile.mkdtemp(prefix="tilewright-refused-")) / source.name
+            kept.write_text(code)
+            again = shlex.join([*command, *flags, *options, "-c", os.fspath(kept), "-o", os.devnull])
             raise TVMError(
-                f"generated {'C' if language == 'c' else 'C++'} source does not compile: {command[0]} says\n{words}"
+                f"generated {'C' if language == 'c' else 'C++'} source does not compile: {command[0]} says\n{words}\n"
+                f"the source is kept in {kept}; the command was\n{again}"
             )
         data = output.read_bytes()
     cache.put(key, data)

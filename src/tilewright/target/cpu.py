@@ -226,7 +226,7 @@ class CpuFacts:
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
     architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where
     either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); `threads` how many parallel loops are cut for
-    (a run may have fewer or more); cache sizes in bytes.
+    (a run may have fewer or more); cache sizes in bytes; `intrinsics` whether code for it may name single instructions.
     """
 
     __slots__ = (
@@ -241,6 +241,7 @@ class CpuFacts:
         "features",
         "fma",
         "fp16",
+        "intrinsics",
         "l1_bytes",
         "l2_bytes",
         "l3_bytes",
@@ -256,7 +257,10 @@ class CpuFacts:
         "vnni",
     )
 
-    def __init__(self, triple: str, features: frozenset[str], threads: int, caches: Mapping[int, int]) -> None:
+    def __init__(
+        self, triple: str, features: frozenset[str], threads: int, caches: Mapping[int, int], intrinsics: bool = True
+    ) -> None:
+        self.intrinsics = intrinsics
         self.arch = arch = architecture(triple)
         self.features = features
         self.threads = threads
@@ -265,16 +269,16 @@ class CpuFacts:
         self.pointer_bits = 64 if head in ("x86_64", "amd64") or "64" in head else 32
         self.avx512 = arch == "x86" and has("avx512f") and has("avx512vl") and has("avx512bw") and has("avx512dq")
         self.avx2 = has("avx2")
-        self.avx512_bf16 = has("avx512bf16")
-        self.amx_bf16 = has("amx-bf16")
-        self.amx_int8 = has("amx-int8")
+        self.avx512_bf16 = intrinsics and has("avx512bf16")
+        self.amx_bf16 = intrinsics and has("amx-bf16")
+        self.amx_int8 = intrinsics and has("amx-int8")
         self.neon = arch in ("aarch64", "arm") and has("neon")
         self.sve = has("sve")
         self.sve_bits = max([int(name[3:]) for name in features if re.fullmatch(r"sve\d{3,}", name)], default=0)
         self.rvv = arch == "riscv" and has("v")
         self.simd128 = arch == "wasm" and has("simd128")
-        self.vnni = has("avx512vnni") or has("avxvnni")
-        self.dotprod = has("dotprod")
+        self.vnni = intrinsics and (has("avx512vnni") or has("avxvnni"))
+        self.dotprod = intrinsics and has("dotprod")
         self.fp16 = has("avx512fp16") or has("fullfp16")
         self.fma = {
             "x86": has("fma") or has("avx512f"),

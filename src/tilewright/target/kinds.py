@@ -62,9 +62,18 @@ _GPU: dict[str, type] = {
 
 class TargetKind:
     """One kind of target: `name`, the DLPack `device_type`, `default_keys`, known `options`, `default_attrs`; `is_external_codegen`:
-    an external code generator, which takes parts of what another target computes, and any option."""
+    an external code generator, which takes parts of what another target computes, and any option; `takes_intrinsics`: its code
+    generator knows the instructions that LLVM has intrinsics for."""
 
-    __slots__ = ("default_attrs", "default_keys", "device_type", "is_external_codegen", "name", "options")
+    __slots__ = (
+        "default_attrs",
+        "default_keys",
+        "device_type",
+        "is_external_codegen",
+        "name",
+        "options",
+        "takes_intrinsics",
+    )
 
     def __init__(
         self,
@@ -74,7 +83,9 @@ class TargetKind:
         options: dict[str, type],
         default_attrs: dict[str, Any] | None = None,
         is_external_codegen: bool = False,
+        takes_intrinsics: bool = True,
     ) -> None:
+        self.takes_intrinsics = takes_intrinsics
         self.name, self.device_type, self.default_keys = name, device_type, default_keys
         self.options = {**_COMMON, **options}
         self.default_attrs = default_attrs or {}
@@ -100,7 +111,7 @@ KINDS: dict[str, TargetKind] = {
     kind.name: kind
     for kind in (
         TargetKind("llvm", 1, ("cpu",), _CPU),
-        TargetKind("c", 1, ("cpu",), {**_CPU, "constants-byte-alignment": int}),
+        TargetKind("c", 1, ("cpu",), {**_CPU, "constants-byte-alignment": int}, takes_intrinsics=False),
         TargetKind("interp", 1, ("cpu",), {"num-cores": int}),
         TargetKind("cuda", 2, ("cuda", "gpu"), _GPU, {**_GPU_LIMITS, "arch": "sm_75"}),
         TargetKind("nvptx", 2, ("cuda", "gpu"), _GPU, _GPU_LIMITS),

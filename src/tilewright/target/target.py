@@ -266,7 +266,13 @@ class Target:
             for level in (1, 2, 3):
                 if (size := attrs.get(f"l{level}-cache-bytes")) is not None:
                     caches[level] = size
-            facts = CpuFacts(self.triple, self.features, attrs.get("num-cores", SCHEDULED_THREADS), caches)
+            facts = CpuFacts(
+                self.triple,
+                self.features,
+                attrs.get("num-cores", SCHEDULED_THREADS),
+                caches,
+                self.kind.takes_intrinsics,
+            )
             if (width := attrs.get("vector-width")) is not None:
                 facts.vector_bits = width
             self._facts = facts

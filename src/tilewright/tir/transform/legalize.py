@@ -51,6 +51,10 @@ def _is_bf16(dtype: DataType) -> bool:
     return dtype.element == "bfloat16"
 
 
+def _is_fp16(dtype: DataType) -> bool:
+    return dtype.element == "float16"
+
+
 class _Compute(Mutator):
     """Each operation on such values: operands widened, the result rounded back."""
 
@@ -275,3 +279,21 @@ def without_float8(func: PrimFunc) -> PrimFunc:
         return func
     body = _Compute(_is_fp8, "float32").visit(func.body)
     return _stored(func.replace(body=body), _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
+
+
+def without_narrow_floats(func: PrimFunc) -> PrimFunc:
+    """The function without float8 and bfloat16, and with float16 as a type of storage and casts only; itself where it has none."""
+    func = without_float8(func)
+    found: set[str] = set()
+
+    def look(e: Any) -> None:
+        if isinstance(e, PrimExpr):
+            found.add(e.dtype.element)
+
+    post_order_visit(func.body, look)
+    if "float16" in found:
+        func = func.replace(body=_Compute(_is_fp16, "float32").visit(func.body))
+    if "bfloat16" in found:
+        body = _Compute(_is_bf16, "float32").visit(func.body)
+        func = _stored(func.replace(body=body), _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
+    return func

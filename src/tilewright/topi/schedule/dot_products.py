@@ -97,7 +97,7 @@ INSTRUCTIONS = (
 
 def dot_products(target: Target | None, data: str, weight: str, out: str) -> list[DotProduct]:
     """The instructions of a target for operands and sums of these types, the best first; none without a target."""
-    if target is None:
+    if target is None or not target.cpu.intrinsics:
         return []
     wanted = (str(data), str(weight), str(out))
     return [d for d in INSTRUCTIONS if (d.data, d.weight, d.out) == wanted and d.available(target.cpu)]

@@ -1,0 +1,53 @@
+"""C text to objects, by the compiler of the machine or the one in the package ziglang."""
+
+from __future__ import annotations
+
+from tilewright.runtime.source_module import compile_source, compiler_command
+from tilewright.support.object_kind import ELF, ObjectKind
+from tilewright.target import Target
+
+MATH = ("-std=c99", "-fwrapv", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
+"""Integers wrap around; products and sums are fused; nobody asks for floating point exceptions or errno."""
+
+
+def compile_text(text: str, target: Target, effort: int = 3) -> bytes:
+    """The object of C text. TVMError with the compiler's words, its command and the file that was kept where it refuses."""
+    triple = None if target.is_native else target.triple
+    command = compiler_command("c", triple)
+    zig = any(["zig" in part for part in command])
+    options = [f"-O{effort}", *MATH, *machine_options(target, zig)]
+    if zig:
+        options.append("-fno-sanitize=all")
+    return compile_source(text, "c", options, triple, native=target.is_host)
+
+
+def machine_options(target: Target, zig: bool) -> list[str]:
+    """Which CPU the code is for; where it is this machine's, that is asked for elsewhere."""
+    wide = ["-mprefer-vector-width=512"] if target.cpu.avx512 else []
+    if target.is_host:
+        return wide
+    cpu = str(target.attrs.get("mcpu", "generic"))
+    given = [str(f) for f in target.attrs.get("mattr", ())]
+    if zig:
+        if cpu == "generic" and not given:
+            return wide
+        name = {"generic": "baseline"}.get(cpu, cpu).replace("-", "_")
+        return [*wide, f"-mcpu={name}" + "".join([f[0] + f[1:].replace("-", "_").replace(".", "_") for f in given])]
+    named = [] if cpu == "generic" else [f"-march={cpu}" if target.cpu.arch == "x86" else f"-mcpu={cpu}"]
+    return [*wide, *named, *[f"-m{'' if f[0] == '+' else 'no-'}{f[1:]}" for f in given]]
+
+
+def object_kind(target: Target) -> ObjectKind:
+    """What objects for the target are, told by a small one. TVMError where no compiler for it is there."""
+    own = ObjectKind.host()
+    if target.is_native and own is not None:
+        return own
+    key = str(target)
+    if key not in _kinds:
+        _kinds[key] = ObjectKind.of(compile_text("char tw_nothing;\n", target, 1)) or ObjectKind(ELF)
+    return _kinds[key]
+
+
+_kinds: dict[str, ObjectKind] = {}
+
+__all__ = ["MATH", "compile_text", "machine_options", "object_kind"]
