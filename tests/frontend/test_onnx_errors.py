@@ -431,3 +431,21 @@ def test_remainders_of_no_kind() -> None:
     node = helper.make_node("Mod", ["x", "x"], ["y"], name="m", fmod=-1)
     text = message(OpNotImplemented, model([node], {"x": [3]}, ["y"]))
     assert "Mod 'm': its attribute fmod is -1; supported: 0, 1" in text
+
+
+def test_numbers_of_attributes_and_inputs_that_have_no_meaning() -> None:
+    """Found among damaged files: each was imported, and gave numbers that no other runtime gives."""
+    rnn = helper.make_node("RNN", ["x", "w", "r"], ["y"], name="rnn", hidden_size=2, layout=4)
+    weights = {"w": np.zeros((1, 2, 3), "float32"), "r": np.zeros((1, 2, 2), "float32")}
+    assert "its attribute layout is 4; supported: 0, 1" in message(
+        TVMError, model([rnn], {"x": [1, 1, 3]}, ["y"], weights)
+    )
+    pool = helper.make_node("MaxPool", ["x"], ["y"], name="pool", kernel_shape=[3, 3], pads=[1, 5, 1, 1])
+    assert "its attribute pads is [1, 5, 1, 1]; supported: less than the kernel" in message(
+        TVMError, model([pool], {"x": [1, 1, 7, 7]}, ["y"])
+    )
+    resize = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], name="resize", mode="nearest")
+    sizes = {"sizes": np.array([1, 1, 2.5, 2.5])}
+    assert "sizes must be of int64, but is of float64" in message(
+        ModelError, model([resize], {"x": [1, 1, 7, 7]}, ["y"], sizes)
+    )

@@ -204,6 +204,11 @@ def _pool(kind: str) -> Callable[..., Any]:
         if kind == "max" and not node.wants(1):
             x = open_padding(node, x, kernel, -np.inf if "float" in x.dtype else np.iinfo(x.dtype).min)
         strides, dilations, padding = spatial(node, x, kernel)
+        # A window of padding alone has no maximum; other runtimes refuse it as well.
+        if kind == "max" and any(
+            [p >= (k - 1) * d + 1 for p, k, d in zip(padding, kernel * 2, dilations * 2, strict=False)]
+        ):
+            raise node.refuse("pads", list(padding), "less than the kernel")
         if node.get("ceil_mode", 0):
             quirks.CEIL_MODE.seen(node.name)
         if kind == "max" and node.wants(1):

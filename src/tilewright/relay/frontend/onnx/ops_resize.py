@@ -133,6 +133,8 @@ def resize(node: OnnxNode, x: Value, scales: Value | None, sizes: Value | None, 
     given = scales if sizes is None else sizes
     if given is None:
         raise ValueError("neither scales nor sizes is given")
+    if sizes is not None and not sizes.dtype.startswith("int"):
+        raise ValueError(f"sizes must be of int64, but is of {sizes.dtype}")
     if all([isinstance(d, int) for d in x.shape]) and given.is_number and given.array is not None:
         numbers = given.array.reshape(-1).tolist()
         pair = (numbers, None) if sizes is None else (None, numbers)
