@@ -109,3 +109,26 @@ def test_sizes_that_a_loop_computes_with_stay_known_to_it() -> None:
     assert (within_loops(f, "exp"), within_loops(hoisted(f), "exp")) == (1, 0)
     x = np.linspace(0, 1, 9).astype("float32")
     np.testing.assert_allclose(run(f, x), np.exp(x[1:7:2]).sum(), rtol=1e-5)
+
+
+def test_a_block_of_the_loop_that_is_used_outside_too_keeps_its_own_names() -> None:
+    """Both forms of the block share what is computed of its variable, so they must not bind the same one."""
+    mod = tvm.IRModule()
+    p = relay.var("p", VECTOR)
+    twice = relay.GlobalVar("twice")
+    mod[twice] = relay.Function([p], p + p, VECTOR)
+    x, inner = relay.var("x", VECTOR), relay.var("inner", VECTOR)
+    block = relay.Let(inner, twice(relay.exp(x)), twice(inner))
+    k, total, loop = relay.var("k", shape=(), dtype="int32"), relay.var("total", VECTOR), relay.var("loop")
+    step = relay.Function(
+        [k, total],
+        relay.If(relay.less(k, relay.const(3)), loop(k + relay.const(1), total + block), total),
+        VECTOR,
+    )
+    mod["main"] = relay.Function([x], relay.Call(relay.Let(loop, step, loop), [relay.const(0), block]))
+    made = relay.transform.HoistInvariants()(mod)["main"]
+    binders = [v for e in post_order(made) if isinstance(e, relay.Let) for v in (e.var,)]
+    assert len(binders) == len(set(binders)) > 2
+    values = np.linspace(-1, 1, 8, dtype="float32")
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    np.testing.assert_allclose(machine.run(values).numpy(), 16 * np.exp(values), rtol=1e-5)

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
+from tilewright.relay.adt import Match, pattern_vars
 from tilewright.relay.expr import (
     Call,
     Expr,
@@ -43,25 +44,32 @@ class _Hoist(ExprMutator):
         self.count = 0
 
     def visit_let(self, let: Let) -> Expr:
-        result = super().visit_let(let)
-        chain: list[Let] = []
-        body: Expr = result
-        while isinstance(body, Let):
-            chain.append(body)
+        chain: list[tuple[Let, Expr]] = []
+        body: Expr = let
+        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
+        while isinstance(body, Let) and body not in self.memo_map:
+            chain.append((body, self.visit(body.value)))
             body = body.body
-        for node in reversed(chain):
-            held = self.invariants(node) if node.var in self.recursive else []
-            if not held:
-                body = node if body is node.body else Let(node.var, node.value, body, node.span)
-                continue
-            names: dict[Expr, Expr] = {}
-            for e in held:
-                names[e] = Var(f"held{self.count}", opened(type_of(e)))
-                self.count += 1
-            body = Let(node.var, substitute(node.value, names), body, node.span)
-            for e, v in reversed(names.items()):
-                assert isinstance(v, Var)
-                body = Let(v, e, body)
+        result: Expr = self.visit(body)
+        for node, value in reversed(chain):
+            same = value is node.value and result is node.body
+            result = self.memo_map[node] = self.hoisted(node if same else Let(node.var, value, result, node.span))
+        return result
+
+    def hoisted(self, loop: Let) -> Expr:
+        """A binding, behind those of its invariants where it is that of a loop."""
+        held = self.invariants(loop) if loop.var in self.recursive else []
+        if not held:
+            return loop
+        names: dict[Expr, Expr] = {}
+        for e in held:
+            names[e] = Var(f"held{self.count}", opened(type_of(e)))
+            self.count += 1
+        value = with_own_names(loop.value, substitute(loop.value, names))
+        body: Expr = Let(loop.var, value, loop.body, loop.span)
+        for e, v in reversed(names.items()):
+            assert isinstance(v, Var)
+            body = Let(v, e, body)
         return body
 
     def invariants(self, loop: Let) -> list[Expr]:
@@ -83,6 +91,26 @@ class _Hoist(ExprMutator):
                 continue
             stack += reversed(every_round(e, lambda x: loop.var in bound[x]))
         return list(found) if sizes_are_told(f, found) else []
+
+
+def with_own_names(old: Expr, new: Expr) -> Expr:
+    """The rewritten form of an expression in which what was made anew binds variables of its own: a graph may still use the old form at
+    another place, and both share the parts that did not change."""
+    kept = set(post_order(old))
+    table: dict[Expr, Expr] = {}
+    for e in post_order(new):
+        if e in kept:
+            continue
+        if isinstance(e, Let):
+            bound = [e.var]
+        elif isinstance(e, Function):
+            bound = [*e.params]
+        elif isinstance(e, Match):
+            bound = [v for c in e.clauses for v in pattern_vars(c.lhs)]
+        else:
+            continue
+        table.update({v: Var(v.name_hint, v.type_annotation, v.span) for v in bound})
+    return substitute(new, table) if table else new
 
 
 def opened(t: Type | None) -> Type | None:
