@@ -83,7 +83,7 @@ def test_what_stays_apart() -> None:
     assert count(pooled(branch(odd, 3)), pooled(branch(odd, 3, 1, 5)), data=odd) == 2  # a piece that begins anywhere
     two = image(2)
     assert count(pooled(branch(two, 8)), pooled(branch(two, 8, 1, 5)), data=two) == 2  # channels of an image are no run
-    assert count(pooled(a), pooled(b), target="c") == 2
+    assert count(pooled(a), pooled(b), target="cuda") == 2
 
 
 @pytest.mark.parametrize(("batch", "side"), [(1, 8), (1, 7), (2, 8)])
