@@ -25,6 +25,7 @@ class C(BackEnd):
 
     def emit(self, mod: IRModule, target: Target) -> Code:
         from tilewright.codegen.c.module import emit_module
+        from tilewright.codegen.c.toolchain import effort_of
 
         return Code(emit_module(mod, target), effort_of(target))
 
@@ -64,11 +65,6 @@ class C(BackEnd):
 
     def companions(self, target: Target) -> list[bytes]:
         return []
-
-
-def effort_of(target: Target) -> int:
-    """The level of optimisation of the C compiler."""
-    return min(int(target.attrs.get("opt-level", 3)), 3)
 
 
 BACK_END = C()

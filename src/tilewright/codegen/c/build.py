@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright.codegen.c.library import load_objects
 from tilewright.codegen.c.module import emit_module, symbol_of
-from tilewright.codegen.c.toolchain import compile_text
+from tilewright.codegen.c.toolchain import compile_text, effort_of
+from tilewright.codegen.native import unfit
 from tilewright.ir import IRModule
 from tilewright.runtime.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
@@ -15,26 +16,11 @@ from tilewright.tir import PrimFunc
 _SLOTS = {CONTEXT: "TW_CONTEXT()", LIBRARY: "TW_OWN_MODULE()"}
 
 
-def unfit(target: Target) -> str:
-    """Why code for the target cannot be called in this process; "" when it can."""
-    from tilewright.runtime.packed_func import global_func
-
-    if not target.is_native:
-        return f"it was compiled for {target.triple}"
-    missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
-    return (
-        f"it was compiled for CPU `{target.mcpu}`, but this machine lacks the features: {', '.join(missing)}"
-        if missing
-        else ""
-    )
-
-
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
 
     get_source() gives the C. Code for another machine can be exported, but not called.
     """
-    from tilewright.codegen.c.backend import effort_of
     from tilewright.runtime.module import Module, ModuleSource
 
     target = Target(target)

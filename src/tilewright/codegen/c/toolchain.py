@@ -21,6 +21,11 @@ def compile_text(text: str, target: Target, effort: int = 3) -> bytes:
     return compile_source(text, "c", options, triple, native=target.is_host)
 
 
+def effort_of(target: Target) -> int:
+    """The level of optimisation of the C compiler."""
+    return min(int(target.attrs.get("opt-level", 3)), 3)
+
+
 def machine_options(target: Target, zig: bool) -> list[str]:
     """Which CPU the code is for; where it is this machine's, that is asked for elsewhere."""
     wide = ["-mprefer-vector-width=512"] if target.cpu.avx512 else []
@@ -50,4 +55,4 @@ def object_kind(target: Target) -> ObjectKind:
 
 _kinds: dict[str, ObjectKind] = {}
 
-__all__ = ["MATH", "compile_text", "machine_options", "object_kind"]
+__all__ = ["MATH", "compile_text", "effort_of", "machine_options", "object_kind"]

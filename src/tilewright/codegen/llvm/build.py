@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.codegen import native
 from tilewright.codegen.llvm.effort import effort
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
@@ -49,16 +50,12 @@ def imported_code(mod: IRModule) -> list[str]:
 
 
 def unfit(target: Target) -> str:
-    """Why code for the target cannot be called in this process; "" when it can."""
+    """As for all machine code; tile registers are also asked for from the system."""
     from tilewright.runtime.packed_func import global_func
 
-    if not target.is_native:
-        return f"it was compiled for {target.triple}"
-    missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
-    if not missing:
-        refused = global_func("runtime.EnableAMX")() if has_tiles(target) else ""
-        return f"the system does not let this process have tile registers (AMX): {refused}" if refused else ""
-    return f"it was compiled for CPU `{target.mcpu}`, but this machine lacks the features: {', '.join(missing)}"
+    why = native.unfit(target)
+    refused = global_func("runtime.EnableAMX")() if not why and has_tiles(target) else ""
+    return f"the system does not let this process have tile registers (AMX): {refused}" if refused else why
 
 
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:

@@ -29,7 +29,6 @@ from tilewright.tir.schedule.leaves import (
 )
 from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
-from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.threads import sharing
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 Domain = dict[Any, Bounds]
+
+COMPUTE_ROOT, COMPUTE_INLINE = -1, -2
+"""Marks in place of a loop: leave the block where it is; inline it."""
 
 
 @primitive

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.tir.schedule.analysis import consumers
+from tilewright.tir.schedule.attach import COMPUTE_INLINE, COMPUTE_ROOT, move_producer
 from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.errors import Violation, refuse
 from tilewright.tir.schedule.leaves import REDUCE, int_extent, leaf_of, loops_above
@@ -14,8 +15,6 @@ from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, sampling
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
-
-COMPUTE_ROOT, COMPUTE_INLINE = -1, -2
 
 
 @sampling
@@ -125,7 +124,6 @@ def sample_compute_location(s: Schedule, block: BlockRV | str, decision: int | N
 
 
 def _possible(s: Schedule, block: Any, loop: Any) -> bool:
-    from tilewright.tir.schedule.attach import move_producer
     from tilewright.tir.schedule.inline import inline_block
 
     trial = s.copy()
