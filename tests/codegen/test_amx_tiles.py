@@ -14,6 +14,7 @@ import pytest
 import tilewright as tvm
 from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
 from tilewright import te, tir
+from tilewright.codegen import native
 from tilewright.codegen.interp import InterpError, run
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Pointer, Storage
@@ -240,7 +241,8 @@ def test_what_the_system_refuses_is_an_error() -> None:
         assert refused == ""
         return
     functions = {"runtime.MissingCPUFeatures": lambda *_: [], "runtime.EnableAMX": lambda: refused}
-    with mock.patch.object(packed_func, "global_func", functions.__getitem__):
+    asked = [mock.patch.object(room, "global_func", functions.__getitem__) for room in (packed_func, native)]
+    with asked[0], asked[1]:
         module = tvm.build(product(Tile("bf16", 16, 16, 16), 16, 16, 16), target=SAPPHIRE)
     with pytest.raises(AttributeError) as error:
         module["main"]()
