@@ -434,9 +434,14 @@ class Call(PrimExpr, key="tir.Call"):
         arity = ARITY.get(self.op)
         if arity is not None and arity != len(self.args):
             raise TypeError(
-                f"{self.op.name} takes {arity} argument{'s' if arity != 1 else ''},"  # type: ignore[union-attr]
+                f"tir.{self.intrinsic} takes {arity} argument{'s' if arity != 1 else ''},"
                 f" but was given {len(self.args)}: {list(self.args)}"
             )
+
+    @property
+    def intrinsic(self) -> str:
+        """The name of the intrinsic that is called, without "tir." before it; "" where a function of the module is called."""
+        return self.op.name.removeprefix("tir.") if isinstance(self.op, Op) else ""
 
 
 ARITY: dict[BaseExpr, int] = {}

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tilewright.codegen.c.expr import ExprEmitter
 from tilewright.codegen.c.memory import MemoryEmitter
 from tilewright.codegen.c.names import PRODUCT, RELATION, UNARY, Text, ctype, floating, integer, kept, scalar
-from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op
+from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
 
 _OF_ONE = """exp exp2 exp10 expm1 log log2 log10 log1p tanh sinh cosh sigmoid erf erfc sin cos tan asin acos atan asinh acosh
@@ -32,15 +32,13 @@ class CallEmitter(MemoryEmitter):
     def call(self, e: Call) -> Text:
         if isinstance(e.op, GlobalVar):
             return self.call_function(e)
-        assert isinstance(e.op, Op)
-        name = e.op.name.removeprefix("tir.")
-        name = SAME.get(name, name)
+        name = SAME.get(e.intrinsic, e.intrinsic)
         method = self._calls.get(name)
         if method is not None:
             return method(self, e)
         if name in MATH:
             return self._math(name, e)
-        raise self.error(f"the C back end has no rule for the intrinsic {e.op.name}", e)
+        raise self.error(f"the C back end has no rule for the intrinsic tir.{e.intrinsic}", e)
 
     # --- mathematics
 
@@ -109,7 +107,7 @@ class CallEmitter(MemoryEmitter):
         return self.function(name, *operands)
 
     def _classify(self, e: Call) -> Text:
-        value, name = e.args[0], e.op.name.removeprefix("tir.")  # type: ignore[attr-defined]
+        value, name = e.args[0], e.intrinsic
         x, dtype = self.expr(value), value.dtype
         if not dtype.is_float:
             truth = Text("1" if name == "isfinite" else "0")
@@ -124,7 +122,7 @@ class CallEmitter(MemoryEmitter):
     # --- bits
 
     def _bitwise(self, e: Call) -> Text:
-        sign, name = _BITWISE[e.op.name.removeprefix("tir.")]  # type: ignore[attr-defined]
+        sign, name = _BITWISE[e.intrinsic]
         a, b = map(self.expr, e.args)
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, name, a, b)
@@ -132,7 +130,7 @@ class CallEmitter(MemoryEmitter):
         return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 and not e.dtype.is_bool else whole
 
     def _shift(self, e: Call) -> Text:
-        name = "shl" if e.op.name == "tir.shift_left" else "shr"  # type: ignore[attr-defined]
+        name = "shl" if e.intrinsic == "shift_left" else "shr"
         a, b = map(self.expr, e.args)
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, name, a, b)
@@ -146,7 +144,7 @@ class CallEmitter(MemoryEmitter):
         return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 else whole
 
     def _count(self, e: Call) -> Text:
-        value, name = e.args[0], e.op.name.removeprefix("tir.")  # type: ignore[attr-defined]
+        value, name = e.args[0], e.intrinsic
         return self.convert(self.mapped(name, value.dtype, value), value.dtype, e.dtype)
 
     def _reinterpret(self, e: Call) -> Text:
@@ -237,8 +235,7 @@ class CallEmitter(MemoryEmitter):
         types = ["const char*" if isinstance(a, StringImm) else ctype(a.dtype) for a in e.args[1:]]
         name = self.module.external(symbol.value, ctype(e.dtype), types)
         text = self.function(name, *operands)
-        pure = e.op.name.endswith("pure_extern")  # type: ignore[attr-defined]
-        return text if pure else self.now(text, e.dtype)
+        return text if e.intrinsic == "call_pure_extern" else self.now(text, e.dtype)
 
     def _llvm(self, e: Call) -> Text:
         raise self.error("an LLVM intrinsic has no form in C; compile for the target llvm", e)
@@ -256,7 +253,7 @@ class CallEmitter(MemoryEmitter):
 
     def _vector_half(self, e: Call) -> Text:
         value, n = e.args[-1], e.dtype.lanes
-        start = 0 if e.op.name == "tir.vectorlow" else value.dtype.lanes - n  # type: ignore[attr-defined]
+        start = 0 if e.intrinsic == "vectorlow" else value.dtype.lanes - n
         return self.joined([(self.expr(value), value.dtype)], e.dtype, start)
 
     def _vector_combine(self, e: Call) -> Text:

@@ -37,12 +37,12 @@ class _Written(Visitor):
 
     @on(Call)
     def _call(self, e: Call) -> None:
-        name = getattr(e.op, "name", "")
-        if name == "tir.prefetch" and isinstance(e.args[0], Call) and isinstance(e.args[0].args[0], BufferLoad):
+        name = e.intrinsic
+        if name == "prefetch" and isinstance(e.args[0], Call) and isinstance(e.args[0].args[0], BufferLoad):
             for index in e.args[0].args[0].indices:
                 self.visit(index)
             return
-        if name == "tir.address_of" and isinstance(e.args[0], BufferLoad):
+        if name == "address_of" and isinstance(e.args[0], BufferLoad):
             self.found.add(e.args[0].buffer.data)
         self.visit_children(e)
 

@@ -135,11 +135,11 @@ class MemoryEmitter(ExprEmitter):
         total: Any = None
         for index, stride in zip(indices, buffer.element_strides(), strict=True):
             wide = index if index.dtype.lanes == lanes else Broadcast(index, lanes)
-            step = Broadcast(stride.astype(index.dtype.element), lanes)  # type: ignore[attr-defined]
+            step = Broadcast(cast_to(stride, index.dtype.element), lanes)
             term = wide if isinstance(stride, IntImm) and stride.value == 1 else wide * step
             total = term if total is None else total + cast_to(term, total.dtype)
         if not (isinstance(offset, IntImm) and offset.value == 0):
-            total = total + Broadcast(offset.astype(total.dtype.element), lanes)  # type: ignore[attr-defined]
+            total = total + Broadcast(cast_to(offset, total.dtype.element), lanes)
         found: PrimExpr = total
         return found
 

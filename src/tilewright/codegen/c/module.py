@@ -162,7 +162,9 @@ class ModuleEmitter:
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
         """No function may have the name of a C library function that the code calls: it would be called in its place."""
         for gvar in chosen:
-            name = symbol_of(gvar, self.mod.functions[gvar])  # type: ignore[arg-type]
+            func = self.mod.functions[gvar]
+            assert isinstance(func, PrimFunc)
+            name = symbol_of(gvar, func)
             if name in self.library:
                 raise TVMError(
                     f"C code generation of {gvar.name_hint!r}: the symbol {name!r} is also the C library function"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.codegen.c.calls import CallEmitter
 from tilewright.codegen.c.names import CHOICE, SUM, UNARY, Text, string
-from tilewright.ir import DataType, IntImm, Op, PrimExpr
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Call, StringImm
 
 VALUE = 12
@@ -148,7 +148,7 @@ class PackedEmitter(CallEmitter):
         dtype = arg.dtype
         if isinstance(arg, StringImm):
             return _FFI_STRING, Text(f"(void*){string(arg.value)}", UNARY), "v_ptr"
-        if isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "tir.tvm_stack_make_array":
+        if isinstance(arg, Call) and arg.intrinsic == "tvm_stack_make_array":
             return _FFI_TENSOR, self.expr(arg), "v_ptr"
         if dtype.code == "handle":
             return _FFI_POINTER, Text(f"(void*){self.expr(arg).at(UNARY)}", UNARY), "v_ptr"

@@ -31,6 +31,7 @@ from tilewright.tir import (
     Var,
     While,
 )
+from tilewright.tir.arithmetic import cast_to
 
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
@@ -186,7 +187,7 @@ class StmtEmitter(PackedEmitter):
         if condition != "1":
             kind, message = "AssertionError", s.message
             values: list[Text] = []
-            if isinstance(message, Call) and getattr(message.op, "name", "") == "tir.tvm_tuple":
+            if isinstance(message, Call) and message.intrinsic == "tvm_tuple":
                 # (kind of the error, text, numbers): the last number follows the text
                 if isinstance(message.args[0], StringImm):
                     kind = message.args[0].value
@@ -230,7 +231,7 @@ class StmtEmitter(PackedEmitter):
             return
         total: Any = IntImm("int64", size * s.dtype.lanes)
         for extent in s.extents:
-            total = total * extent.astype("int64")  # type: ignore[attr-defined]
+            total = total * cast_to(extent, "int64")
         self.module.uses_context = True
         self.line(f"{element}* {name} = tw_alloc({self._index(total)});")
         self.require(Text(name, ATOM), "MemoryError", f"{self.name}: no memory for a temporary buffer", [])
