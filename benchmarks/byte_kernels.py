@@ -1,6 +1,6 @@
 """Matrix products and convolutions of bytes as models run them, with requantisation behind, beside the peak of their instruction.
 
-The peak is that of the instruction that `topi.schedule.dot_products` finds for the machine, on independent sums in registers; kernels
+The peak is that of the instruction that `scheduling.cpu.dot_products` finds for the machine, on independent sums in registers; kernels
 are those of topi and its schedules, checked against NumPy. `benchmarks/kernels.py` prints them below its own.
 """
 
@@ -14,9 +14,9 @@ from benchmarks.kernels import Kernel
 from tilewright import te, tir, topi
 from tilewright.codegen.backend import AOT
 from tilewright.driver import lower
+from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling.cpu.dot_products import DotProduct, dot_product
 from tilewright.target import Target
-from tilewright.topi.schedule import schedule_kernel
-from tilewright.topi.schedule.dot_products import DotProduct, dot_product
 
 CHAINS, STEPS = 24, 4096
 GEMMS = ((128, 768, 768), (128, 3072, 768), (196, 512, 256), (114, 256, 384))

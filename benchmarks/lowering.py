@@ -30,10 +30,10 @@ from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, post_order_visit
 from tilewright.relay.backend.kernels import lowered
+from tilewright.scheduling import schedule_kernel
 from tilewright.support.collection import paused_collection
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
-from tilewright.topi.schedule import schedule_kernel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 

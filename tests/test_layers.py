@@ -29,6 +29,7 @@ LAYERS = [
     "driver",
     "autotvm",
     "auto_scheduler",
+    "scheduling",
     "topi",
     "relay",
     "micro",

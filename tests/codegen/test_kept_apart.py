@@ -9,8 +9,8 @@ import pytest
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_assembly, emit_module
 from tilewright.driver import lower
+from tilewright.scheduling import schedule_kernel
 from tilewright.target import Target
-from tilewright.topi.schedule import schedule_kernel
 
 TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=1"
 

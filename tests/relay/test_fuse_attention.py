@@ -12,6 +12,7 @@ from tilewright import relay, tir
 from tilewright.contrib import graph_executor
 from tilewright.relay import transform
 from tilewright.relay.functor import post_order
+from tilewright.scheduling import schedule_kernel
 from tilewright.target import Target
 
 SMALL = "llvm -l2-cache-bytes=4096"
@@ -191,7 +192,7 @@ def test_scores_are_never_whole() -> None:
     with Target("llvm -l2-cache-bytes=1048576") as target:
         q = tvm.te.placeholder((heads, n, 16))
         func = tvm.te.create_prim_func([q, tvm.topi.nn.attention(q, q, q)])
-        (flat,) = tvm.lower(tvm.topi.schedule.schedule_kernel(func, target)).functions.values()
+        (flat,) = tvm.lower(schedule_kernel(func, target)).functions.values()
     held: list[int] = []
 
     def look(s: Any) -> None:

@@ -64,7 +64,7 @@ def test_a_report_of_a_whole_build(tmp_path: Path) -> None:
         assert names[0] == "relay.build"
         assert (
             names.index("FuseOps")
-            < names.index("topi.schedule")
+            < names.index("schedule_kernel")
             < names.index("tir.lower")
             < names.index("tir.VectorizeLoop")
         )

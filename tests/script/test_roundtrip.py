@@ -11,8 +11,8 @@ import pytest
 
 from tests.generators.programs import random_program, random_schedule
 from tests.generators.roundtrip import assert_roundtrip, stages
+from tests.scheduling.test_rules import CASES, TARGETS
 from tests.tir_schedule import programs as small_programs
-from tests.topi.test_schedule_rules import CASES, TARGETS
 from tilewright import relay, te, tir
 from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType
@@ -22,10 +22,10 @@ from tilewright.relay.backend.entry import entry_module
 from tilewright.relay.backend.kernels import lowered
 from tilewright.relay.backend.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.scheduling import schedule_kernel
 from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.tir import Evaluate, For, IterVar, PrimFunc, Ramp, SeqStmt, StringImm, Var, const, decl_buffer
-from tilewright.topi.schedule import schedule_kernel
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.txt"))
 

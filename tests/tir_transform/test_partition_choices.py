@@ -10,9 +10,9 @@ from tilewright import te, topi
 from tilewright.codegen.interp import run
 from tilewright.driver import lower
 from tilewright.ir.transform import PassContext
+from tilewright.scheduling import schedule_kernel
 from tilewright.script import tir as T
 from tilewright.target import Target
-from tilewright.topi.schedule import schedule_kernel
 
 TARGETS = ["llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512", "llvm -mtriple=aarch64-linux-gnu"]
 

@@ -14,11 +14,11 @@ from tilewright.node import deep_recursion
 from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
+from tilewright.scheduling import schedule_kernel
 from tilewright.support import cache as disk
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
-from tilewright.topi.schedule import schedule_kernel
 
 Progress = Callable[[int, int, str], None]
 
@@ -34,7 +34,7 @@ def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
 
     gvar = GlobalVar(str(func.attrs["global_symbol"]))
     with deep_recursion():
-        return Pass(PassInfo(0, "topi.schedule"), run)(IRModule({gvar: func}))[gvar]  # type: ignore[no-any-return]
+        return Pass(PassInfo(0, "schedule_kernel"), run)(IRModule({gvar: func}))[gvar]  # type: ignore[no-any-return]
 
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:

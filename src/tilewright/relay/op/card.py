@@ -94,7 +94,7 @@ class OpCard(Attrs, metaclass=CardMeta):
     outputs: ClassVar[int] = 1
     """Number of results; more than one makes the constructor answer a TupleWrapper. A property where attributes decide."""
     schedule: ClassVar[str | None] = None
-    """Key of the schedule rule in topi/schedule when this operator anchors a kernel; None: chosen by `fuse`."""
+    """Key of the schedule rule in scheduling when this operator anchors a kernel; None: chosen by `fuse`."""
     samples: ClassVar[Sequence[Sample]] = ()
     """Calls that the card test runs."""
     tolerance: ClassVar[float] = 1e-5

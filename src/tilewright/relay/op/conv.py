@@ -359,7 +359,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
         Channels that fill no group are filled up with zeros, and so is the last block where that takes fewer instructions."""
-        from tilewright.topi.schedule.dot_products import dot_product
+        from tilewright.scheduling.cpu.dot_products import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         tiled = self.in_tiles(layout, types, o, i)
@@ -395,8 +395,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
         """The same for registers of whole tiles, which take many channels at once; None where the target has none, where dimensions are
         dynamic, or where there are too few channels."""
+        from tilewright.scheduling.cpu.tile_products import LEAST_STEPS, tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
-        from tilewright.topi.schedule.tile_products import LEAST_STEPS, tile_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)

@@ -31,12 +31,12 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.scheduling.cpu.dot_products import dot_product
+from tilewright.scheduling.cpu.tile_products import MOST_COLUMNS, tile_product, whole_steps
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.nn.product import GATHER, Costs
-from tilewright.topi.schedule.dot_products import dot_product
-from tilewright.topi.schedule.tile_products import MOST_COLUMNS, tile_product, whole_steps
 from tilewright.topi.transform import layout_axes
 
 PLAIN = "NCHW"

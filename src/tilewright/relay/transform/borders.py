@@ -3,7 +3,7 @@
     y = conv(x, w, padding=1)  ->  y = conv(pad(x), w)
 
 A convolution on channel blocks copies its data into its padding, and starts its threads once more for it. Where nobody else
-reads the data, and a kernel with an epilogue makes it, that kernel writes it with the border around it (topi/schedule/bordered).
+reads the data, and a kernel with an epilogue makes it, that kernel writes it with the border around it (scheduling/cpu/halo).
 
 Only in types narrower than 32 bits, whose products take a half to a quarter of the time, so that copies count: 0.5 to 2.9 % of
 models in bfloat16 and bytes. Of those in float32 they are nothing that one could measure, and ResNet-50 took 1.4 to 2.2 % longer.

@@ -26,8 +26,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.scheduling.cpu.dot_products import dot_product
 from tilewright.target import Target
-from tilewright.topi.schedule.dot_products import dot_product
 
 SHIFTS = {"int8": np.uint8(128), "uint8": np.int8(-128)}
 """What is added to data of a type once it is of the other one, where it wraps around."""

@@ -26,8 +26,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.scheduling.cpu.tiles import image_tile, padded_rows, register_tile, tile_cost
 from tilewright.target import Target
-from tilewright.topi.schedule.tiles import image_tile, padded_rows, register_tile, tile_cost
 
 ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 """Operators along `axis`, which may be the last one."""

@@ -24,8 +24,8 @@ from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+from tilewright.scheduling.cpu.tiles import divisors
 from tilewright.target import Target
-from tilewright.topi.schedule.tiles import divisors
 
 PART = 2
 """A layer's data fit where they take this part of the last cache: its constants, what goes on beside it, and others are there too."""

@@ -11,10 +11,10 @@ from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
+from tilewright.scheduling.cpu.tiles import image_tile, padded_rows, tile_cost, tiling
+from tilewright.scheduling.cpu.winograd import choose_winograd
 from tilewright.target import Target
 from tilewright.topi.nn.plain_conv import Windows, plain_cycles
-from tilewright.topi.schedule.tiles import image_tile, padded_rows, tile_cost, tiling
-from tilewright.topi.schedule.winograd import choose_winograd
 from tilewright.topi.utils import ceil_div, get_pad_tuple, shape_of
 
 RELAID, RELAID_PARTS, RELAYING = 0.35, 0.8, 1000

@@ -11,9 +11,9 @@ from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import dims
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
+from tilewright.scheduling.cpu.winograd import choose_winograd
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_blocked import winograd_weights
-from tilewright.topi.schedule.winograd import choose_winograd
 
 
 def PackWinograd() -> Pass:

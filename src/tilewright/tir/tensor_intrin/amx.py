@@ -7,7 +7,7 @@ Three intrinsics work together on sums in scope "amx.tile", a buffer that is nev
     store   D = C          the sums go to memory, and the registers are released
 
 C lies in registers 0 to 3, A in 4 and 5, B in 6 and 7. Rows are in one or two registers of up to 16, columns too. B comes packed in
-groups along the reduction (topi/schedule/dot_products.py). Two forms: matrices,
+groups along the reduction (scheduling/cpu/dot_products.py). Two forms: matrices,
 
     C[rows, columns] += A[rows, steps * group] * B[steps, columns, group]
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.attention import BLOCK_ROWS, SUMS
+from tilewright.scheduling.cpu.tiles import MATERIALIZE, TILE_COLUMNS, TILE_ROWS, register_tile, tiling
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.topi.broadcast import broadcast_index
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.attention import BLOCK_ROWS, SUMS
-from tilewright.topi.schedule.tiles import MATERIALIZE, TILE_COLUMNS, TILE_ROWS, register_tile, tiling
 from tilewright.topi.utils import ceil_div, shape_of
 
 LEAST_ROWS = 32

@@ -13,10 +13,10 @@ from typing import Any
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.tiles import MATERIALIZE, NEAR
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.schedule.tiles import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
 
 Read = Callable[..., Any]

@@ -11,13 +11,13 @@ from math import prod
 from typing import Any
 
 from tilewright import te
+from tilewright.scheduling.cpu.tile_products import row_tiles, takes_tiles
+from tilewright.scheduling.cpu.tiles import DYNAMIC_ROWS, IN_TILES, padded_rows, whole_tiles
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import Windows, plain_conv
-from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
-from tilewright.topi.schedule.tiles import DYNAMIC_ROWS, IN_TILES, padded_rows, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
 Two = int | Sequence[int]

@@ -8,13 +8,13 @@ from typing import Any
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.tile_products import row_tiles, takes_tiles
+from tilewright.scheduling.cpu.tiles import DYNAMIC_ROWS, IN_TILES, MATERIALIZE, padded_rows, whole_tiles
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
-from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
-from tilewright.topi.schedule.tiles import DYNAMIC_ROWS, IN_TILES, MATERIALIZE, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 

@@ -1,7 +1,7 @@
 """Products of two computed matrices of narrow numbers, by instructions that add up a few products at once.
 
 B is copied into panels of one vector's columns (of two registers', for tiles), in groups along the reduction as the instruction reads
-them (see topi/schedule/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied,
+them (see scheduling/cpu/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied,
 filled up with zeros.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
+from tilewright.scheduling.cpu.dot_products import dot_products
+from tilewright.scheduling.cpu.tile_products import LEAST_STEPS, MOST_COLUMNS, row_tiles, tile_product, whole_steps
+from tilewright.scheduling.cpu.tiles import MATERIALIZE, tiling
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.product import Matrices, tile_attrs
-from tilewright.topi.schedule.dot_products import dot_products
-from tilewright.topi.schedule.tile_products import LEAST_STEPS, MOST_COLUMNS, row_tiles, tile_product, whole_steps
-from tilewright.topi.schedule.tiles import MATERIALIZE, tiling
 from tilewright.topi.utils import ceil_div, to
 
 LEAST_ROWS = 4

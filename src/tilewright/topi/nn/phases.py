@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.tiles import MATERIALIZE, WOVEN
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import MATERIALIZE, WOVEN
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
 MOST_VECTORS = 4

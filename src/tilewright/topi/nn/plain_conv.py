@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.tiles import MATERIALIZE, OWN_DATA, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.product import FAR, FOLD, OWN_PANELS, Matrices, dots, in_panels, tile_attrs
-from tilewright.topi.schedule.tiles import MATERIALIZE, OWN_DATA, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of, window_extent
 
 MISPLACED, LARGE = 1 << 20, 1 << 23

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.ir import DataType
+from tilewright.scheduling.cpu.tiles import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS, Tiling, tiling
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS, Tiling, tiling
 from tilewright.topi.utils import ceil_div
 
 Left = Callable[[Sequence[Any], Any, Any], Any]

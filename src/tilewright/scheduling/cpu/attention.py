@@ -1,0 +1,117 @@
+"""Attention in blocks of queries. Each block goes through all stages, from products with keys to weighted sums of
+values.
+
+for b, n, e: out = ..
+-->
+parallel b, blocks of rows:
+  for panels of keys: for tiles of rows: a register tile of products; scaled and masked, they are scores
+  for rows: the largest score, weights, their total
+  for panels of values: for tiles of rows: a register tile of sums, all keys around it; divided by the totals, they are results
+"""
+
+from __future__ import annotations
+
+from tilewright.scheduling.cpu.contraction import attach_epilogue, vectorize_tile
+from tilewright.scheduling.cpu.injective import schedule_injective
+from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of
+from tilewright.scheduling.cpu.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial
+from tilewright.scheduling.cpu.sharing import parallelize
+from tilewright.scheduling.cpu.tiles import LONG_BODY, TILE_COLUMNS, TILE_ROWS, unroll_factor
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir.schedule import BlockRV, LoopRV
+
+SUMS = "attention_sums"
+"""The name of the block of weighted sums of values, which identifies attention kernels."""
+
+BLOCK_ROWS = "tilewright.block_rows"
+"""Annotation of that block: the number of queries that go through all stages together."""
+
+
+def attention_sums(view: KernelView) -> BlockView | None:
+    """The block of weighted sums of values, if the kernel is attention and its stages have loops over the queries of a
+    block and their elements.
+
+    With a single query there are no such loops.
+    """
+    found = {b.name: b for b in view.blocks()}
+    if SUMS not in found:
+        return None
+    sums, products = found[SUMS], found["attention_products"]
+    return sums if sums.block.annotations[BLOCK_ROWS] > 1 and products.extents[-1] > 1 else None
+
+
+def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
+    """Schedule all stages of attention, and the element-wise operators after it."""
+    sch, lanes = view.sch, target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
+    stage = {b.name.removeprefix("attention_"): b for b in view.blocks()}
+    schedule_injective(view, stage["keys"], target)
+    folds = {name: spread_over_lanes(view, stage[name], target) for name in ("top", "total")}
+
+    *lead, rows, columns, keys = sch.get_loops(sums.rv)
+    block, row = sch.split(rows, [None, int(sums.block.annotations[BLOCK_ROWS])], disable_predication=True)
+    tile, row = sch.split(row, [None, int(sums.block.annotations[TILE_ROWS])], disable_predication=True)
+    panel, vector, lane = sch.split(columns, [None, int(sums.block.annotations[TILE_COLUMNS]), lanes])
+    sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
+    readers = attach_epilogue(view, sums, tile)
+    (last,) = view.consumers(stage["means"])
+    try:
+        sch.reverse_compute_at(last.rv, tile)
+    except ScheduleError:
+        # It reads other elements than those of one tile (a transposition): the means are in memory.
+        schedule_injective(view, last, target)
+    else:
+        sch.set_scope(stage["means"].rv, 0, "local")
+        readers.append(last.rv)
+    for reader in readers:
+        vectorize_tile(sch, reader, tile, lanes)
+    _in_registers(view, sums.rv, keys, row, vector, lane)
+
+    # From the last stage to the first into the loop over blocks, then those that go row by row together.
+    weights = stage["weights"].rv
+    before, after = [[*[rv for rv, _ in folds[name]], stage[name].rv] for name in ("top", "total")]
+    for rv in (*reversed(after), weights):
+        sch.compute_at(rv, block)
+    each = sch.get_loops(weights)[len(lead) + 1]
+    for rv in reversed(before):
+        sch.compute_at(rv, each)
+    for rv in after:
+        sch.reverse_compute_at(rv, each)
+    for name, parts in folds.items():
+        if parts:
+            unroll_fold(view, stage[name])
+        for rv, width in parts:
+            vectorize_partial(view, rv, target, width, each)
+    vectorize_last(view, weights, target, each)
+
+    products, scores = stage["products"], stage["scores"].rv
+    sch.compute_at(scores, block)
+    rows, columns = sch.get_loops(scores)[len(lead) + 1 :]
+    tile, row = sch.split(rows, [None, int(products.block.annotations[TILE_ROWS])], disable_predication=True)
+    panel, columns = sch.split(columns, [None, int(products.block.annotations[TILE_COLUMNS]) * lanes])
+    sch.reorder(panel, tile, row, columns)
+    sch.compute_at(products.rv, tile)
+    sch.set_scope(products.rv, 0, "local")
+    row, columns, inner = sch.get_loops(products.rv)[-3:]
+    vector, lane = sch.split(columns, [None, lanes])
+    sch.reorder(inner, row, vector, lane)
+    _in_registers(view, products.rv, inner, row, vector, lane)
+    vectorize_tile(sch, scores, tile, lanes)
+    parallelize(sch, [sch.fuse(*lead, block)], sums.iterations, target)
+
+
+def _in_registers(
+    view: KernelView, block: BlockRV, reduced: LoopRV, rows: LoopRV, vectors: LoopRV, lanes: LoopRV
+) -> None:
+    """Make the innermost loops a register tile: some steps of the reduction, rows and vectors are unrolled, and the
+    initialisation precedes the reduction.
+    """
+    sch = view.sch
+    work = divisor_of(sch.get(rows).extent) * divisor_of(sch.get(vectors).extent)
+    steps = unroll_factor(divisor_of(sch.get(reduced).extent), work, LONG_BODY)
+    outer, inner = sch.split(reduced, [None, steps], disable_predication=True)
+    *_, first_rows, first_vectors, first_lanes = sch.get_loops(sch.decompose_reduction(block, outer))
+    for loop in (inner, rows, vectors, first_rows, first_vectors):
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+    sch.vectorize(first_lanes)

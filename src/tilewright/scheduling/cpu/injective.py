@@ -1,0 +1,160 @@
+"""Element-wise kernels: vectors on the last axis, threads on the outer ones."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.ir import IntImm
+from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
+from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
+from tilewright.scheduling.cpu.sharing import parallelize
+from tilewright.scheduling.cpu.tiles import MATERIALIZE
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir import LT, Call, FloorDiv
+from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.tir.stmt_functor import post_order_visit
+
+
+def schedule_injective(view: KernelView, block: BlockView, target: Target) -> None:
+    """for i: for j: S   -->   parallel i: for j // lanes: vectorize j % lanes: S"""
+    sch = view.sch
+    loops = view.loops(block)
+    if not loops:
+        return
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    extents = view.extents(loops)
+    last = extents[-1]
+    total = prod(extents)
+    crossing = crossing_of(block, target)
+    if crossing is not None and len(loops) == len(block.spatial):
+        loops, inside = schedule_crossing(view, block, crossing)
+        parallelize(sch, loops, total, target, inside)
+        return
+    if pads_pixels(block, target) and len(loops) == len(block.spatial):
+        loops, inside = schedule_padding(view, block, target)
+        parallelize(sch, loops, total, target, inside)
+        return
+    ends = parts_of(block, loops, lanes)
+    if ends:
+        schedule_parts(view, loops, ends, target)
+        return
+    even = 4 * lanes if block.is_chained else lanes
+    together = block.neighbouring_axes() if last % even and len(loops) == len(block.spatial) else 1
+    together = next((n for n in range(together, 1, -1) if _one_row(sch, block, loops[-n:], lanes)), 1)
+    if together > 1:
+        # Rows that follow each other are one row: fewer vectors are cut off, and several side by side come out even.
+        loops = [*loops[:-together], sch.fuse(*loops[-together:])]
+        extents = view.extents(loops)
+        last = extents[-1]
+    inner = vector_width(last, lanes)
+    if inner > 1 and last > lanes and -(-last // lanes) + 1 < last // inner and not _gathers(block, inner, lanes):
+        # Whole vectors, the last of them masked, are fewer than narrow ones.
+        inner = lanes
+    near = inner < lanes and len(block.block.writes) == 1 and block.is_near(block.spatial[-1])
+    if inner == 1 and 4 < last < 2 * lanes and near:
+        # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
+        inner = min(lanes, 1 << (last - 1).bit_length())
+    elif MATERIALIZE in block.block.annotations and last > 4 and inner < lanes and near:
+        # Whole vectors, the last of them masked, are fewer than narrow ones.
+        inner = min(lanes, 1 << (last - 1).bit_length())
+    grouped = last < lanes and lanes % last == 0 and len(loops) > 1 and extents[-2] * last % lanes == 0
+    if MATERIALIZE in block.block.annotations and grouped:
+        # Operands packed in groups: a vector runs over several.
+        loops = [*loops[:-2], sch.fuse(*loops[-2:])]
+        inner = lanes
+    if inner == lanes and isinstance(sch.get(loops[-1]).extent, IntImm):
+        inner = block.vector_elements(last, lanes)
+    if inner > 1:
+        outer, vector = sch.split(loops[-1], [None, inner])
+        sch.vectorize(vector)
+        loops = [*loops[:-1], outer]
+    parallelize(sch, loops, total, target, max(inner, 1))
+
+
+def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
+    """The ends of the parts of a concatenation along rows longer than a vector. Each part reads another tensor."""
+    if not block.has_condition or len(loops) != len(block.spatial) or block.extents[-1] <= lanes:
+        return []
+    last = block.spatial[-1].var
+    ends: set[int] = set()
+
+    def look(e: object) -> None:
+        if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.if_then_else":
+            when, _, other = e.args
+            if uses(other).loads and isinstance(when, LT) and when.a is last and isinstance(when.b, IntImm):
+                ends.add(when.b.value)
+
+    post_order_visit(block.block.body, look)
+    return sorted([e for e in ends if 0 < e < block.extents[-1]])
+
+
+def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], target: Target) -> None:
+    """for i: for j: S   -->   parallel i: for each part, up to its end: for j // lanes: vectorize j % lanes: S
+
+    Within a part, vectors do not test which part an element belongs to.
+    """
+    sch = view.sch
+    *outer, last = loops
+    parallelize(sch, outer, prod(view.extents(loops)), target, extent_of(sch.get(last)))
+    lanes = target.cpu.lanes(BlockView(sch, sch.get_child_blocks(last)[0]).block.writes[0].buffer.dtype.bits)
+    sizes = [b - a for a, b in zip([0, *ends], ends, strict=False)]
+    for part in sch.loop_partition(last, [*sizes, None]):
+        size = extent_of(sch.get(part))
+        if size > 1:
+            part, vector = sch.split(part, [None, min(lanes, 1 << (size - 1).bit_length())])
+            sch.vectorize(vector)
+        if not outer:
+            parallelize(sch, [part], size, target, lanes)
+
+
+def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
+    """Whether wide vectors would read elements one by one: from separate places, or one narrow element for all lanes
+    (enlarged images).
+    """
+    axis = block.spatial[-1].var
+    for region in block.block.reads:
+        indices = [r.min for r in region.region]
+        if any([axis in uses(e).vars for e in indices[:-1]]):
+            return True
+        last = indices[-1] if indices else None
+        while isinstance(last, FloorDiv) and isinstance(last.b, IntImm):
+            if narrow <= last.b.value < wide and axis in uses(last).vars:
+                return True
+            last = last.a
+    return False
+
+
+def _one_row(sch: Schedule, block: BlockView, loops: list[LoopRV], lanes: int) -> bool:
+    """Whether rows can be vectorised as one row: the vectors divide it evenly, and its digits stay recognisable."""
+    trial = sch.copy()
+    row = trial.fuse(*loops)
+    extent = extent_of(trial.get(row))
+    width = vector_width(extent, lanes)
+    if width == lanes:
+        width = block.vector_elements(extent, lanes)
+    try:
+        trial.vectorize(trial.split(row, [None, width])[1])
+    except ScheduleError:
+        return False
+    return width > 1
+
+
+def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> None:
+    """for i: for k: S   -->   parallel i: for k: S"""
+    spatial = set(block.spatial)
+    loops = [loop for loop, axis in zip(view.loops(block), block.block.iter_vars, strict=True) if axis in spatial]
+    parallelize(view.sch, loops, block.iterations, target)
+
+
+def vector_width(extent: int, lanes: int) -> int:
+    """The lanes for an axis: all lanes, or the largest power of two that divides the axis; 1 if that is too narrow."""
+    if extent % lanes == 0:
+        return lanes
+    width = lanes
+    while width > 1 and extent % width:
+        width //= 2
+    if width >= min(4, lanes):
+        return width
+    return lanes if extent >= 2 * lanes else 1

@@ -1,0 +1,260 @@
+"""Reductions along trailing axes (softmax, layer norm, mean): one row at a time, vectors along it.
+
+for i: for k: M[i] = max(..);  for i: for k: S[i] += exp(A[i, k] - M[i]);  for i, j: O[i, j] = ..
+-->
+parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.ir import IntImm
+from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
+from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, PIECES, parallelize, useful_threads
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir.schedule import BlockRV, LoopRV
+
+FOLD = 16
+"""The number of lanes that are folded without a loop at the end of a reduction."""
+
+RAGGED = 4
+"""The minimal number of vectors in a row whose last vector may be masked."""
+
+ACCUMULATORS = 4
+"""The number of vectors over which a long reduction is spread, so that additions need not wait for each other."""
+
+
+def schedule_rows(view: KernelView, target: Target) -> None:
+    """Spread reductions over vector lanes, and move all blocks under the row loop of the last one."""
+    sch = view.sch
+    behind = share_out_sum(view, target)
+
+    def in_rows() -> list[BlockView]:
+        return [b for b in view.blocks() if b.name not in behind]
+
+    row_axes = shared_axes(view, in_rows())
+    work = max([b.iterations for b in in_rows()])
+    partial: list[tuple[BlockRV, int]] = []
+    for block in [b for b in in_rows() if b.reduction]:
+        partial += spread_over_lanes(view, block, target)
+    blocks = in_rows()
+    row: LoopRV | None = None
+    shared_out: LoopRV | None = None
+    if row_axes:
+        shared_out, row = row_loops(view, view.loops(blocks[-1])[:row_axes], target)
+        for block in reversed(blocks[:-1]):
+            try:
+                sch.compute_at(block.rv, row)
+            except ScheduleError:
+                # What a row needs is not one row of that block: it stays a stage of its own.
+                continue
+    spread_out = {sch.get(rv).name_hint for rv, _ in partial}
+    for block in blocks if partial else []:
+        if block.reduction and block.name not in spread_out:
+            unroll_fold(view, block)
+    for rv, width in partial:
+        vectorize_partial(view, rv, target, width, row)
+    if shared_out is not None:
+        # What a row makes for itself alone is not seen any more where a predicate cuts off its last vector.
+        parallelize(sch, [shared_out], work, target)
+    for block in in_rows():
+        if block.is_injective and row is not None and "_init" not in block.name:
+            vectorize_last(view, block.rv, target, row)
+    for block in [b for b in view.blocks() if b.name in behind]:
+        unroll_fold(view, block)
+
+
+def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:
+    """The loop that threads share, and the loop over rows: all loops fused into one.
+
+    If extents are dynamic and the outer loops have enough iterations for all threads, the other loops stay separate. No
+    index must then be divided by a dynamic number.
+    """
+    sch = view.sch
+    extents = [sch.get(loop).extent for loop in loops]
+    end, least = len(loops), 1
+    if not all([isinstance(e, IntImm) for e in extents[1:]]):
+        for i, e in enumerate(extents):
+            least *= divisor_of(e)
+            if least >= 2 * target.cpu.threads:
+                end = i + 1
+                break
+    shared_out = sch.fuse(*loops[:end]) if end > 1 else loops[0]
+    return shared_out, shared_out if end == len(loops) else loops[-1]
+
+
+def share_out_sum(view: KernelView, target: Target) -> set[str]:
+    """Divide reductions of many elements to fewer results than threads: parts of them become rows, whose results are
+    reduced in turn.
+
+    Returns the names of the blocks after the rows; none if nothing was changed.
+    """
+    sch = view.sch
+    blocks = view.blocks()
+    reductions = [b for b in blocks if b.reduction]
+    if len(reductions) != 1 or any([b.is_opaque for b in blocks]):
+        return set()
+    (block,) = reductions
+    loops = view.loops(block)[-len(block.reduction) :]
+    rows, extent = block.iterations // prod(view.extents(loops)), sch.get(loops[0]).extent
+    threads = useful_threads(block.iterations, target)
+    if rows >= threads or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
+        return set()
+    most = min(PIECES * threads, block.iterations // PARALLEL_WORK)
+    parts = max([n for n in range(1, most + 1) if extent.value % n == 0], default=1)
+    if parts < 2:
+        return set()
+    outer, _ = sch.split(loops[0], [parts, None], disable_predication=True)
+    sch.rfactor(outer, 0)
+    return {b.name for b in blocks[blocks.index(block) :]}
+
+
+def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
+    """The number of leading spatial axes that all blocks have in common, without reduced ones."""
+    last = blocks[-1]
+    # What has no axis counts along one of a single step, for which there may be no loop.
+    idle = len(last.block.iter_vars) - len(view.loops(last))
+    if idle and idle != last.extents[: len(last.spatial)].count(1):
+        return 0
+    extents = [e for e in last.extents if e != 1 or not idle]
+    count = len(last.spatial) - idle
+    for block in blocks:
+        if block.is_opaque:
+            return 0
+        if block.reduction:
+            first = block.block.iter_vars.index(block.reduction[0])
+            same = 0
+            for mine, theirs in zip([e for e in block.extents[:first] if e != 1 or not idle], extents, strict=False):
+                if mine != theirs:
+                    break
+                same += 1
+            count = min(count, same)
+    return count
+
+
+def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> list[tuple[BlockRV, int]]:
+    """Factor the last reduction axis over several vectors, and these over one vector, whose lanes remain to be folded.
+
+    Returns the blocks of partial results with the numbers of their elements; none if the axis is too short or is no
+    whole number of vectors.
+    """
+    sch = view.sch
+    if len(block.block.writes) != 1 or block.is_opaque:
+        return []
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    if lanes == 1:
+        return []
+    partial: list[tuple[BlockRV, int]] = []
+    first = first_width(view, block, lanes)
+    # Each step adds the halves of vectors; scalars would wait for one another.
+    narrower = [w for w in (lanes, lanes // 2, lanes // 4) if w < first]
+    for width in (first, *narrower) if first else ():
+        reduced = view.loops(block)[-1]
+        extent = sch.get(reduced).extent
+        known = divisor_of(extent)
+        if width < 4 or (partial and (known < 2 * width or known % width)):
+            continue
+        if isinstance(extent, IntImm) and width == extent.value:
+            inner = reduced
+        else:
+            # Vectors of a first width that does not divide the row reach beyond its end, where they are masked.
+            _, inner = sch.split(reduced, [None, width], disable_predication=known % width == 0)
+        factored = sch.rfactor(inner, len(block.block.writes[0].region))
+        sch.set_scope(factored, 0, "local")
+        partial.append((factored, width))
+    return partial
+
+
+def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
+    """The number of elements of a row to reduce in parallel: several vectors, or a wide enough divisor of the row; 0 if
+    the row is too short.
+
+    If there are several axes, the last can be short. Each of its elements is then summed separately.
+    """
+    extent = view.sch.get(view.loops(block)[-1]).extent
+    known = divisor_of(extent)
+    if not isinstance(extent, IntImm):
+        # A whole number of vectors is all that can be told of an extent that is not known.
+        return next((w for w in (lanes * ACCUMULATORS, lanes, lanes // 2) if known % w == 0), 0)
+    least = 1 if len(block.reduction) > 1 else 2
+    for vector in (lanes, lanes // 2):
+        for several in range(ACCUMULATORS * lanes // vector, 1, -1):
+            if vector >= 4 and known % (vector * several) == 0 and known >= least * vector * several:
+                return vector * several
+    if known % lanes == 0 and known >= 2 * lanes:
+        return lanes
+    if known >= RAGGED * lanes * ACCUMULATORS:
+        return lanes * ACCUMULATORS
+    if known >= RAGGED * lanes:
+        return lanes
+    return lanes // 2 if known % (lanes // 2) == 0 and known >= lanes else 0
+
+
+def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int, row: LoopRV | None) -> None:
+    """Move the loop over lanes inwards and vectorise it. The initialisation gets its own loops."""
+    sch = view.sch
+    now = BlockView(sch, block)
+    lanes = target.cpu.lanes(now.block.writes[0].buffer.dtype.bits)
+    loops = view.loops(block)
+    here = [sch.get(loop) for loop in loops]
+    if row is not None and sch.get(row) in here:
+        # compute_at makes loops for the block's axes in order, and rfactor put that of the lanes first.
+        before = loops[: here.index(sch.get(row)) + 1]
+        lane_loop, *steps = loops[len(before) :]
+    else:
+        *before, lane_loop = loops
+        steps = before[len(before) - len(now.reduction) :]
+    sch.reorder(*steps, lane_loop)
+    # Where the lanes are all there is, no step is left.
+    init = sch.decompose_reduction(block, steps[0] if steps else lane_loop)
+    if len(steps) == 1 and extent_of(sch.get(steps[0])) <= ACCUMULATORS:
+        sch.unroll(steps[0])
+    wide = now.vector_elements(width, lanes)
+    for one in (block, init):
+        spread(view, one, wide if wide >= width else lanes, width)
+
+
+def unroll_fold(view: KernelView, block: BlockView) -> None:
+    """Fold the remaining lanes of a reduction without a loop, in a register."""
+    sch = view.sch
+    loops = view.loops(block)
+    if not loops or len(block.reduction) != 1:
+        return
+    last, axes = sch.get(loops[-1]), block.block.iter_vars
+    # Factoring puts the axis of the lanes first: the innermost loop may be a spatial one.
+    if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and extent_of(last) <= FOLD:
+        sch.decompose_reduction(block.rv, loops[-1])
+        sch.unroll(loops[-1])
+
+
+def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
+    """Vectorise the last loop, with several vectors unrolled."""
+    last = view.loops(block)[-1]
+    if width > lanes:
+        several, last = view.sch.split(last, [None, vector_width(width, lanes)])
+        view.sch.unroll(several)
+    view.sch.vectorize(last)
+
+
+def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV) -> None:
+    """Vectorise the last loop of an element-wise block below the row loop."""
+    sch = view.sch
+    loops = view.loops(block)
+    here = [sch.get(loop) for loop in loops]
+    if sch.get(row) not in here:
+        schedule_injective(view, BlockView(sch, block), target)
+        return
+    below = loops[here.index(sch.get(row)) + 1 :]
+    lanes = target.cpu.lanes(BlockView(sch, block).block.writes[0].buffer.dtype.bits)
+    if below and extent_of(sch.get(below[-1])) > lanes // 2:
+        extent = extent_of(sch.get(below[-1]))
+        width = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
+        _, vector = sch.split(below[-1], [None, width])
+        try:
+            sch.vectorize(vector)
+        except ScheduleError:
+            # Neighbouring rows need parts of it in common (a padded input below windows): the loop stays scalar.
+            return

@@ -1,0 +1,140 @@
+"""The rules for CPUs, and the choice of a rule for a block.
+
+tile_products  products in groups, on processors with tile registers (AMX)
+contraction    reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
+               a register tile of rows x vectors, the reduction around it, the epilogue after it
+windows        depthwise convolutions and pooling: each channel separately, its padding inside the loop over bands of rows
+winograd       3 x 3 convolutions in Winograd's form: all stages of groups of tiles
+attention      all stages of attention, in blocks of queries
+columns        reductions of one tensor over other axes than its last: strips of columns
+rows           reductions along the last axis (softmax, layer norm): one row at a time, vectors along it
+woven          interleaved results of several phases (transposed convolutions): their vectors are shuffled in registers
+injective      all other blocks: vectors on the last axis, threads on the outer ones; transposed reads are tiles transposed in
+               registers; padded rows of narrow pixels are filled, then copied
+"""
+
+from __future__ import annotations
+
+from tilewright.scheduling.cpu.attention import attention_sums, schedule_attention
+from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
+from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
+from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
+from tilewright.scheduling.cpu.interleaved import schedule_woven, woven_vectors
+from tilewright.scheduling.cpu.kernel import BlockView, KernelView
+from tilewright.scheduling.cpu.rows import schedule_rows
+from tilewright.scheduling.cpu.tile_products import schedule_tiles, tile_of
+from tilewright.scheduling.cpu.tiles import MATERIALIZE
+from tilewright.scheduling.cpu.windows import is_strided, is_windowed, schedule_windows
+from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir import ForKind
+from tilewright.tir.schedule import Schedule
+
+REPEATED = 4
+"""The number of uses of an index from which on it is computed once and stored."""
+
+
+def schedule_cpu(sch: Schedule, target: Target) -> None:
+    """Schedule every block of a kernel."""
+    view = KernelView(sch)
+    if any([0 in block.extents for block in view.blocks()]):
+        # Tensors without elements: there is nothing to run faster.
+        return
+    keep_rows(view, target)
+    inline_producers(view)
+    reductions = [b for b in view.blocks() if b.reduction]
+    winograd, attention = winograd_product(view), attention_sums(view)
+    if winograd is not None:
+        schedule_winograd(view, winograd, target)
+    elif attention is not None:
+        schedule_attention(view, attention, target)
+    elif len(reductions) == 1 and is_columns(reductions[0], target):
+        schedule_columns(view, reductions[0], target)
+    elif any([is_product(b, target) for b in view.blocks()]):
+        schedule_contraction_kernel(view, target)
+    elif reductions and all([is_columns(b, target) for b in reductions]):
+        for block in reductions:
+            schedule_columns(view, block, target)
+    elif reductions:
+        schedule_rows(view, target)
+    woven = woven_vectors(view)
+    if woven is not None:
+        schedule_woven(view, woven, target)
+    for block in view.blocks():
+        if block.is_opaque or not has_own_loops(view, block):
+            continue
+        if block.is_injective:
+            schedule_injective(view, block, target)
+        else:
+            schedule_reduction(view, block, target)
+
+
+def is_product(block: BlockView, target: Target) -> bool:
+    """Whether a block is computed by register tiles."""
+    return is_contraction(block, target) or is_strided(block, target) or tile_of(block, target) is not None
+
+
+def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
+    """Schedule the heaviest contraction with the epilogue, and smaller ones on their own."""
+    found = [b for b in view.blocks() if is_product(b, target)]
+    contractions = sorted(found, key=lambda b: -b.iterations)
+    for block in contractions:
+        tiles = tile_of(block, target)
+        if tiles is not None:
+            schedule_tiles(view, block, target, tiles)
+        elif is_windowed(block, target):
+            schedule_windows(view, block, target)
+        else:
+            schedule_contraction(view, block, target)
+
+
+def has_own_loops(view: KernelView, block: BlockView) -> bool:
+    """Whether no rule has changed the loops of a block: one serial loop for each of its axes, and no other block in
+    them.
+    """
+    loops = [view.sch.get(loop) for loop in view.loops(block)]
+    if any([loop.kind != ForKind.SERIAL for loop in loops]) or len(loops) != len(block.block.iter_vars):
+        return False
+    return not loops or len(view.sch.get_child_blocks(view.loops(block)[0])) == 1
+
+
+def keep_rows(view: KernelView, target: Target) -> None:
+    """If rows are reduced and the result is reshaped, let the kernel's last block write it in the new shape. Its loops
+    then still run over rows.
+    """
+    blocks = view.blocks()
+    if not any([b.reduction for b in blocks]) or any([is_contraction(b, target) for b in blocks]):
+        return
+    outputs = view.outputs()
+    for block in blocks:
+        if block.name not in outputs or not block.is_reshape:
+            continue
+        if any([BlockView(view.sch, rv).reduction for rv in view.sch.get_producers(block.rv)]):
+            continue
+        try:
+            view.sch.reverse_compute_inline(block.rv)
+        except ScheduleError:
+            # Other blocks read what it reads.
+            continue
+
+
+def inline_producers(view: KernelView) -> None:
+    """Inline element-wise blocks into their consumers, where this repeats no expensive work."""
+    outputs = view.outputs()
+    for block in view.blocks():
+        if block.name in outputs or not block.is_injective or MATERIALIZE in block.block.annotations:
+            continue
+        consumers = view.consumers(block)
+        repeated = any([c.reduction or c.is_opaque for c in consumers])
+        if block.has_condition and repeated:
+            continue
+        if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
+            continue
+        if any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers]):
+            continue
+        try:
+            view.sch.compute_inline(block.rv)
+        except ScheduleError:
+            # An opaque consumer, or one that takes the buffer's address: the block keeps its own loops.
+            continue

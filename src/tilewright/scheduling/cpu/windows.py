@@ -1,0 +1,206 @@
+"""Windows that slide over each channel separately: depthwise convolutions and pooling on channel blocks.
+
+for n, c, h, w, cv: for kh, kw: C[n, c, h, w, cv] += A[n, c, h + kh, w + kw, cv] * B[c, kh, kw, cv]
+-->
+parallel n, c, bands of rows:
+  the padded rows that the band reads
+  for rows of the band, tiles of columns:
+    init; unrolled kernel offsets: unrolled columns: vectorized lanes; epilogue
+
+Adjacent windows overlap, so a value that is loaded (and widened) once serves several of them. The padded input stays in
+a near cache for its reader. If vectors have masks, nothing is padded: outside elements are masked loads.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.arith import detect_linear_equation
+from tilewright.ir import IntImm
+from tilewright.scheduling.cpu.contraction import attach_epilogue, vectorize_tile
+from tilewright.scheduling.cpu.injective import vector_width
+from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.cpu.sharing import useful_threads
+from tilewright.scheduling.cpu.tiles import LANE_SUMS, NEAR, divisors
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
+from tilewright.tir.schedule import BlockRV, LoopRV
+
+TAPS = 64
+"""Windows with more kernel offsets than this have loops."""
+TILE = 400
+"""The largest number of multiply-adds of a tile."""
+UNROLLED = 192
+"""The number of them in the body of a loop."""
+ACCUMULATORS = 8
+"""The number of columns that keeps the multipliers busy while each waits for its sum."""
+LATENCY = 4
+"""The cycles after which a sum can be updated again."""
+RAGGED = 1.1
+"""The least gain of a narrower last tile, since it is additional code."""
+BAND_BYTES = 1 << 15
+"""The size of the padded input of one band of rows."""
+
+
+def is_windowed(block: BlockView, target: Target) -> bool:
+    """Whether a contraction, with static sizes, reads every operand along its vector axis, and few elements for each
+    sum.
+    """
+    if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]) or LANE_SUMS in block.block.annotations:
+        return False
+    vector = block.spatial[-1]
+    if block.role_of(vector) != frozenset(range(len(block.block.reads))):
+        return False
+    taps = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction])
+    return 1 < taps <= TAPS
+
+
+def is_strided(block: BlockView, target: Target) -> bool:
+    """Whether such windows read elements at a small stride from rows along their vector axis."""
+    if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
+        return False
+    axis = block.spatial[-1]
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    extent = block.extents[block.block.iter_vars.index(axis)]
+    if not is_windowed(block, target) or extent % vector_width(extent, lanes) or vector_width(extent, lanes) == 1:
+        return False
+    *_, last = block.block.writes[0].region
+    return last.min is axis.var and all([_steps(r, axis) for r in block.block.reads])
+
+
+def _steps(region: BufferRegion, axis: IterVar) -> bool:
+    """Whether an axis runs along the last dimension of a read in steps of 2 to 4."""
+    *outer, last = [r.min for r in region.region]
+    if any([axis.var in uses(e).vars for e in outer]):
+        return False
+    form = detect_linear_equation(last, [axis.var])
+    return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
+
+
+def column_tile(columns: int, taps: int, weights: bool, registers: int, held: int = 1) -> int:
+    """The number of columns to compute at once, such that registers remain for the weights of all kernel offsets, or
+    else of one.
+
+    If it does not divide the number of columns, the last tile is narrower. held: registers that each column takes.
+    """
+    kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
+    most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // taps)))
+
+    def cycles(tile: int) -> float:
+        """Of one tap over all columns: two multiply-adds in each, but the next of a sum only when the last is done; and a weight."""
+        return max(tile / 2, LATENCY) + 0.5 if tile else 0.0
+
+    def rank(tile: int) -> tuple[float, int]:
+        whole, rest = divmod(columns, tile)
+        return (whole * cycles(tile) + cycles(rest)) * (RAGGED if rest else 1), -tile
+
+    return min(range(1, most + 1), key=rank)
+
+
+def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None:
+    """Schedule one such contraction, with the padding of its input and its epilogue."""
+    sch, cpu = view.sch, target.cpu
+    work = block.iterations
+    if cpu.avx512:
+        _inline_padding(view, block)
+    loops = view.loops(block)
+    by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
+    lanes = vector_width(
+        extent_of(sch.get(by_axis[block.spatial[-1]])), cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    )
+    *channels, row, column, vector = [by_axis[v] for v in block.spatial]
+    reduction = [by_axis[v] for v in block.reduction]
+    rows, columns = extent_of(sch.get(row)), extent_of(sch.get(column))
+    extents = [extent_of(sch.get(loop)) for loop in reduction]
+    weights = len(block.block.reads) > 1
+    # Extremes tested for NaN keep an operand beside each result, until the next one shares its test.
+    value = block.block.body.value if isinstance(block.block.body, BufferStore) else None
+    tested = isinstance(value, (Max, Min)) and value.dtype.is_float and not cpu.extremes_keep_nan
+    tile = column_tile(columns, prod(extents), weights, cpu.vector_registers, 2 if tested else 1)
+
+    wide, vector = sch.split(vector, [None, lanes])
+    column_outer, column_inner = sch.split(column, [None, tile])
+    outside = prod([extent_of(sch.get(loop)) for loop in channels])
+    threads = useful_threads(work, target)
+    band = _band(view, block, rows, outside, threads)
+    bands, row_inner = sch.split(row, [None, band])
+    sch.reorder(*channels, bands, row_inner, column_outer, wide, *reduction, column_inner, vector)
+    epilogue = attach_epilogue(view, block, wide)
+    _attach_padding(view, block, bands, target)
+    # What is computed in bands overlaps, and is seen through before loops are fused.
+    shared = sch.fuse(*channels, bands)
+    serial = _serial(reduction, extents, tile)
+    init = sch.decompose_reduction(block.rv, reduction[0])
+    for loop in reduction[serial:]:
+        sch.unroll(loop)
+    sch.unroll(column_inner)
+    sch.vectorize(vector)
+    for each in (init, *epilogue):
+        vectorize_tile(sch, each, wide, lanes)
+    if threads > 1 and extent_of(sch.get(shared)) > 1:
+        sch.parallel(shared)
+
+
+def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
+    """The number of outer reduction loops that stay loops, so that the body is not too long."""
+    for outer in range(len(reduction)):
+        if prod(extents[outer:]) * tile <= UNROLLED:
+            return outer
+    return len(reduction) - 1
+
+
+def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: int) -> int:
+    """The number of rows that are computed together: the smallest that keeps the padded input small and all threads
+    busy.
+    """
+    producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
+    size = sum([prod(p.extents[-3:]) * p.block.writes[0].buffer.dtype.bytes for p in producers])
+    bands = max(1, -(-size // BAND_BYTES))
+    if outside * bands < 4 * threads:
+        bands = -(-4 * threads // outside)
+    # Each band pads again what the one before reads below its last row: at least four rows. Channels have nothing in common.
+    axis = block.spatial[-3].var
+    alone = any([r.min is axis for read in block.block.reads for r in read.region])
+    most = rows if alone else max(1, rows // 4)
+    choices = [b for b in divisors(rows, rows) if b >= min(bands, most)]
+    return rows // (choices[0] if choices else 1)
+
+
+def _inline_padding(view: KernelView, block: BlockView) -> None:
+    """Read the input without a padded copy. A vector outside of it has an empty mask, and costs no more than others."""
+    for rv in view.sch.get_producers(block.rv):
+        producer = BlockView(view.sch, rv)
+        if producer.is_padding and len(view.consumers(producer)) == 1 and not _is_scheduled(view, rv):
+            view.sch.compute_inline(rv)
+
+
+def _is_scheduled(view: KernelView, rv: BlockRV) -> bool:
+    """Whether a rule has changed a block's loops. The initialisation of an earlier reduction is no padding."""
+    return bool(view.sch.get(view.loops(rv)[-1]).kind != ForKind.SERIAL)
+
+
+def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: Target) -> None:
+    """Move data that only this block needs (its padded input) into the loop over bands."""
+    sch = view.sch
+    for rv in sch.get_producers(block.rv):
+        producer = BlockView(view.sch, rv)
+        if not producer.is_injective or len(view.consumers(producer)) != 1:
+            continue
+        inner = sch.get_loops(rv)[-1]
+        if _is_scheduled(view, rv):
+            continue
+        width = vector_width(extent_of(sch.get(inner)), target.cpu.lanes(producer.block.writes[0].buffer.dtype.bits))
+        if width > 1 and extent_of(sch.get(inner)) % width == 0:
+            # A vector is a block, and stays one where the loops around it overlap.
+            _, vector = sch.split(inner, [None, width])
+            sch.vectorize(vector)
+            rv = sch.blockize(vector)
+        try:
+            sch.compute_at(rv, bands)
+        except ScheduleError:
+            # Its readers want more of it than one band.
+            continue
+
+
+__all__ = ["is_strided", "is_windowed", "schedule_windows"]
