@@ -18,6 +18,7 @@ from tilewright.codegen import interp
 from tilewright.codegen.c.toolchain import compile_text
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule
+from tilewright.relay.backend.keys import target_key
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -115,6 +116,24 @@ def test_compiled_by_zig(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_is_the_same_for_the_same_program() -> None:
     mod, _ = network()
     assert relay.build(mod, "c").get_source() == relay.build(mod, "c").get_source()
+
+
+def test_the_cache_tells_compilers_versions_and_flags_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, keys = tmp_path / "cc", [target_key(Target("c"))]
+    monkeypatch.setenv("CC", str(compiler))
+    for version in ("1.0", "1.1"):
+        compiler.write_text(f"#!/bin/sh\necho {version}\n")
+        compiler.chmod(0o755)
+        keys.append(target_key(Target("c")))
+    monkeypatch.setenv("CC", f"{compiler} -Wall")
+    keys += [target_key(Target("c")), target_key(Target("c -mattr=+avx2"))]
+    assert "1.1" in keys[2] and len(set(keys)) == 5
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(TVMError, match="^the compiler cannot be run: no-such-compiler: No such file or directory$"):
+        tvm.build(rows(), target="c")
 
 
 def test_refused_code_shows_the_words_the_command_and_the_file() -> None:

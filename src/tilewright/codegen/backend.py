@@ -72,6 +72,10 @@ class BackEnd(ABC):
         """What the cache tells back ends of one kind apart by."""
         return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
 
+    def toolchain(self, target: Target) -> str:
+        """What its objects depend on outside this package, such as a compiler of the machine: the cache tells them apart by it."""
+        return ""
+
     def passes(self, target: Target) -> Sequence[Pass]:
         """What it wants to be done to programs before they are emitted, besides what `takes` says."""
         return ()
@@ -120,15 +124,17 @@ class BackEnd(ABC):
 
 
 class Late(NamedTuple):
-    """The module whose `BACK_END` is a back end; it is imported when it is first asked for. extra: of this package, what it needs."""
+    """The module whose `BACK_END` is a back end; it is imported when it is first asked for. extra: of this package, what it needs.
+    toolchain: the module with a function of that name for `BackEnd.toolchain`, which the cache asks without the back end."""
 
     module: str
     extra: str = ""
+    toolchain: str = ""
 
 
 _BACK_ENDS: dict[str, BackEnd | Late] = {
     "llvm": Late("tilewright.codegen.llvm.backend"),
-    "c": Late("tilewright.codegen.c.backend"),
+    "c": Late("tilewright.codegen.c.backend", toolchain="tilewright.codegen.c.toolchain"),
     "interp": Late("tilewright.codegen.interp.backend"),
 }
 """By kind of target."""
@@ -157,11 +163,15 @@ def back_ends() -> Mapping[str, BackEnd | Late]:
 
 
 def identity_of(target: Target) -> str:
-    """What the cache tells the code generators of a target's kind apart by; "" where there is none. It imports none."""
+    """What the cache tells the code generators of a target's kind apart by, and what they depend on; "" where there is none. It imports
+    none."""
     found = _BACK_ENDS.get(target.kind.name)
     if found is None:
         return ""
-    return found.identity if isinstance(found, BackEnd) else found.module
+    if isinstance(found, BackEnd):
+        return f"{found.identity} {found.toolchain(target)}"
+    told = import_module(found.toolchain).toolchain(target) if found.toolchain else ""
+    return f"{found.module} {told}"
 
 
 def back_end_of(target: Target, what: str = "build") -> BackEnd:

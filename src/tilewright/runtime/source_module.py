@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import importlib.util
 import os
 import platform
@@ -19,7 +21,7 @@ from typing import Any
 from tilewright.runtime import _ffi
 from tilewright.runtime.module import Module, ModuleSource, load_module
 from tilewright.support import cache
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import Finish, link
 
@@ -76,8 +78,17 @@ def compile_source(
     flags = ["-O3", "-fPIC", STANDARD[language], "-fno-math-errno", "-fno-stack-protector", f"-I{include_folder()}"]
     if triple is None and native:
         flags.append("-march=native")
-    headers = "".join([p.read_text() for p in sorted(Path(include_folder()).rglob("*.h"))])
-    key = cache.key("source", code, language, *command, *flags, *options, headers, _machine())
+    key = cache.key(
+        "source",
+        code,
+        language,
+        *command,
+        *flags,
+        *options,
+        compiler_facts(tuple(command)),
+        headers_digest(),
+        _machine(),
+    )
     found = cache.get(key)
     if found is not None:
         return found
@@ -102,6 +113,41 @@ def compile_source(
         data = output.read_bytes()
     cache.put(key, data)
     return data
+
+
+def compiler_facts(command: tuple[str, ...]) -> str:
+    """What tells a compiler from others that had the same command: its files, and what it says of its version."""
+    files = [found for part in command if (found := shutil.which(part)) is not None]
+    if "ziglang" in command and (spec := importlib.util.find_spec("ziglang")) is not None and spec.origin:
+        files.append(os.fspath(Path(spec.origin).parent / "zig"))
+    facts = []
+    for file in map(os.path.realpath, files):
+        with contextlib.suppress(OSError):
+            told = os.stat(file)
+            facts.append(f"{file} {told.st_size} {told.st_mtime_ns}")
+    return _version(command, "\n".join(facts))
+
+
+@functools.cache
+def _version(command: tuple[str, ...], files: str) -> str:
+    """A compiler's files and its version; the cache knows the version that it told when these were its files."""
+    key = cache.key("compiler", *command, files)
+    found = cache.get(key)
+    if found is None:
+        try:
+            done = subprocess.run([*command, "--version"], capture_output=True, check=False)
+        except OSError as error:
+            raise TVMError(f"the compiler cannot be run: {said(error)}") from error
+        found = done.stdout
+        cache.put(key, found)
+    return f"{files}\n{found.decode(errors='replace')}"
+
+
+@functools.cache
+def headers_digest() -> str:
+    """A digest of the headers that compiled source includes."""
+    texts = [p.read_bytes() for p in sorted(Path(include_folder()).rglob("*.h"))]
+    return hashlib.blake2b(b"\0".join(texts), digest_size=16).hexdigest()
 
 
 @functools.cache

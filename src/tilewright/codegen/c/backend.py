@@ -18,6 +18,11 @@ class C(BackEnd):
     kind: ClassVar[str] = "c"
     forms: ClassVar[tuple[str, ...]] = ("c",)
 
+    def toolchain(self, target: Target) -> str:
+        from tilewright.codegen.c.toolchain import toolchain
+
+        return toolchain(target)
+
     def build(self, mod: IRModule, target: Target) -> Any:
         from tilewright.codegen.c.build import build
 

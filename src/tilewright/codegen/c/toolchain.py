@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.source_module import compile_source, compiler_command
+import shlex
+
+from tilewright.runtime.source_module import compile_source, compiler_command, compiler_facts, headers_digest
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 
@@ -13,12 +15,24 @@ MATH = ("-std=c99", "-fwrapv", "-ffp-contract=fast", "-fno-trapping-math", "-fno
 def compile_text(text: str, target: Target, effort: int = 3) -> bytes:
     """The object of C text. TVMError with the compiler's words, its command and the file that was kept where it refuses."""
     triple = None if target.is_native else target.triple
-    command = compiler_command("c", triple)
-    zig = any(["zig" in part for part in command])
-    options = [f"-O{effort}", *MATH, *machine_options(target, zig)]
-    if zig:
-        options.append("-fno-sanitize=all")
-    return compile_source(text, "c", options, triple, native=target.is_host)
+    return compile_source(text, "c", [f"-O{effort}", *_flags(target)], triple, native=target.is_host)
+
+
+def _command(target: Target) -> list[str]:
+    """The compiler for a target."""
+    return compiler_command("c", None if target.is_native else target.triple)
+
+
+def _flags(target: Target) -> list[str]:
+    """The flags for a target, but for the effort."""
+    zig = any(["zig" in part for part in _command(target)])
+    return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all"] if zig else [])]
+
+
+def toolchain(target: Target) -> str:
+    """What objects depend on besides the text: the compiler, its version and its flags, and the header."""
+    command = _command(target)
+    return f"{shlex.join([*command, *_flags(target)])} {compiler_facts(tuple(command))} {headers_digest()}"
 
 
 def effort_of(target: Target) -> int:
@@ -55,4 +69,4 @@ def object_kind(target: Target) -> ObjectKind:
 
 _kinds: dict[str, ObjectKind] = {}
 
-__all__ = ["MATH", "compile_text", "effort_of", "machine_options", "object_kind"]
+__all__ = ["MATH", "compile_text", "effort_of", "machine_options", "object_kind", "toolchain"]
