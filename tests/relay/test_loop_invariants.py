@@ -8,7 +8,7 @@ import numpy as np
 
 import tilewright as tvm
 from tilewright import relay
-from tilewright.relay.functor import post_order
+from tilewright.relay.functor import binders, post_order
 
 VECTOR = relay.TensorType((8,), "float32")
 
@@ -127,8 +127,33 @@ def test_a_block_of_the_loop_that_is_used_outside_too_keeps_its_own_names() -> N
     )
     mod["main"] = relay.Function([x], relay.Call(relay.Let(loop, step, loop), [relay.const(0), block]))
     made = relay.transform.HoistInvariants()(mod)["main"]
-    binders = [v for e in post_order(made) if isinstance(e, relay.Let) for v in (e.var,)]
-    assert len(binders) == len(set(binders)) > 2
+    bound = [v for e in post_order(made) for v in binders(e)]
+    assert len(bound) == len(set(bound)) > 4
     values = np.linspace(-1, 1, 8, dtype="float32")
     machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
     np.testing.assert_allclose(machine.run(values).numpy(), 16 * np.exp(values), rtol=1e-5)
+
+
+def test_a_loop_inside_of_such_a_block_keeps_its_own_parameters() -> None:
+    """Its name is new in the copy, so that its function, which calls itself, is made anew: with parameters of its own, too."""
+    mod = tvm.IRModule()
+    p = relay.var("p", VECTOR)
+    twice = relay.GlobalVar("twice")
+    mod[twice] = relay.Function([p], p + p, VECTOR)
+    x, inner, outer = relay.var("x", VECTOR), relay.var("inner"), relay.var("outer")
+
+    def added_up(loop: relay.Var, value: relay.Expr, start: relay.Expr) -> relay.Expr:
+        """Three times the value, added to the start."""
+        k, total = relay.var("k", shape=(), dtype="int32"), relay.var("total", VECTOR)
+        again = loop(k + relay.const(1), total + value)
+        step = relay.Function([k, total], relay.If(relay.less(k, relay.const(3)), again, total), VECTOR)
+        return relay.Let(loop, step, loop(relay.const(0), start))
+
+    block = added_up(inner, twice(relay.exp(x)), x)
+    mod["main"] = relay.Function([x], added_up(outer, block, block))
+    made = relay.transform.HoistInvariants()(mod)["main"]
+    bound = [v for e in post_order(made) for v in binders(e)]
+    assert len(bound) == len(set(bound)) > 8
+    values = np.linspace(-1, 1, 8, dtype="float32")
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    np.testing.assert_allclose(machine.run(values).numpy(), 4 * (6 * np.exp(values) + values), rtol=1e-5)

@@ -372,33 +372,31 @@ def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
     return Rewriter().visit(expr)  # type: ignore[no-any-return]
 
 
+def binders(node: Expr) -> list[Var]:
+    """The variables that an expression itself binds: those of a function, a let or a match."""
+    if type(node) is Let:
+        return [node.var]
+    if type(node) is Function:
+        return list(node.params)
+    if type(node) is Match:
+        return [v for c in node.clauses for v in pattern_vars(c.lhs)]
+    return []
+
+
 def free_vars(expr: Expr) -> list[Var]:
     """The variables that `expr` uses and does not bind, in the order of their first use."""
     bound: set[Expr] = set()
     used: dict[Var, None] = {}
     for node in post_order(expr):
-        if type(node) is Let:
-            bound.add(node.var)
-        elif type(node) is Function:
-            bound.update(node.params)
-        elif type(node) is Var:
+        if type(node) is Var:
             used[node] = None
-        elif type(node) is Match:
-            bound.update([v for c in node.clauses for v in pattern_vars(c.lhs)])
+        bound.update(binders(node))
     return [v for v in used if v not in bound]
 
 
 def bound_vars(expr: Expr) -> list[Var]:
     """The variables that the functions, lets and matches in `expr` bind."""
-    found: dict[Var, None] = {}
-    for node in post_order(expr):
-        if type(node) is Let:
-            found[node.var] = None
-        elif type(node) is Function:
-            found.update(dict.fromkeys(node.params))
-        elif type(node) is Match:
-            found.update(dict.fromkeys([v for c in node.clauses for v in pattern_vars(c.lhs)]))
-    return list(found)
+    return list(dict.fromkeys([v for node in post_order(expr) for v in binders(node)]))
 
 
 def all_vars(expr: Expr) -> list[Var]:

@@ -8,7 +8,6 @@ from typing import Any
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
-from tilewright.relay.adt import Match, pattern_vars
 from tilewright.relay.expr import (
     Call,
     Expr,
@@ -23,7 +22,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import ExprMutator, children, post_order, recursive_lets, substitute
+from tilewright.relay.functor import ExprMutator, binders, children, post_order, recursive_lets, substitute
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of
@@ -97,20 +96,11 @@ def with_own_names(old: Expr, new: Expr) -> Expr:
     """The rewritten form of an expression in which what was made anew binds variables of its own: a graph may still use the old form at
     another place, and both share the parts that did not change."""
     kept = set(post_order(old))
-    table: dict[Expr, Expr] = {}
-    for e in post_order(new):
-        if e in kept:
-            continue
-        if isinstance(e, Let):
-            bound = [e.var]
-        elif isinstance(e, Function):
-            bound = [*e.params]
-        elif isinstance(e, Match):
-            bound = [v for c in e.clauses for v in pattern_vars(c.lhs)]
-        else:
-            continue
-        table.update({v: Var(v.name_hint, v.type_annotation, v.span) for v in bound})
-    return substitute(new, table) if table else new
+    taken = {v for e in kept for v in binders(e)}
+    # A new name makes anew what uses it, functions with parameters of their own included: until nothing new binds an old variable.
+    while again := {v for e in post_order(new) if e not in kept for v in binders(e) if v in taken}:
+        new = substitute(new, {v: Var(v.name_hint, v.type_annotation, v.span) for v in again})
+    return new
 
 
 def opened(t: Type | None) -> Type | None:
