@@ -66,8 +66,8 @@ _RUNTIME = (
 )  # fmt: skip
 
 # What declares operators and programs names these rooms, which only compiling needs.
-defer("tilewright.driver", "tilewright.te", "tilewright.topi")
-defer(*[f"tilewright.topi.{room}" for room in ("image", "nn", "random", "schedule", "vision")])
+defer("tilewright.driver", "tilewright.te", "tilewright.topi", "tilewright.scheduling")
+defer(*[f"tilewright.topi.{room}" for room in ("image", "nn", "random", "vision")])
 
 _POOLS = (
     "ConstantMemoryPools",
