@@ -32,6 +32,7 @@ from tilewright.tir.expr import (
     Select,
     Var,
 )
+from tilewright.tir.scalars import BITWISE
 
 _IMPURE_PREFIXES = (
     "tir.call_",
@@ -229,7 +230,7 @@ class Choices(Truncation):
                 return inner
             if isinstance(inner, Call) and getattr(inner.op, "name", "") == "tir.likely":
                 return inner
-        if name in _BITS and node.dtype.lanes == 1:
+        if node.intrinsic in BITWISE and node.dtype.lanes == 1:
             folded = self._bits(name, node)
             if folded is not None:
                 return folded
@@ -241,7 +242,7 @@ class Choices(Truncation):
         if isinstance(x, IntImm) and isinstance(y, IntImm):
             if "shift" in name and not 0 <= y.value < node.dtype.bits:
                 return None
-            return self.simp(A.const(_BITS[name](x.value, y.value), node.dtype))
+            return self.simp(A.const(BITWISE[node.intrinsic].integers(x.value, y.value), node.dtype))
         for a, b in ((x, y), (y, x)):
             if isinstance(b, IntImm) and b.value == 0 and (a is x or "shift" not in name):
                 return self.simp(b if name == "tir.bitwise_and" else a)
@@ -299,15 +300,6 @@ class Choices(Truncation):
         low, high = self.bound(self.floormod(self.lin(base), divisor))
         last = stride * (lanes - 1)
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
-
-
-_BITS: dict[str, Callable[[int, int], int]] = {
-    "tir.bitwise_and": lambda a, b: a & b,
-    "tir.bitwise_or": lambda a, b: a | b,
-    "tir.bitwise_xor": lambda a, b: a ^ b,
-    "tir.shift_left": lambda a, b: a << b,
-    "tir.shift_right": lambda a, b: a >> b,
-}
 
 
 def _occurs(var: Var, e: PrimExpr) -> bool:

@@ -60,44 +60,7 @@ from tilewright.tir.expr import (
 
 assert RULES
 
-_BINARY = frozenset(
-    {
-        Add,
-        Sub,
-        Mul,
-        Div,
-        Mod,
-        FloorDiv,
-        FloorMod,
-        Min,
-        Max,
-        EQ,
-        NE,
-        LT,
-        LE,
-        GT,
-        GE,
-        And,
-        Or,
-    }
-)
-_FOLD: dict[type, Callable[..., PrimExpr]] = {
-    Add: A.add,
-    Sub: A.subtract,
-    Mul: A.multiply,
-    Div: A.div,
-    Mod: A.truncmod,
-    FloorDiv: A.floordiv,
-    FloorMod: A.floormod,
-    Min: A.minimum,
-    Max: A.maximum,
-    EQ: A.eq,
-    NE: A.ne,
-    LT: A.less,
-    LE: A.less_equal,
-    GT: A.greater,
-    GE: A.greater_equal,
-}
+_BINARY = frozenset({*A.BUILDERS, And, Or})
 
 
 _MEMOS = ("_bound_memo", "_mod_memo", "_lin_memo", "_simp_memo", "_proved", "_implied", "_negated")
@@ -434,7 +397,7 @@ class Engine(Choices):
         kind = type(node)
         if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
             if not (kind in (Div, Mod, FloorDiv, FloorMod) and is_literal(b, 0)):
-                folded = _FOLD[kind](a, b)
+                folded = A.BUILDERS[kind](a, b)
                 return self.simp(folded) if folded.dtype.is_bool or type(folded) in (IntImm, FloatImm) else folded
         if kind in (LT, LE, GT, GE) and (a.dtype.is_int or a.dtype.is_uint):
             decided = self._decide(kind, a, b)
@@ -521,7 +484,7 @@ class Engine(Choices):
 
     def make(self, kind: type, *args: Any) -> PrimExpr:
         """A node of a rule's result; operands of scalars fold as Python's operators do."""
-        fold = _FOLD.get(kind)
+        fold = A.BUILDERS.get(kind)
         if fold is not None and args[0].dtype is args[1].dtype and not is_literal(args[1], 0):
             return fold(*args)
         return kind(*args)  # type: ignore[no-any-return]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +9,9 @@ import numpy as np
 
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, as_prim_expr
 from tilewright.ir.span import BaseSpan
-from tilewright.node.leaves import numpy_dtype
 from tilewright.tir import expr as E
 from tilewright.tir.expr import Broadcast, Cast
-
-
-def wrap_int(value: int, dtype: DataType) -> int:
-    """The value an integer of that type holds after wrap-around."""
-    if dtype.is_bool:
-        return int(bool(value))
-    value &= (1 << dtype.bits) - 1
-    return value - (1 << dtype.bits) if dtype.code == "int" and value >> (dtype.bits - 1) else value
+from tilewright.tir.scalars import BINARY, BITWISE, converted, round_float, wrap_int
 
 
 def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) -> PrimExpr:
@@ -35,15 +26,7 @@ def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) ->
         return Broadcast(const(value, kind.element), kind.lanes)
     if kind.is_float:
         return FloatImm(kind, round_float(float(value), kind))
-    return IntImm(kind, wrap_int(int(value), kind))
-
-
-def round_float(value: float, dtype: DataType) -> float:
-    """The nearest value that the type can hold."""
-    if dtype.bits == 64:
-        return value
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.asarray(value, dtype=np.float64).astype(numpy_dtype(dtype.element)))
+    return IntImm(kind, int(bool(value)) if kind.is_bool else wrap_int(int(value), kind))
 
 
 _RANK = {"bool": 0, "uint": 1, "int": 2, "bfloat": 4, "float": 5}
@@ -96,10 +79,8 @@ def cast_to(value: PrimExpr, dtype: str, span: BaseSpan | None = None) -> PrimEx
     kind = DataType(dtype)
     if value.dtype is kind:
         return value
-    if isinstance(value, IntImm) and kind.lanes == 1:
-        return const(value.value, kind)
-    if isinstance(value, FloatImm) and kind.lanes == 1 and (kind.is_float or math.isfinite(value.value)):
-        return const(value.value, kind)
+    if isinstance(value, (IntImm, FloatImm)) and kind.lanes == 1 and kind.code != "handle":
+        return const(converted(value.value, kind), kind)
     if isinstance(value, Broadcast) and kind.lanes == value.dtype.lanes:
         return Broadcast(cast_to(value.value, kind.element), value.lanes)
     if kind.lanes != value.dtype.lanes and value.dtype.lanes == 1:
@@ -143,9 +124,6 @@ def _literal_dtype(literal: Any, other: Any) -> str | None:
     return kind
 
 
-Fold = Callable[[Any, Any], Any]
-
-
 def _pair(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any] | None:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value, b.value
@@ -154,7 +132,11 @@ def _pair(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any] | None:
     return None
 
 
-def _folded(pair: tuple[Any, Any], fold: Fold, dtype: DataType) -> PrimExpr:
+def _folded(pair: tuple[Any, Any], kind: type, dtype: DataType) -> PrimExpr:
+    """The constant that an operation on two makes."""
+    operation = BINARY[kind]
+    fold = operation.floats if dtype.is_float else operation.integers
+    assert fold is not None
     with np.errstate(all="ignore"):
         return const(fold(*pair), dtype)
 
@@ -175,7 +157,7 @@ def add(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if _zero(q):
         return p
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x + y, p.dtype) if pair else E.Add(p, q, span)
+    return _folded(pair, E.Add, p.dtype) if pair else E.Add(p, q, span)
 
 
 def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -184,7 +166,7 @@ def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if _zero(q):
         return p
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x - y, p.dtype) if pair else E.Sub(p, q, span)
+    return _folded(pair, E.Sub, p.dtype) if pair else E.Sub(p, q, span)
 
 
 def multiply(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -195,20 +177,12 @@ def multiply(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if _one(q) or _zero(p):
         return p
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x * y, p.dtype) if pair else E.Mul(p, q, span)
-
-
-def _trunc_div(x: int, y: int) -> int:
-    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+    return _folded(pair, E.Mul, p.dtype) if pair else E.Mul(p, q, span)
 
 
 def _check_divisor(b: PrimExpr, what: str) -> None:
     if _zero(b):
         raise ZeroDivisionError(f"{what} by the constant zero")
-
-
-def _float_div(x: float, y: float) -> float:
-    return float(np.float64(x) / np.float64(y))
 
 
 def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -218,9 +192,7 @@ def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if _one(q):
         return p
     pair = _pair(p, q)
-    if pair:
-        return _folded(pair, _float_div if p.dtype.is_float else _trunc_div, p.dtype)
-    return E.Div(p, q, span)
+    return _folded(pair, E.Div, p.dtype) if pair else E.Div(p, q, span)
 
 
 def truncdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -234,7 +206,7 @@ def truncmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     p, q = _int_operands(a, b, "truncmod")
     _check_divisor(q, "truncmod")
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x - y * _trunc_div(x, y), p.dtype) if pair else E.Mod(p, q, span)
+    return _folded(pair, E.Mod, p.dtype) if pair else E.Mod(p, q, span)
 
 
 def _int_operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
@@ -253,7 +225,7 @@ def floordiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if _zero(p):
         return p
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x // y, p.dtype) if pair and not p.dtype.is_float else E.FloorDiv(p, q, span)
+    return _folded(pair, E.FloorDiv, p.dtype) if pair and not p.dtype.is_float else E.FloorDiv(p, q, span)
 
 
 def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -265,7 +237,7 @@ def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if isinstance(q, IntImm) and q.value == 1:
         return const(0, p.dtype)
     pair = _pair(p, q)
-    return _folded(pair, lambda x, y: x % y, p.dtype) if pair and not p.dtype.is_float else E.FloorMod(p, q, span)
+    return _folded(pair, E.FloorMod, p.dtype) if pair and not p.dtype.is_float else E.FloorMod(p, q, span)
 
 
 def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -274,7 +246,7 @@ def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if p is q:
         return p
     pair = _pair(p, q)
-    return _folded(pair, min, p.dtype) if pair and isinstance(p, IntImm) else E.Min(p, q, span)
+    return _folded(pair, E.Min, p.dtype) if pair and isinstance(p, IntImm) else E.Min(p, q, span)
 
 
 def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -283,10 +255,12 @@ def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     if p is q:
         return p
     pair = _pair(p, q)
-    return _folded(pair, max, p.dtype) if pair and isinstance(p, IntImm) else E.Max(p, q, span)
+    return _folded(pair, E.Max, p.dtype) if pair and isinstance(p, IntImm) else E.Max(p, q, span)
 
 
-def _compare(cls: Any, what: str, fold: Fold) -> Callable[..., PrimExpr]:
+def _compare(cls: Any) -> Callable[..., PrimExpr]:
+    what, fold = BINARY[cls].sign, BINARY[cls].integers
+
     def compare(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
         a, b = _operands(a, b, what)
         pair = _pair(a, b)
@@ -299,12 +273,32 @@ def _compare(cls: Any, what: str, fold: Fold) -> Callable[..., PrimExpr]:
     return compare
 
 
-eq = _compare(E.EQ, "==", lambda x, y: x == y)
-ne = _compare(E.NE, "!=", lambda x, y: x != y)
-less = _compare(E.LT, "<", lambda x, y: x < y)
-less_equal = _compare(E.LE, "<=", lambda x, y: x <= y)
-greater = _compare(E.GT, ">", lambda x, y: x > y)
-greater_equal = _compare(E.GE, ">=", lambda x, y: x >= y)
+eq = _compare(E.EQ)
+ne = _compare(E.NE)
+less = _compare(E.LT)
+less_equal = _compare(E.LE)
+greater = _compare(E.GT)
+greater_equal = _compare(E.GE)
+
+
+BUILDERS: dict[type, Callable[..., PrimExpr]] = {
+    E.Add: add,
+    E.Sub: subtract,
+    E.Mul: multiply,
+    E.Div: div,
+    E.Mod: truncmod,
+    E.FloorDiv: floordiv,
+    E.FloorMod: floormod,
+    E.Min: minimum,
+    E.Max: maximum,
+    E.EQ: eq,
+    E.NE: ne,
+    E.LT: less,
+    E.LE: less_equal,
+    E.GT: greater,
+    E.GE: greater_equal,
+}
+"""The function that makes a node of each binary operation, or what it folds to."""
 
 
 def logical_and(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -360,13 +354,15 @@ def _swapped(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr
     return lambda b, a: f(a, b)
 
 
-def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None, fold: Fold) -> Callable[[Any, Any], PrimExpr]:
+def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None = None) -> Callable[[Any, Any], PrimExpr]:
+    fold = BITWISE[name].integers
+
     def apply(a: Any, b: Any) -> PrimExpr:
         a, b = _int_operands(a, b, name)
         if logical is not None and a.dtype.is_bool:
             return logical(a, b)
         pair = _pair(a, b)
-        return _folded(pair, fold, a.dtype) if pair else E.Call(a.dtype, name, (a, b))
+        return const(fold(*pair), a.dtype) if pair else E.Call(a.dtype, name, (a, b))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"{name.replace('_', ' ')} of two integers, element by element; of bools the connective."
@@ -387,8 +383,8 @@ def const_true(lanes: int = 1) -> PrimExpr:
     return const(1, "bool") if lanes == 1 else Broadcast(const(1, "bool"), lanes)
 
 
-bitwise_and = _bitwise("bitwise_and", logical_and, lambda x, y: x & y)
-bitwise_or = _bitwise("bitwise_or", logical_or, lambda x, y: x | y)
+bitwise_and = _bitwise("bitwise_and", logical_and)
+bitwise_or = _bitwise("bitwise_or", logical_or)
 
 
 def bitwise_not(x: Any) -> PrimExpr:
@@ -396,9 +392,9 @@ def bitwise_not(x: Any) -> PrimExpr:
     return ~as_prim_expr(x)  # type: ignore[no-any-return]
 
 
-bitwise_xor = _bitwise("bitwise_xor", None, lambda x, y: x ^ y)
-shift_left = _bitwise("shift_left", None, lambda x, y: x << y)
-shift_right = _bitwise("shift_right", None, lambda x, y: x >> y)
+bitwise_xor = _bitwise("bitwise_xor")
+shift_left = _bitwise("shift_left")
+shift_right = _bitwise("shift_right")
 
 
 def _or_notimplemented(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from tilewright.codegen.c.expr import ExprEmitter
 from tilewright.codegen.c.memory import MemoryEmitter
 from tilewright.codegen.c.names import PRODUCT, RELATION, UNARY, Text, ctype, floating, integer, kept, scalar
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
+from tilewright.tir.scalars import BITWISE
 
 _OF_ONE = """exp exp2 exp10 expm1 log log2 log10 log1p tanh sinh cosh sigmoid erf erfc sin cos tan asin acos atan asinh acosh
     atanh rsqrt sqrt fabs floor ceil trunc round"""
@@ -17,7 +17,6 @@ _OF_TWO = "atan2 hypot pow fmod nextafter copysign"
 MATH = dict.fromkeys(_OF_ONE.split(), 1) | dict.fromkeys(_OF_TWO.split(), 2) | {"fma": 3}
 """Functions of floats that tilewright/kernel.h has, and how many arguments they take."""
 SAME = {"nearbyint": "round", "rint": "round"}
-_BITWISE = {"bitwise_and": ("&", "and"), "bitwise_or": ("|", "or"), "bitwise_xor": ("^", "xor")}
 _LIBRARY_WORDS = """expm1 log2 log10 log1p sinh cosh sin cos tan asin acos atan asinh acosh atanh erfc floor ceil trunc atan2
     hypot pow fmod nextafter exp10 fma round sqrt rsqrt"""
 _FROM_LIBRARY = frozenset(_LIBRARY_WORDS.split())
@@ -29,13 +28,13 @@ class CallEmitter(MemoryEmitter):
 
     _calls: ClassVar[dict[str, Callable[..., Text]]] = {}
 
-    def call(self, e: Call) -> Text:
+    def on_call(self, e: Call) -> Text:
         if isinstance(e.op, GlobalVar):
             return self.call_function(e)
-        name = SAME.get(e.intrinsic, e.intrinsic)
-        method = self._calls.get(name)
+        method = self._calls.get(e.intrinsic)
         if method is not None:
             return method(self, e)
+        name = SAME.get(e.intrinsic, e.intrinsic)
         if name in MATH:
             return self._math(name, e)
         raise self.error(f"the C back end has no rule for the intrinsic tir.{e.intrinsic}", e)
@@ -49,13 +48,13 @@ class CallEmitter(MemoryEmitter):
         if name == "pow" and (found := self._power(e)) is not None:
             return found
         if name == "fma":
-            return self._fma(e)
+            return self.on_fma(e)
         if dtype.bits == 64 or name in _FROM_LIBRARY:
             stem = {"exp10": "pow", "round": "rint", "rsqrt": "sqrt"}.get(name, name)
             self.module.library.update((stem, f"{stem}f"))
         return self.mapped(name, dtype, *e.args)
 
-    def _fma(self, e: Call) -> Text:
+    def on_fma(self, e: Call) -> Text:
         a, b, c = map(self.expr, e.args)
         if e.dtype.lanes > 1:
             if e.dtype.is_float:
@@ -98,7 +97,7 @@ class CallEmitter(MemoryEmitter):
         whole = self.lanes(dtype, "add", x, self.broadcast(zero, dtype))
         return self.function(self.module.mapped("sqrt", f"tw_sqrt_{scalar(dtype)}", dtype, [dtype]), whole)
 
-    def _ldexp(self, e: Call) -> Text:
+    def on_ldexp(self, e: Call) -> Text:
         x, n = e.args
         operands = self.expr(x), self.convert(self.expr(n), n.dtype, DataType("int32").with_lanes(n.dtype.lanes))
         name = f"tw_ldexp_{scalar(e.dtype)}"
@@ -106,7 +105,7 @@ class CallEmitter(MemoryEmitter):
             name = self.module.mapped("ldexp", name, e.dtype, [x.dtype, DataType("int32").with_lanes(e.dtype.lanes)])
         return self.function(name, *operands)
 
-    def _classify(self, e: Call) -> Text:
+    def on_classify(self, e: Call) -> Text:
         value, name = e.args[0], e.intrinsic
         x, dtype = self.expr(value), value.dtype
         if not dtype.is_float:
@@ -121,33 +120,36 @@ class CallEmitter(MemoryEmitter):
 
     # --- bits
 
-    def _bitwise(self, e: Call) -> Text:
-        sign, name = _BITWISE[e.intrinsic]
+    def on_bitwise(self, e: Call) -> Text:
+        operation = BITWISE[e.intrinsic]
+        sign, name = operation.sign, operation.word
         a, b = map(self.expr, e.args)
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, name, a, b)
         whole = Text(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", RELATION - 5)
         return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 and not e.dtype.is_bool else whole
 
-    def _shift(self, e: Call) -> Text:
-        name = "shl" if e.intrinsic == "shift_left" else "shr"
+    def on_shift(self, e: Call) -> Text:
+        name = BITWISE[e.intrinsic].word
         a, b = map(self.expr, e.args)
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, name, a, b)
         return self.function(f"tw_{name}_{scalar(e.dtype)}", a, b)
 
-    def _bitwise_not(self, e: Call) -> Text:
+    def on_bitwise_not(self, e: Call) -> Text:
         a = self.expr(e.args[0])
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, "xor", a, self.broadcast(integer(-1, e.dtype.element), e.dtype))
         whole = Text(f"~{a.at(UNARY)}", UNARY)
         return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 else whole
 
-    def _count(self, e: Call) -> Text:
+    def on_popcount(self, e: Call) -> Text:
         value, name = e.args[0], e.intrinsic
         return self.convert(self.mapped(name, value.dtype, value), value.dtype, e.dtype)
 
-    def _reinterpret(self, e: Call) -> Text:
+    on_clz = on_popcount
+
+    def on_reinterpret(self, e: Call) -> Text:
         value = e.args[0]
         a, source, to = self.expr(value), kept(value.dtype), kept(e.dtype)
         if source == to:
@@ -167,12 +169,12 @@ class CallEmitter(MemoryEmitter):
             return Text(held)
         return self.function(self.module.reinterpreted(source, to), a)
 
-    def _large_uint(self, e: Call) -> Text:
+    def on_large_uint(self, e: Call) -> Text:
         low, high = e.args
         assert isinstance(low, IntImm) and isinstance(high, IntImm)
         return integer((high.value << 32) | low.value, e.dtype)
 
-    def _q_multiply_shift(self, e: Call) -> Text:
+    def on_q_multiply_shift(self, e: Call) -> Text:
         """round(x * y * 2**-s / 2**q), ties upwards, in 64 bits."""
         lanes = e.dtype.lanes
         same = DataType(e.dtype.element).with_lanes(lanes)
@@ -186,14 +188,14 @@ class CallEmitter(MemoryEmitter):
 
     # --- choices and addresses
 
-    def _if_then_else(self, e: Call) -> Text:
+    def on_choose(self, e: Call) -> Text:
         condition, a, b = e.args
         return self.lazy(self.expr(condition), lambda: self.expr(a), lambda: self.expr(b), e.dtype)
 
-    def _likely(self, e: Call) -> Text:
+    def on_likely(self, e: Call) -> Text:
         return self.expr(e.args[0])
 
-    def _address_of(self, e: Call) -> Text:
+    def on_address_of(self, e: Call) -> Text:
         load = e.args[0]
         if not isinstance(load, BufferLoad):
             raise self.error("address_of takes a buffer element", e)
@@ -202,7 +204,7 @@ class CallEmitter(MemoryEmitter):
             raise self.error("address_of takes a single element or a ramp", e)
         return Text(f"(void*){self.place(load.buffer, at.start).at(UNARY)}", UNARY)
 
-    def _access_ptr(self, e: Call) -> Text:
+    def on_access_ptr(self, e: Call) -> Text:
         annotation, data, offset = e.args[0], e.args[1], e.args[2]
         assert isinstance(data, Var)
         size = annotation.dtype.bytes * annotation.dtype.lanes
@@ -211,10 +213,10 @@ class CallEmitter(MemoryEmitter):
     def _moved(self, base: Text, by: Text) -> Text:
         return base if by == "0" else Text(f"(void*)((char*){base.at(UNARY)} + {by})", UNARY)
 
-    def _byte_offset(self, e: Call) -> Text:
+    def on_byte_offset(self, e: Call) -> Text:
         return self._moved(self.expr(e.args[0]), self._index(e.args[1]))
 
-    def _isnull(self, e: Call) -> Text:
+    def on_is_null(self, e: Call) -> Text:
         return Text(f"{self.expr(e.args[0]).at(RELATION + 1)} == 0", RELATION)
 
     # --- calls
@@ -227,7 +229,7 @@ class CallEmitter(MemoryEmitter):
             return Text("0")
         return self.temporary(text, dtype, "result")
 
-    def _extern(self, e: Call) -> Text:
+    def on_extern(self, e: Call) -> Text:
         symbol = e.args[0]
         if not isinstance(symbol, StringImm):
             raise self.error("a call of a C function names it with a string", e)
@@ -237,29 +239,29 @@ class CallEmitter(MemoryEmitter):
         text = self.function(name, *operands)
         return text if e.intrinsic == "call_pure_extern" else self.now(text, e.dtype)
 
-    def _llvm(self, e: Call) -> Text:
+    def on_llvm(self, e: Call) -> Text:
         raise self.error("an LLVM intrinsic has no form in C; compile for the target llvm", e)
 
-    def _prefetch(self, e: Call) -> Text:
+    def on_prefetch(self, e: Call) -> Text:
         rw, locality = [a.value if isinstance(a, IntImm) else 0 for a in e.args[1:3]] or [0, 2]
         self.line(f"TW_PREFETCH({self.expr(e.args[0])}, {rw}, {locality});")
         return Text("0")
 
-    def _nothing(self, e: Call) -> Text:
+    def on_nothing(self, e: Call) -> Text:
         return Text("0")
 
-    def _undef(self, e: Call) -> Text:
+    def on_undefined(self, e: Call) -> Text:
         return self.broadcast(Text("0"), e.dtype) if e.dtype.lanes > 1 else Text("0")
 
-    def _vector_half(self, e: Call) -> Text:
+    def on_vector_half(self, e: Call) -> Text:
         value, n = e.args[-1], e.dtype.lanes
         start = 0 if e.intrinsic == "vectorlow" else value.dtype.lanes - n
         return self.joined([(self.expr(value), value.dtype)], e.dtype, start)
 
-    def _vector_combine(self, e: Call) -> Text:
+    def on_vector_combine(self, e: Call) -> Text:
         return self.joined([(self.expr(a), a.dtype) for a in e.args[:2]], e.dtype)
 
-    def _ret(self, e: Call) -> Text:
+    def on_return(self, e: Call) -> Text:
         value = e.args[0]
         text = self.expr(value)
         self.line(f"return {text};")
@@ -269,38 +271,3 @@ class CallEmitter(MemoryEmitter):
 
     def call_function(self, e: Call) -> Text:
         raise self.error("calls are emitted by the function", e)
-
-
-CallEmitter._calls = {
-    "ldexp": CallEmitter._ldexp,
-    **dict.fromkeys(("isnan", "isinf", "isfinite"), CallEmitter._classify),
-    **dict.fromkeys(_BITWISE, CallEmitter._bitwise),
-    **dict.fromkeys(("shift_left", "shift_right"), CallEmitter._shift),
-    "bitwise_not": CallEmitter._bitwise_not,
-    **dict.fromkeys(("popcount", "clz"), CallEmitter._count),
-    "fma": CallEmitter._fma,
-    "reinterpret": CallEmitter._reinterpret,
-    "large_uint_imm": CallEmitter._large_uint,
-    "q_multiply_shift": CallEmitter._q_multiply_shift,
-    "if_then_else": CallEmitter._if_then_else,
-    "likely": CallEmitter._likely,
-    "address_of": CallEmitter._address_of,
-    "tvm_access_ptr": CallEmitter._access_ptr,
-    "handle_add_byte_offset": CallEmitter._byte_offset,
-    "isnullptr": CallEmitter._isnull,
-    **dict.fromkeys(("call_extern", "call_pure_extern"), CallEmitter._extern),
-    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), CallEmitter._llvm),
-    "prefetch": CallEmitter._prefetch,
-    **dict.fromkeys(
-        ("tvm_storage_sync", "assume", "start_profile_intrinsic", "end_profile_intrinsic"), CallEmitter._nothing
-    ),
-    "ret": CallEmitter._ret,
-    "undef": CallEmitter._undef,
-    **dict.fromkeys(("vectorlow", "vectorhigh"), CallEmitter._vector_half),
-    "vectorcombine": CallEmitter._vector_combine,
-}
-CallEmitter._table = {
-    **ExprEmitter._table,
-    Call: CallEmitter.call,
-    BufferLoad: CallEmitter.load,
-}

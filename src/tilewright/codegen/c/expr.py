@@ -23,17 +23,10 @@ from tilewright.codegen.c.names import (
     scalar,
     string,
 )
-from tilewright.codegen.c.ranges import Range, range_of
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     Broadcast,
@@ -42,30 +35,25 @@ from tilewright.tir import (
     FloorDiv,
     FloorMod,
     Let,
-    Max,
-    Min,
     Mod,
     Mul,
     Not,
-    Or,
     Ramp,
     Select,
     Shuffle,
-    SizeVar,
     StringImm,
     Sub,
     Var,
 )
+from tilewright.tir.analysis.value_range import Range, value_range
+from tilewright.tir.scalars import BINARY
 
 if TYPE_CHECKING:
     from tilewright.codegen.c.module import ModuleEmitter
 
 LONG = 80
 """Characters from which on an operand gets a name."""
-_SIGNS: dict[type, tuple[str, str, int]] = {Add: ("+", "add", SUM), Sub: ("-", "sub", SUM), Mul: ("*", "mul", PRODUCT)}
-_COMPARE: dict[type, tuple[str, str]] = {
-    EQ: ("==", "eq"), NE: ("!=", "ne"), LT: ("<", "lt"), LE: ("<=", "le"), GT: (">", "gt"), GE: (">=", "ge"),
-}  # fmt: skip
+_STRENGTH: dict[type, int] = {Add: SUM, Sub: SUM, Mul: PRODUCT}
 _DIVISIONS: dict[type, str] = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
@@ -157,21 +145,25 @@ class ExprEmitter:
         self.line("}")
         return Text(name)
 
+    def range_of(self, e: PrimExpr) -> Range | None:
+        """The values that an integer may have: what tells plain arithmetic of C from that which wraps around."""
+        return value_range(e, self.ranges.get)
+
     # --- leaves
 
-    def _var(self, e: Var) -> Text:
+    def on_var(self, e: Var) -> Text:
         found = self.variables.get(e)
         if found is None:
             raise self.error(f"variable {e.name} is used but never defined", e)
         return found
 
-    def _int(self, e: IntImm) -> Text:
+    def on_integer(self, e: IntImm) -> Text:
         return integer(e.value, e.dtype)
 
-    def _float(self, e: FloatImm) -> Text:
+    def on_float(self, e: FloatImm) -> Text:
         return floating(e.value, e.dtype)
 
-    def _string(self, e: StringImm) -> Text:
+    def on_string(self, e: StringImm) -> Text:
         return string(e.value)
 
     # --- arithmetic
@@ -183,8 +175,9 @@ class ExprEmitter:
         """A function of a vector type."""
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
-    def _arithmetic(self, e: Any) -> Text:
-        sign, name, strength = _SIGNS[type(e)]
+    def on_add(self, e: Any) -> Text:
+        operation, strength = BINARY[type(e)], _STRENGTH[type(e)]
+        sign, name = operation.sign, operation.word
         dtype = e.dtype
         if dtype.lanes > 1:
             return self._fused(e) or self.lanes(dtype, name, self.expr(e.a), self.expr(e.b))
@@ -193,10 +186,12 @@ class ExprEmitter:
             one = self.temporary(self.expr(e.a), dtype)
             return Text(f"{one} - {one}", SUM)
         a, b = self.expr(e.a), self.expr(e.b)
-        if dtype.is_int and dtype.bits >= 32 and not self.in_index and range_of(e, self.ranges) is None:
+        if dtype.is_int and dtype.bits >= 32 and not self.in_index and self.range_of(e) is None:
             return self.function(f"tw_{name}_{scalar(dtype)}", a, b)
         whole = Text(f"{a.at(strength)} {sign} {b.at(strength + 1)}", strength)
         return self._cast_to(whole, dtype) if not dtype.is_float and dtype.bits < 32 else whole
+
+    on_subtract = on_multiply = on_add
 
     def _cast_to(self, text: Text, dtype: DataType) -> Text:
         return Text(f"({ctype(dtype)}){text.at(UNARY)}", UNARY)
@@ -215,7 +210,7 @@ class ExprEmitter:
             return self.lanes(dtype, "fma", self.expr(e.b.a), self.expr(e.b.b), self.expr(e.a))
         return None
 
-    def _division(self, e: Any) -> Text:
+    def on_divide(self, e: Any) -> Text:
         dtype, name = e.dtype, _DIVISIONS[type(e)]
         if dtype.is_float:
             if type(e) is Div:
@@ -226,7 +221,7 @@ class ExprEmitter:
             if type(e) is Mod:
                 return self.mapped("fmod", dtype, e.a, e.b)
             raise self.error("floor division and modulo take integers", e)
-        low, high = range_of(e.a, self.ranges), range_of(e.b, self.ranges)
+        low, high = self.range_of(e.a), self.range_of(e.b)
         positive = low is not None and low[0] >= 0 and high is not None and high[0] > 0
         if dtype.lanes > 1:
             return self.mapped(name, dtype, e.a, e.b)
@@ -243,8 +238,8 @@ class ExprEmitter:
             return self.function(scalars, *operands)
         return self.function(self.module.mapped(name, scalars, dtype, [a.dtype for a in args]), *operands)
 
-    def _min_max(self, e: Any) -> Text:
-        name, dtype = "min" if type(e) is Min else "max", e.dtype
+    def on_extreme(self, e: Any) -> Text:
+        name, dtype = BINARY[type(e)].word, e.dtype
         a, b = self.expr(e.a), self.expr(e.b)
         if dtype.lanes > 1:
             return self.lanes(dtype, name, a, b)
@@ -252,14 +247,14 @@ class ExprEmitter:
 
     # --- conditions
 
-    def _compare(self, e: Any) -> Text:
-        sign, name = _COMPARE[type(e)]
+    def on_compare(self, e: Any) -> Text:
+        sign, name = BINARY[type(e)].sign, BINARY[type(e)].word
         a, b, dtype = self.expr(e.a), self.expr(e.b), e.a.dtype
         if dtype.lanes > 1:
             return self.lanes(dtype, name, a, b)
         return Text(f"{a.at(RELATION + 1)} {sign} {b.at(RELATION + 1)}", RELATION)
 
-    def _and(self, e: Any) -> Text:
+    def on_connect(self, e: Any) -> Text:
         sign, name = ("&&", "and") if type(e) is And else ("||", "or")
         a = self.expr(e.a)
         if e.dtype.lanes > 1:
@@ -273,13 +268,13 @@ class ExprEmitter:
         value = lambda: self.expr(e.b)  # noqa: E731
         return self.lazy(a, value, zero, e.dtype) if type(e) is And else self.lazy(a, one, value, e.dtype)
 
-    def _not(self, e: Not) -> Text:
+    def on_negate(self, e: Not) -> Text:
         a = self.expr(e.a)
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, "xor", a, self.lanes(e.dtype, "splat", "1"))
         return Text(f"!{a.at(UNARY)}", UNARY)
 
-    def _select(self, e: Select) -> Text:
+    def on_select(self, e: Select) -> Text:
         c, a, b = self.expr(e.condition), self.expr(e.true_value), self.expr(e.false_value)
         if e.condition.dtype.lanes > 1:
             return self.lanes(e.dtype, "select", c, a, b)
@@ -287,7 +282,7 @@ class ExprEmitter:
 
     # --- casts
 
-    def _cast(self, e: Cast) -> Text:
+    def on_cast(self, e: Cast) -> Text:
         return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
 
     def convert(self, a: Text, source: DataType, to: DataType) -> Text:
@@ -327,14 +322,14 @@ class ExprEmitter:
         """A scalar in every lane of `dtype`."""
         return self.lanes(dtype, "splat", a)
 
-    def _broadcast(self, e: Broadcast) -> Text:
+    def on_broadcast(self, e: Broadcast) -> Text:
         value = e.value.dtype
         if value.lanes == 1:
             return self.broadcast(self.expr(e.value), e.dtype)
         one = self.temporary(self.expr(e.value), value)
         return self.joined([(one, value)] * (e.dtype.lanes // value.lanes), e.dtype)
 
-    def _ramp(self, e: Ramp) -> Text:
+    def on_ramp(self, e: Ramp) -> Text:
         return self.lanes(e.dtype, "ramp", self.expr(e.base), self.expr(e.stride))
 
     def array(self, dtype: DataType, lanes: int, values: str = "") -> str:
@@ -358,7 +353,7 @@ class ExprEmitter:
         """Lane `k` of a vector."""
         return self.lanes(dtype, "get", a, str(k)) if dtype.lanes > 1 else a
 
-    def _shuffle(self, e: Shuffle) -> Text:
+    def on_shuffle(self, e: Shuffle) -> Text:
         picks = [i.value if isinstance(i, IntImm) else None for i in e.indices]
         if None in picks:
             raise self.error("shuffle indices must be constants", e)
@@ -375,14 +370,14 @@ class ExprEmitter:
             return chosen[0]
         return self.lanes(e.dtype, "load", self.array(e.dtype, n, ", ".join(chosen)))
 
-    def _let(self, e: Let) -> Text:
+    def on_let(self, e: Let) -> Text:
         self.bind(e.var, e.value)
         return self.expr(e.body)
 
     def bind(self, var: Var, value: PrimExpr) -> None:
         """Makes `var` stand for `value` from here on."""
         text = self.expr(value)
-        found = range_of(value, self.ranges)
+        found = self.range_of(value)
         self.variables[var] = self.temporary(text, var.dtype, var.name)
         if found is not None:
             self.ranges[var] = found
@@ -395,24 +390,3 @@ def _same_products(a: PrimExpr, b: PrimExpr) -> bool:
     if type(a) is not Mul or type(b) is not Mul:
         return False
     return any([structural_equal(a.a, c) and structural_equal(a.b, d) for c, d in ((b.a, b.b), (b.b, b.a))])
-
-
-ExprEmitter._table = {
-    Var: ExprEmitter._var,
-    SizeVar: ExprEmitter._var,
-    IntImm: ExprEmitter._int,
-    FloatImm: ExprEmitter._float,
-    StringImm: ExprEmitter._string,
-    **dict.fromkeys(_SIGNS, ExprEmitter._arithmetic),
-    **dict.fromkeys(_DIVISIONS, ExprEmitter._division),
-    **dict.fromkeys((Min, Max), ExprEmitter._min_max),
-    **dict.fromkeys(_COMPARE, ExprEmitter._compare),
-    **dict.fromkeys((And, Or), ExprEmitter._and),
-    Not: ExprEmitter._not,
-    Select: ExprEmitter._select,
-    Cast: ExprEmitter._cast,
-    Broadcast: ExprEmitter._broadcast,
-    Ramp: ExprEmitter._ramp,
-    Shuffle: ExprEmitter._shuffle,
-    Let: ExprEmitter._let,
-}

@@ -8,6 +8,7 @@ from tilewright.codegen.backend import IN_PLACE
 from tilewright.codegen.c.expr import Scope
 from tilewright.codegen.c.names import UNARY, Names, Text, ctype, kept
 from tilewright.codegen.c.stmt import StmtEmitter, pointee
+from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
 from tilewright.ir import DataType, GlobalVar
 from tilewright.node import Visitor, on
 from tilewright.tir import AttrStmt, BufferLoad, BufferStore, Call, For, PrimFunc, Stmt, Var
@@ -199,6 +200,11 @@ class FunctionEmitter(StmtEmitter):
             "}",
         ]
         self.module.functions.append("\n".join(lines))
+
+
+FunctionEmitter._table = EXPRESSIONS.rules(FunctionEmitter)
+FunctionEmitter._stmts = STATEMENTS.rules(FunctionEmitter)
+FunctionEmitter._calls = INTRINSICS.rules(FunctionEmitter)
 
 
 def parameter_types(func: PrimFunc) -> list[str]:

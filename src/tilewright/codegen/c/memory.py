@@ -145,7 +145,7 @@ class MemoryEmitter(ExprEmitter):
 
     # --- loads
 
-    def load(self, e: BufferLoad) -> Text:
+    def on_load(self, e: BufferLoad) -> Text:
         buffer, dtype, mask = e.buffer, e.dtype, e.predicate
         lanes = dtype.lanes // buffer.dtype.lanes
         at = self.offset(buffer, e.indices)
@@ -194,7 +194,7 @@ class MemoryEmitter(ExprEmitter):
 
     # --- stores
 
-    def store(self, s: BufferStore) -> None:
+    def on_store(self, s: BufferStore) -> None:
         buffer, dtype, mask = s.buffer, s.value.dtype, s.predicate
         lanes = dtype.lanes // buffer.dtype.lanes
         value = self.expr(s.value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
+from tilewright.tir.scalars import wrap_int
 
 _C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof bool true false
@@ -89,13 +90,11 @@ def vector(dtype: DataType) -> str:
 
 def integer(value: int, dtype: DataType) -> Text:
     """An integer literal, modulo its type's range."""
+    value = wrap_int(value, dtype)
     if dtype.is_bool:
-        return Text(str(value & 1))
-    value &= (1 << dtype.bits) - 1
+        return Text(str(value))
     if dtype.is_uint:
         return Text(f"{value}{'ull' if value >> 32 else 'u' if dtype.bits >= 32 else ''}")
-    if value >> (dtype.bits - 1):
-        value -= 1 << dtype.bits
     if value == -(1 << 63):
         return Text(f"({value + 1}ll - 1)")
     if value == -(1 << 31):

@@ -62,11 +62,11 @@ class PackedEmitter(CallEmitter):
             raise self.error(f"a struct access has no field {number}", e)
         return Text(f"{place}.{member}"), DataType(_FIELD_TYPES[number])
 
-    def _struct_get(self, e: Call) -> Text:
+    def on_struct_get(self, e: Call) -> Text:
         text, kind = self._field(e, e.dtype)
         return self.convert(text, kind, e.dtype)
 
-    def _struct_set(self, e: Call) -> Text:
+    def on_struct_set(self, e: Call) -> Text:
         value = e.args[3]
         place, kind = self._field(e, value.dtype)
         text = self.expr(value)
@@ -78,7 +78,7 @@ class PackedEmitter(CallEmitter):
         self.forget()
         return Text("0")
 
-    def _stack_alloca(self, e: Call) -> Text:
+    def on_stack_alloca(self, e: Call) -> Text:
         kind, count = e.args
         if not isinstance(kind, StringImm) or not isinstance(count, IntImm) or kind.value not in _STACK:
             raise self.error(f"tvm_stack_alloca takes one of {', '.join(_STACK)} and a constant", e)
@@ -86,13 +86,13 @@ class PackedEmitter(CallEmitter):
         self.line(f"{_STACK[kind.value]} {name}[{max(count.value, 1)}];")
         return Text(name)
 
-    def _make_shape(self, e: Call) -> Text:
+    def on_make_shape(self, e: Call) -> Text:
         dims = ", ".join([self.convert(self.expr(d), d.dtype, _I64) for d in e.args]) or "0"
         name = self.names.fresh("shape")
         self.line(f"int64_t {name}[{max(len(e.args), 1)}] = {{{dims}}};")
         return Text(name)
 
-    def _make_array(self, e: Call) -> Text:
+    def on_make_array(self, e: Call) -> Text:
         data, shape, strides, ndim, of_type, offset = e.args
         dtype = of_type.dtype
         name = self.names.fresh("tensor")
@@ -103,7 +103,7 @@ class PackedEmitter(CallEmitter):
         self.line(f"tw_tensor {name} = {{{given}, {start.at(SUM + 1)} * {dtype.bytes * dtype.lanes}}};")
         return Text(f"&{name}", UNARY)
 
-    def _call_packed(self, e: Call) -> Text:
+    def on_call_packed(self, e: Call) -> Text:
         """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
         name = e.args[0]
         if not isinstance(name, StringImm):
@@ -121,7 +121,7 @@ class PackedEmitter(CallEmitter):
         self.line(f"tw_any {array}[{len(args) + 1}] = {{{', '.join([*items, '{0, 0, {0}}'])}}};")
         return array
 
-    def _call_trace(self, e: Call) -> Text:
+    def on_call_trace(self, e: Call) -> Text:
         """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
         name, *args = e.args
         if not isinstance(name, StringImm):
@@ -156,7 +156,7 @@ class PackedEmitter(CallEmitter):
         index = _FFI_FLOAT if dtype.is_float else _FFI_BOOL if dtype.is_bool else _FFI_INT
         return index, self.convert(self.expr(arg), dtype, kind), member
 
-    def _call_lowered(self, e: Call) -> Text:
+    def on_call_lowered(self, e: Call) -> Text:
         """(name, stack of arguments, -, begin, end): the result lands in entry `end`."""
         name, stack, begin, end = e.args[0], self.expr(e.args[1]), e.args[3], e.args[4]
         if not (isinstance(name, StringImm) and isinstance(begin, IntImm) and isinstance(end, IntImm)):
@@ -165,22 +165,9 @@ class PackedEmitter(CallEmitter):
         first, last = (f"{array} + {k.value}" if k.value else array for k in (begin, end))
         return self._invoke(name.value, first, end.value - begin.value, last, e)
 
-    def _throw(self, e: Call) -> Text:
+    def on_throw(self, e: Call) -> Text:
         self.line("return -1;")
         return Text("0")
 
     def check(self, code: Text) -> None:
         raise self.error("checks are emitted by the function", None)
-
-
-CallEmitter._calls |= {
-    "tvm_struct_get": PackedEmitter._struct_get,
-    "tvm_struct_set": PackedEmitter._struct_set,
-    "tvm_stack_alloca": PackedEmitter._stack_alloca,
-    "tvm_stack_make_shape": PackedEmitter._make_shape,
-    "tvm_stack_make_array": PackedEmitter._make_array,
-    **dict.fromkeys(("tvm_call_packed", "tvm_call_cpacked", "call_packed"), PackedEmitter._call_packed),
-    "tvm_call_trace_packed": PackedEmitter._call_trace,
-    **dict.fromkeys(("tvm_call_packed_lowered", "tvm_call_cpacked_lowered"), PackedEmitter._call_lowered),
-    "tvm_throw_last_error": PackedEmitter._throw,
-}

@@ -8,17 +8,13 @@ from typing import Any, ClassVar
 from tilewright.codegen.c.expr import Scope
 from tilewright.codegen.c.names import ATOM, UNARY, Text, ctype, kept, string
 from tilewright.codegen.c.packed import PackedEmitter
-from tilewright.codegen.c.ranges import fits, range_of
 from tilewright.ir import DataType, IntImm, PointerType, PrimType
 from tilewright.tir import (
     Allocate,
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    BufferRealize,
-    BufferStore,
     Call,
-    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -32,6 +28,7 @@ from tilewright.tir import (
     While,
 )
 from tilewright.tir.arithmetic import cast_to
+from tilewright.tir.scalars import fits
 
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
@@ -73,22 +70,22 @@ class StmtEmitter(PackedEmitter):
         self.scopes[-1].lines += lines
         self.forget()
 
-    def _seq(self, s: SeqStmt) -> None:
+    def on_sequence(self, s: SeqStmt) -> None:
         for item in s.seq:
             self.stmt(item)
             self.forget()
 
-    def _hint(self, s: Prefetch) -> None:
+    def on_hint(self, s: Prefetch) -> None:
         """Hints that no schedule has made calls of change nothing."""
 
-    def _evaluate(self, s: Evaluate) -> None:
+    def on_evaluate(self, s: Evaluate) -> None:
         if type(s.value) is IntImm:
             return
         text = self.expr(s.value)
         if not text.isidentifier() and text != "0":
             self.line(f"(void)({text});")
 
-    def _let_stmt(self, s: LetStmt) -> None:
+    def on_let_statement(self, s: LetStmt) -> None:
         if s.var.dtype.code == "handle":
             self._pointer_let(s)
         else:
@@ -105,10 +102,10 @@ class StmtEmitter(PackedEmitter):
         self.line(f"{element or 'void'}* {name} = {cast};")
         self.variables[s.var], self.elements[s.var] = Text(name), element
 
-    def _body_only(self, s: Any) -> None:
+    def on_declaration(self, s: Any) -> None:
         self.stmt(s.body)
 
-    def _attr(self, s: AttrStmt) -> None:
+    def on_attribute(self, s: AttrStmt) -> None:
         if s.attr_key == "thread_extent":
             raise self.error(_THREADS, s)
         if s.attr_key == "compute_scope" and not self.outlined:
@@ -118,7 +115,7 @@ class StmtEmitter(PackedEmitter):
 
     # --- loops
 
-    def _for(self, s: For) -> None:
+    def on_for(self, s: For) -> None:
         if s.kind == ForKind.THREAD_BINDING:
             raise self.error(_THREADS, s)
         count = s.extent.value if isinstance(s.extent, IntImm) else -1
@@ -138,7 +135,7 @@ class StmtEmitter(PackedEmitter):
 
     def bounds(self, s: For) -> tuple[Text, Text]:
         """(where a loop begins, where it ends)."""
-        known_low, known_count = range_of(s.min, self.ranges), range_of(s.extent, self.ranges)
+        known_low, known_count = self.range_of(s.min), self.range_of(s.extent)
         self.ranges.pop(s.loop_var, None)
         if known_low is not None:
             most = known_low[1] + known_count[1] - 1 if known_count is not None else (1 << 31) - 1
@@ -159,7 +156,7 @@ class StmtEmitter(PackedEmitter):
         self.block(s.body)
         self.line("}")
 
-    def _while(self, s: While) -> None:
+    def on_while(self, s: While) -> None:
         self.forget()
         lines, condition = self.inside(lambda: self.expr(s.condition))
         if not lines:
@@ -173,7 +170,7 @@ class StmtEmitter(PackedEmitter):
 
     # --- conditionals
 
-    def _if(self, s: IfThenElse) -> None:
+    def on_if(self, s: IfThenElse) -> None:
         condition = self.expr(s.condition)
         self.line(f"if ({condition}) {{")
         self.block(s.then_case)
@@ -182,7 +179,7 @@ class StmtEmitter(PackedEmitter):
             self.block(s.else_case)
         self.line("}")
 
-    def _assert(self, s: AssertStmt) -> None:
+    def on_assert(self, s: AssertStmt) -> None:
         condition = self.expr(s.condition)
         if condition != "1":
             kind, message = "AssertionError", s.message
@@ -217,7 +214,7 @@ class StmtEmitter(PackedEmitter):
 
     # --- storage
 
-    def _allocate(self, s: Allocate) -> None:
+    def on_allocate(self, s: Allocate) -> None:
         name, element = self.names.fresh(s.buffer_var.name), ctype(kept(s.dtype.element))
         self.variables[s.buffer_var], self.elements[s.buffer_var] = Text(name), element
         count, constant = s.dtype.lanes, True
@@ -238,7 +235,7 @@ class StmtEmitter(PackedEmitter):
         self.stmt(s.body)
         self.line(f"tw_free({name});")
 
-    def _allocate_const(self, s: AllocateConst) -> None:
+    def on_allocate_const(self, s: AllocateConst) -> None:
         name = self.module.constant(f"{self.name}_{s.buffer_var.name}", s.data, s.dtype)
         self.variables[s.buffer_var], self.elements[s.buffer_var] = Text(name), ctype(kept(s.dtype.element))
         self.stmt(s.body)
@@ -253,21 +250,3 @@ class StmtEmitter(PackedEmitter):
 
     def compute(self, s: AttrStmt) -> None:
         raise self.error("bodies of packed functions are emitted by the function", s)
-
-
-StmtEmitter._stmts = {
-    SeqStmt: StmtEmitter._seq,
-    Evaluate: StmtEmitter._evaluate,
-    LetStmt: StmtEmitter._let_stmt,
-    For: StmtEmitter._for,
-    While: StmtEmitter._while,
-    IfThenElse: StmtEmitter._if,
-    AssertStmt: StmtEmitter._assert,
-    BufferStore: StmtEmitter.store,
-    Allocate: StmtEmitter._allocate,
-    AllocateConst: StmtEmitter._allocate_const,
-    AttrStmt: StmtEmitter._attr,
-    DeclBuffer: StmtEmitter._body_only,
-    BufferRealize: StmtEmitter._body_only,
-    Prefetch: StmtEmitter._hint,
-}

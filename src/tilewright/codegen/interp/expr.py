@@ -15,13 +15,6 @@ from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS
 from tilewright.codegen.interp.values import InterpError, np_type
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
 from tilewright.tir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
     And,
     Broadcast,
     Buffer,
@@ -32,10 +25,8 @@ from tilewright.tir import (
     FloorDiv,
     FloorMod,
     Let,
-    Max,
     Min,
     Mod,
-    Mul,
     Not,
     Or,
     Ramp,
@@ -43,13 +34,12 @@ from tilewright.tir import (
     Shuffle,
     SizeVar,
     StringImm,
-    Sub,
     Var,
 )
+from tilewright.tir.analysis.value_range import value_range
+from tilewright.tir.scalars import ARITHMETIC, BINARY, COMPARISONS, DIVISIONS, EXTREMES, int_range
 
-_SYMBOL = {Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 _EXACT = frozenset({"fma", "if_then_else", "likely"})
-_DIVIDE = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
 class CName(str):
@@ -143,11 +133,11 @@ class ExprSource:
         return f"(((({text}) + {-low}) & {mask}) - {-low})"
 
     def _arith(self, e: Any) -> str:
-        text = f"{self.expr(e.a)} {_SYMBOL[type(e)]} {self.expr(e.b)}"
+        text = f"{self.expr(e.a)} {BINARY[type(e)].sign} {self.expr(e.b)}"
         return f"({text})" if e.dtype.is_float else self.wrapped(text, e.dtype, e)
 
     def _compare(self, e: Any) -> str:
-        text = f"({self.expr(e.a)} {_SYMBOL[type(e)]} {self.expr(e.b)})"
+        text = f"({self.expr(e.a)} {BINARY[type(e)].sign} {self.expr(e.b)})"
         return f"bool{text}" if e.a.dtype.is_float and e.dtype.lanes == 1 else text
 
     def _division(self, e: Any) -> str:
@@ -155,10 +145,10 @@ class ExprSource:
         if dtype.is_float:
             if type(e) is Div:
                 return f"({a} / {b})"
-            return f"np.fmod({a}, {b})" if type(e) is Mod else f"{_DIVIDE[type(e)]}({a}, {b})"
+            return f"np.fmod({a}, {b})" if type(e) is Mod else f"{BINARY[type(e)].word}({a}, {b})"
         if type(e.b) is IntImm and e.b.value > 0 and dtype.lanes == 1 and type(e) in (FloorDiv, FloorMod):
             return f"({a} {'//' if type(e) is FloorDiv else '%'} {b})"
-        text = f"{_DIVIDE[type(e)]}({a}, {b})"
+        text = f"{BINARY[type(e)].word}({a}, {b})"
         return text if dtype.lanes > 1 else self.wrapped(text, dtype)
 
     def _min_max(self, e: Any) -> str:
@@ -470,42 +460,7 @@ class ExprSource:
     # --- ranges, so that index arithmetic need not wrap
 
     def bounds(self, e: PrimExpr) -> tuple[int, int] | None:
-        kind = type(e)
-        if kind is IntImm:
-            return (e.value, e.value)  # type: ignore[attr-defined]
-        if kind is Var or kind is SizeVar:
-            return self.ranges.get(e)  # type: ignore[call-overload, no-any-return]
-        if kind in (Add, Sub, Mul):
-            a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
-            if a is None or b is None:
-                return None
-            if kind is Add:
-                low, high = a[0] + b[0], a[1] + b[1]
-            elif kind is Sub:
-                low, high = a[0] - b[1], a[1] - b[0]
-            else:
-                corners = [x * y for x in a for y in b]
-                low, high = min(corners), max(corners)
-            least, most = int_range(e.dtype)
-            # What may wrap around can have any value.
-            return (low, high) if least <= low and high <= most else None
-        if kind is Min or kind is Max:
-            a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
-            if a is None or b is None:
-                return None
-            pick = min if kind is Min else max
-            return (pick(a[0], b[0]), pick(a[1], b[1]))
-        if kind is Cast and e.dtype.is_int and e.value.dtype.is_int and e.dtype.lanes == 1:  # type: ignore[attr-defined]
-            a = self.bounds(e.value)  # type: ignore[attr-defined]
-            least, most = int_range(e.dtype)
-            return a if a is not None and least <= a[0] and a[1] <= most else None
-        if kind in (FloorDiv, FloorMod) and type(e.b) is IntImm and e.b.value > 0:  # type: ignore[attr-defined]
-            c = e.b.value  # type: ignore[attr-defined]
-            if kind is FloorMod:
-                return (0, c - 1)
-            a = self.bounds(e.a)  # type: ignore[attr-defined]
-            return None if a is None else (a[0] // c, a[1] // c)
-        return None
+        return value_range(e, self.ranges.get)
 
 
 @cache
@@ -514,26 +469,16 @@ def python_name(name: str) -> str:
     return "".join([c if c.isalnum() and c.isascii() else "_" for c in name])
 
 
-@cache
-def int_range(dtype: DataType) -> tuple[int, int]:
-    """The lowest and highest value of an integer type."""
-    if dtype.is_bool:
-        return (0, 1)
-    if dtype.is_int:
-        return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
-    return (0, (1 << (dtype.bits or 64)) - 1)
-
-
 ExprSource._table = {
     Var: ExprSource._var,
     SizeVar: ExprSource._var,
     IntImm: ExprSource._int,
     FloatImm: ExprSource._float,
     StringImm: ExprSource._string,
-    **dict.fromkeys((Add, Sub, Mul), ExprSource._arith),
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), ExprSource._compare),
-    **dict.fromkeys(_DIVIDE, ExprSource._division),
-    **dict.fromkeys((Min, Max), ExprSource._min_max),
+    **dict.fromkeys(ARITHMETIC, ExprSource._arith),
+    **dict.fromkeys(COMPARISONS, ExprSource._compare),
+    **dict.fromkeys(DIVISIONS, ExprSource._division),
+    **dict.fromkeys(EXTREMES, ExprSource._min_max),
     **dict.fromkeys((And, Or), ExprSource._logical),
     Not: ExprSource._not,
     Select: ExprSource._select,

@@ -13,6 +13,7 @@ from tilewright.ir import DataType
 from tilewright.node.leaves import numpy_dtype
 from tilewright.runtime.dtype import dtype_name, to_numpy_dtype
 from tilewright.support.errors import TVMError
+from tilewright.tir import scalars
 
 Array = np.ndarray[Any, Any]
 
@@ -382,10 +383,8 @@ def truncdiv(a: Any, b: Any) -> Any:
         _check_zero(b)
         q = a // b
         return (q + ((q * b != a) & ((a < 0) != (b < 0)))).astype(a.dtype)
-    if b == 0:
-        raise InterpError("division by zero")
-    q = abs(a) // abs(b)
-    return q if (a < 0) == (b < 0) else -q
+    _check_zero(b)
+    return scalars.trunc_div(a, b)
 
 
 def truncmod(a: Any, b: Any) -> Any:
@@ -393,10 +392,8 @@ def truncmod(a: Any, b: Any) -> Any:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         _check_zero(b)
         return np.fmod(a, b)
-    if b == 0:
-        raise InterpError("division by zero")
-    r = abs(a) % abs(b)
-    return -r if a < 0 else r
+    _check_zero(b)
+    return scalars.trunc_mod(a, b)
 
 
 def floordiv(a: Any, b: Any) -> Any:
@@ -420,14 +417,14 @@ def lesser(a: Any, b: Any) -> Any:
     """The smaller one; NaN where either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.minimum(a, b)
-    return b if b < a or b != b else a
+    return scalars.lesser(a, b)
 
 
 def greater(a: Any, b: Any) -> Any:
     """The larger one; NaN where either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.maximum(a, b)
-    return b if b > a or b != b else a
+    return scalars.greater(a, b)
 
 
 def select(cond: Any, a: Any, b: Any) -> Any:
@@ -441,11 +438,8 @@ def saturate(value: Any, low: int, high: int) -> Any:
     """A float as an integer: towards zero, clamped to the range, NaN to 0."""
     wide = np.asarray(value, np.float64)
     if wide.ndim == 0:
-        x = float(wide)
-        if x != x:
-            return 0
-        return low if x <= low else high if x >= high else int(x)
-    exact = [0 if x != x else low if x <= low else high if x >= high else int(x) for x in wide.tolist()]
+        return scalars.saturated(float(wide), low, high)
+    exact = [scalars.saturated(x, low, high) for x in wide.tolist()]
     return np.array(exact, np.int64 if low < 0 else np.uint64)
 
 

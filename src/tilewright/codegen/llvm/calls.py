@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tilewright.codegen.llvm.expr import ExprEmitter
 from tilewright.codegen.llvm.stmt import StmtEmitter
 from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.codegen.llvm.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS
-from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
+from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, PrimExpr
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
+from tilewright.tir.scalars import BITWISE, wrap_int
 
 _F32, _F64 = DataType("float32"), DataType("float64")
 C_FUNCTION = " nounwind willreturn memory(none)"
 """How declarations of C library functions end."""
-_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 
 
 def _native(dtype: DataType) -> str:
@@ -29,17 +28,16 @@ class CallEmitter(StmtEmitter):
 
     _calls: ClassVar[dict[str, Callable[..., str]]] = {}
 
-    def call(self, e: Call) -> str:
+    def on_call(self, e: Call) -> str:
         if isinstance(e.op, GlobalVar):
             return self.call_function(e)
-        assert isinstance(e.op, Op)
-        name = e.op.name.removeprefix("tir.")
+        name = e.intrinsic
         method = self._calls.get(name)
         if method is not None:
             return method(self, e)
         if name in INTRINSICS or name in VECTOR_FUNCTIONS or name in LIBM:
             return self._math(name, e)
-        raise self.error(f"the LLVM back end has no rule for the intrinsic {e.op.name}", e)
+        raise self.error(f"the LLVM back end has no rule for the intrinsic tir.{name}", e)
 
     # --- mathematics
 
@@ -103,10 +101,10 @@ class CallEmitter(StmtEmitter):
             lanes.append(self.b.pure(f"call {t} @{symbol}({', '.join(f'{t} {a}' for a in each)})", *each))
         return self.gather_lanes(lanes, dtype)
 
-    def _copysign(self, e: Call) -> str:
+    def on_copysign(self, e: Call) -> str:
         return self.math(e.dtype).binary("copysign", *map(self.expr, e.args))
 
-    def _fma(self, e: Call) -> str:
+    def on_fma(self, e: Call) -> str:
         a, b, c = map(self.expr, e.args)
         if not e.dtype.is_float:
             t = llvm_type(e.dtype)
@@ -114,53 +112,56 @@ class CallEmitter(StmtEmitter):
             return self.b.pure(f"add {t} {product}, {c}", product, c)
         return self.math(e.dtype).fma(a, b, c)
 
-    def _ldexp(self, e: Call) -> str:
+    def on_ldexp(self, e: Call) -> str:
         x, n = self.expr(e.args[0]), self.expr(e.args[1])
         t, i = llvm_type(e.dtype), llvm_type(e.args[1].dtype)
         name = f"llvm.ldexp.{self._suffix(e.dtype)}.{self._suffix(e.args[1].dtype)}"
         return self.b.call(f"{t}({t}, {i})", name, f"{t} {x}, {i} {n}", x, n)
 
-    def _classify(self, e: Call) -> str:
+    def on_classify(self, e: Call) -> str:
         x, dtype = self.expr(e.args[0]), e.args[0].dtype
         if not dtype.is_float:
-            return splat(e.dtype, "1" if e.op.name == "tir.isfinite" else "0")  # type: ignore[attr-defined]
+            return splat(e.dtype, "1" if e.intrinsic == "isfinite" else "0")
         wide = dtype if dtype.bits >= 32 else _F32.with_lanes(dtype.lanes)
         x = self.convert(x, dtype, wide)
         m = self.math(wide)
-        name = e.op.name  # type: ignore[attr-defined]
-        if name == "tir.isnan":
+        if e.intrinsic == "isnan":
             return m.cmp("uno", x, x)
-        return m.cmp("oeq" if name == "tir.isinf" else "one", m.unary("fabs", x), m.c(float("inf")))
+        return m.cmp("oeq" if e.intrinsic == "isinf" else "one", m.unary("fabs", x), m.c(float("inf")))
 
     # --- bits
 
-    def _bitwise(self, e: Call) -> str:
-        name = e.op.name.removeprefix("tir.")  # type: ignore[attr-defined]
+    def on_bitwise(self, e: Call) -> str:
+        operation, dtype = BITWISE[e.intrinsic], e.dtype
         a, b = map(self.expr, e.args)
-        dtype = e.dtype
-        if is_literal(a) and is_literal(b) and dtype.lanes == 1:
-            x, y = int(a), int(b)
-            folds = {"bitwise_and": x & y, "bitwise_or": x | y, "bitwise_xor": x ^ y, "shift_left": x << (y & 63)}
-            if name in folds:
-                return int_literal(folds[name], dtype)
-        op = _BITS.get(name) or ("ashr" if dtype.is_int else "lshr")
+        # Shifts beyond the type are not defined.
+        if (
+            is_literal(a)
+            and is_literal(b)
+            and dtype.lanes == 1
+            and (operation.word[0] != "s" or 0 <= int(b) < dtype.bits)
+        ):
+            return int_literal(operation.integers(wrap_int(int(a), dtype), wrap_int(int(b), dtype)), dtype)
+        op = ("ashr" if dtype.is_int else "lshr") if operation.word == "shr" else operation.word
         return self.b.pure(f"{op} {llvm_type(dtype)} {a}, {b}", a, b)
 
-    def _bitwise_not(self, e: Call) -> str:
+    on_shift = on_bitwise
+
+    def on_bitwise_not(self, e: Call) -> str:
         a = self.expr(e.args[0])
         return self.b.pure(f"xor {llvm_type(e.dtype)} {a}, {splat(e.dtype, '-1')}", a)
 
-    def _popcount(self, e: Call) -> str:
+    def on_popcount(self, e: Call) -> str:
         a, t = self.expr(e.args[0]), llvm_type(e.args[0].dtype)
         r = self.b.call(f"{t}({t})", f"llvm.ctpop.{self._suffix(e.args[0].dtype)}", f"{t} {a}", a)
         return self.convert(r, e.args[0].dtype, e.dtype)
 
-    def _clz(self, e: Call) -> str:
+    def on_clz(self, e: Call) -> str:
         a, t = self.expr(e.args[0]), llvm_type(e.args[0].dtype)
         name = f"llvm.ctlz.{self._suffix(e.args[0].dtype)}"
         return self.convert(self.b.call(f"{t}({t}, i1)", name, f"{t} {a}, i1 0", a), e.args[0].dtype, e.dtype)
 
-    def _reinterpret(self, e: Call) -> str:
+    def on_reinterpret(self, e: Call) -> str:
         a, source = self.expr(e.args[0]), e.args[0].dtype
         s, t = llvm_type(source), llvm_type(e.dtype)
         if s == t:
@@ -169,12 +170,12 @@ class CallEmitter(StmtEmitter):
             return self.b.pure(f"{'ptrtoint' if s == 'ptr' else 'inttoptr'} {s} {a} to {t}", a)
         return self.b.pure(f"bitcast {s} {a} to {t}", a)
 
-    def _large_uint(self, e: Call) -> str:
+    def on_large_uint(self, e: Call) -> str:
         low, high = e.args
         assert isinstance(low, IntImm) and isinstance(high, IntImm)
         return int_literal((high.value << 32) | low.value, e.dtype)
 
-    def _q_multiply_shift(self, e: Call) -> str:
+    def on_q_multiply_shift(self, e: Call) -> str:
         """round(x * y * 2**-s / 2**q) as classic: ties away from zero upward, in 64 bits."""
         x, y = map(self.expr, e.args[:2])
         q, shift = e.args[2], e.args[3]
@@ -228,7 +229,7 @@ class CallEmitter(StmtEmitter):
 
     # --- choices and addresses
 
-    def _if_then_else(self, e: Call) -> str:
+    def on_choose(self, e: Call) -> str:
         condition, a, b = e.args
         cond = self.expr(condition)
         if is_literal(cond):
@@ -293,7 +294,7 @@ class CallEmitter(StmtEmitter):
         align = max(1, min(align, total & -total, 64))
         return self.b.here(f"load {memory_type(dtype)}, ptr {chosen}, align {align}")
 
-    def _address_of(self, e: Call) -> str:
+    def on_address_of(self, e: Call) -> str:
         load = e.args[0]
         if not isinstance(load, BufferLoad):
             raise self.error("address_of takes a buffer element", e)
@@ -303,7 +304,7 @@ class CallEmitter(StmtEmitter):
         pointer, const, _ = self.address(load.buffer.data, form, load.buffer.dtype.bytes * load.buffer.dtype.lanes)
         return self.place(pointer, const)
 
-    def _access_ptr(self, e: Call) -> str:
+    def on_access_ptr(self, e: Call) -> str:
         annotation, data, offset = e.args[0], e.args[1], e.args[2]
         assert isinstance(data, Var)
         form = self.affine.scalar(offset)
@@ -312,7 +313,7 @@ class CallEmitter(StmtEmitter):
         pointer, const, _ = self.address(data, form, annotation.dtype.bytes * annotation.dtype.lanes)
         return self.place(pointer, const)
 
-    def _byte_offset(self, e: Call) -> str:
+    def on_byte_offset(self, e: Call) -> str:
         base, offset = e.args
         value = self.expr(offset)
         if is_literal(value):
@@ -326,15 +327,15 @@ class CallEmitter(StmtEmitter):
             else self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {value}", pointer, value)
         )
 
-    def _isnull(self, e: Call) -> str:
+    def on_is_null(self, e: Call) -> str:
         a = self.expr(e.args[0])
         return self.b.pure(f"icmp eq ptr {a}, null", a)
 
     # --- calls
 
-    def _extern(self, e: Call) -> str:
+    def on_extern(self, e: Call) -> str:
         assert isinstance(e.args[0], StringImm)
-        return self.c_call(e.args[0].value, e.dtype, e.args[1:], e.op.name.endswith("pure_extern"))  # type: ignore[attr-defined]
+        return self.c_call(e.args[0].value, e.dtype, e.args[1:], e.intrinsic == "call_pure_extern")
 
     def c_call(self, symbol: str, dtype: DataType, args: tuple[PrimExpr, ...], pure: bool) -> str:
         """A call of a C function."""
@@ -350,11 +351,11 @@ class CallEmitter(StmtEmitter):
             return "0"
         return self.b.here(text)
 
-    def _llvm(self, e: Call) -> str:
+    def on_llvm(self, e: Call) -> str:
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.error("call_llvm_intrin takes the full name of an LLVM intrinsic as a string", e)
-        pure = "pure" in e.op.name  # type: ignore[attr-defined]
+        pure = e.intrinsic == "call_llvm_pure_intrin"
         if "bfloat16" not in f"{e.dtype}{[a.dtype for a in e.args[1:]]}":
             return self.c_call(name.value, e.dtype, e.args[1:], pure)
         # bfloat16 is held as its bits; LLVM's intrinsics have a type for it.
@@ -373,7 +374,7 @@ class CallEmitter(StmtEmitter):
         """The same bits as a value of another type."""
         return operand if have == want else self.b.pure(f"bitcast {have} {operand} to {want}", operand)
 
-    def _prefetch(self, e: Call) -> str:
+    def on_prefetch(self, e: Call) -> str:
         pointer = self.expr(e.args[0])
         rw, locality, cache = [str(a.value) if isinstance(a, IntImm) else "1" for a in (*e.args[1:4],)] or [
             "0",
@@ -384,27 +385,27 @@ class CallEmitter(StmtEmitter):
         self.b.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {rw}, i32 {locality}, i32 {cache})")
         return "0"
 
-    def _nothing(self, e: Call) -> str:
+    def on_nothing(self, e: Call) -> str:
         return "0"
 
-    def _likely(self, e: Call) -> str:
+    def on_likely(self, e: Call) -> str:
         return self.expr(e.args[0])
 
-    def _ret(self, e: Call) -> str:
+    def on_return(self, e: Call) -> str:
         self.return_value(self.expr(e.args[0]), e)
         return "0"
 
-    def _undef(self, e: Call) -> str:
+    def on_undefined(self, e: Call) -> str:
         return "poison"
 
-    def _vector_half(self, e: Call) -> str:
+    def on_vector_half(self, e: Call) -> str:
         value, dtype, n = self.expr(e.args[-1]), e.args[-1].dtype, e.dtype.lanes
-        start = 0 if e.op.name == "tir.vectorlow" else dtype.lanes - n  # type: ignore[attr-defined]
+        start = 0 if e.intrinsic == "vectorlow" else dtype.lanes - n
         t = llvm_type(dtype)
         mask = ", ".join(f"i32 {start + k}" for k in range(n))
         return self.b.pure(f"shufflevector {t} {value}, {t} poison, <{n} x i32> <{mask}>", value)
 
-    def _vector_combine(self, e: Call) -> str:
+    def on_vector_combine(self, e: Call) -> str:
         a, b, n = self.expr(e.args[0]), self.expr(e.args[1]), e.dtype.lanes
         t = llvm_type(e.args[0].dtype)
         mask = ", ".join(f"i32 {k}" for k in range(n))
@@ -420,39 +421,3 @@ class CallEmitter(StmtEmitter):
 
     def splat_constant(self, dtype: DataType, literal: str) -> str:
         raise self.error("constants are emitted by the module", None)
-
-
-CallEmitter._calls = {
-    "copysign": CallEmitter._copysign,
-    "fma": CallEmitter._fma,
-    "ldexp": CallEmitter._ldexp,
-    **dict.fromkeys(("isnan", "isinf", "isfinite"), CallEmitter._classify),
-    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"), CallEmitter._bitwise),
-    "bitwise_not": CallEmitter._bitwise_not,
-    "popcount": CallEmitter._popcount,
-    "clz": CallEmitter._clz,
-    "reinterpret": CallEmitter._reinterpret,
-    "large_uint_imm": CallEmitter._large_uint,
-    "q_multiply_shift": CallEmitter._q_multiply_shift,
-    "if_then_else": CallEmitter._if_then_else,
-    "likely": CallEmitter._likely,
-    "address_of": CallEmitter._address_of,
-    "tvm_access_ptr": CallEmitter._access_ptr,
-    "handle_add_byte_offset": CallEmitter._byte_offset,
-    "isnullptr": CallEmitter._isnull,
-    **dict.fromkeys(("call_extern", "call_pure_extern"), CallEmitter._extern),
-    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), CallEmitter._llvm),
-    "prefetch": CallEmitter._prefetch,
-    **dict.fromkeys(
-        ("tvm_storage_sync", "assume", "start_profile_intrinsic", "end_profile_intrinsic"), CallEmitter._nothing
-    ),
-    "ret": CallEmitter._ret,
-    "undef": CallEmitter._undef,
-    **dict.fromkeys(("vectorlow", "vectorhigh"), CallEmitter._vector_half),
-    "vectorcombine": CallEmitter._vector_combine,
-}
-CallEmitter._table = {
-    **ExprEmitter._table,
-    Call: CallEmitter.call,
-    BufferLoad: CallEmitter.load,
-}

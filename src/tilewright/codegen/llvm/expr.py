@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from tilewright.codegen.llvm.activations import gelu, one_plus, times_sigmoid
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.extremes import Extremes
-from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
-from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
+from tilewright.codegen.llvm.narrow import clipped, saturated, to_narrow
+from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat
 from tilewright.codegen.llvm.vecmath import VectorMath
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, structural_equal
 from tilewright.script.underline import located
@@ -17,10 +17,6 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import (
     EQ,
-    GE,
-    GT,
-    LE,
-    LT,
     NE,
     Add,
     And,
@@ -29,15 +25,12 @@ from tilewright.tir import (
     Call,
     Cast,
     Div,
-    FloorDiv,
     FloorMod,
     Let,
-    Max,
     Min,
     Mod,
     Mul,
     Not,
-    Or,
     ProducerLoad,
     Ramp,
     Reduce,
@@ -48,28 +41,9 @@ from tilewright.tir import (
     Sub,
     Var,
 )
+from tilewright.tir.analysis.value_range import value_range
+from tilewright.tir.scalars import BINARY, DIVISIONS, int_range, wrap_int
 
-_FOLD: dict[type, Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    Min: min,
-    Max: max,
-}
-_DIVIDE: dict[type, Callable[[int, int], int]] = {
-    FloorDiv: lambda a, b: a // b,
-    FloorMod: lambda a, b: a % b,
-    Div: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    Mod: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-}
-_COMPARE: dict[type, tuple[str, str, str, Callable[[int, int], bool]]] = {
-    EQ: ("eq", "eq", "oeq", lambda a, b: a == b),
-    NE: ("ne", "ne", "une", lambda a, b: a != b),
-    LT: ("slt", "ult", "olt", lambda a, b: a < b),
-    LE: ("sle", "ule", "ole", lambda a, b: a <= b),
-    GT: ("sgt", "ugt", "ogt", lambda a, b: a > b),
-    GE: ("sge", "uge", "oge", lambda a, b: a >= b),
-}
 _F32 = DataType("float32")
 
 
@@ -110,7 +84,7 @@ class ExprEmitter:
     def lookup(self, var: Var) -> str:
         raise self.error(f"variable {var.name} is not defined here", var)
 
-    def _var(self, e: Var) -> str:
+    def on_var(self, e: Var) -> str:
         const = self.consts.get(e)
         if const is not None:
             return int_literal(const, e.dtype)
@@ -131,10 +105,10 @@ class ExprEmitter:
         op = "trunc" if c < a else ("sext" if signed else "zext")
         return self.b.pure(f"{op} {source} {operand} to {to}", operand)
 
-    def _int(self, e: IntImm) -> str:
+    def on_integer(self, e: IntImm) -> str:
         return int_literal(e.value, e.dtype)
 
-    def _float(self, e: FloatImm) -> str:
+    def on_float(self, e: FloatImm) -> str:
         return float_const(e.dtype, e.value)
 
     # --- arithmetic
@@ -142,7 +116,7 @@ class ExprEmitter:
     def _int_binary(self, e: Any) -> str:
         a, b, dtype, kind = self.expr(e.a), self.expr(e.b), e.dtype, type(e)
         if is_literal(a) and is_literal(b) and dtype.lanes == 1:
-            return int_literal(_FOLD[kind](wrap(int(a), dtype), wrap(int(b), dtype)), dtype)
+            return int_literal(BINARY[kind].integers(wrap_int(int(a), dtype), wrap_int(int(b), dtype)), dtype)
         t = llvm_type(dtype)
         if kind is Add:
             if a == "0" or b == "0":
@@ -173,7 +147,7 @@ class ExprEmitter:
             found = self._maths[dtype] = VectorMath(self.b, dtype, cpu.fma and wide, cpu.avx512 and wide)
         return found
 
-    def _add(self, e: Add) -> str:
+    def on_add(self, e: Add) -> str:
         dtype = e.dtype
         if not dtype.is_float:
             return self._int_binary(e)
@@ -185,7 +159,7 @@ class ExprEmitter:
                 return self.math(dtype).fma(self.expr(e.b.a), self.expr(e.b.b), c)
         return one_plus(self, e) or self._float_binary(e, "fadd")
 
-    def _sub(self, e: Sub) -> str:
+    def on_subtract(self, e: Sub) -> str:
         dtype = e.dtype
         if not dtype.is_float:
             return self._int_binary(e)
@@ -198,7 +172,7 @@ class ExprEmitter:
                 return m.fma(m.neg(self.expr(e.b.a)), self.expr(e.b.b), c)
         return self._float_binary(e, "fsub")
 
-    def _mul(self, e: Mul) -> str:
+    def on_multiply(self, e: Mul) -> str:
         if not e.dtype.is_float:
             return self._int_binary(e)
         return gelu(self, e) or times_sigmoid(self, e) or self._float_binary(e, "fmul")
@@ -253,7 +227,7 @@ class ExprEmitter:
         r = p(f"lshr {t32} {r}, {splat(i32, '16')}", r)
         return p(f"trunc {t32} {r} to {i16}", r)
 
-    def _division(self, e: Any) -> str:
+    def on_divide(self, e: Any) -> str:
         dtype, kind = e.dtype, type(e)
         if dtype.is_float:
             if kind is Div:
@@ -262,8 +236,8 @@ class ExprEmitter:
                 return self._float_binary(e, "frem")
             raise self.error("floor division and modulo take integers", e)
         a, b = self.expr(e.a), self.expr(e.b)
-        if is_literal(a) and is_literal(b) and dtype.lanes == 1 and wrap(int(b), dtype):
-            return int_literal(_DIVIDE[kind](wrap(int(a), dtype), wrap(int(b), dtype)), dtype)
+        if is_literal(a) and is_literal(b) and dtype.lanes == 1 and wrap_int(int(b), dtype):
+            return int_literal(BINARY[kind].integers(wrap_int(int(a), dtype), wrap_int(int(b), dtype)), dtype)
         t = llvm_type(dtype)
         divisor: Any = e.b.value if type(e.b) is Broadcast else e.b
         known = type(divisor) is IntImm and divisor.value not in (0, -1)
@@ -304,7 +278,7 @@ class ExprEmitter:
         other = p(f"icmp slt {t} {signs}, {zero}", signs)
         return p(f"and {cond} {some}, {other}", some, other)
 
-    def _min_max(self, e: Any) -> str:
+    def on_extreme(self, e: Any) -> str:
         dtype = e.dtype
         if not dtype.is_float:
             return self._int_binary(e)
@@ -322,18 +296,20 @@ class ExprEmitter:
 
     # --- conditions
 
-    def _compare(self, e: Any) -> str:
-        signed, unsigned, floating, fold = _COMPARE[type(e)]
+    def on_compare(self, e: Any) -> str:
+        operation = BINARY[type(e)]
+        fold, word = operation.integers, operation.word
         a, b, dtype = self.expr(e.a), self.expr(e.b), e.a.dtype
         if dtype.is_float:
             if dtype.code == "bfloat":
                 a, b, dtype = self.widen(a, dtype), self.widen(b, dtype), _F32.with_lanes(dtype.lanes)
-            return self.b.pure(f"fcmp {floating} {llvm_type(dtype)} {a}, {b}", a, b)
+            return self.b.pure(f"fcmp {'u' if word == 'ne' else 'o'}{word} {llvm_type(dtype)} {a}, {b}", a, b)
         if is_literal(a) and is_literal(b) and dtype.lanes == 1:
-            return "1" if fold(wrap(int(a), dtype), wrap(int(b), dtype)) else "0"
+            return "1" if fold(wrap_int(int(a), dtype), wrap_int(int(b), dtype)) else "0"
         if dtype.is_int and dtype.lanes == 1 and (answer := self._decide(e, fold)) is not None:
             return answer
-        return self.b.pure(f"icmp {signed if dtype.is_int else unsigned} {llvm_type(dtype)} {a}, {b}", a, b)
+        sign = "" if word in ("eq", "ne") else "s" if dtype.is_int else "u"
+        return self.b.pure(f"icmp {sign}{word} {llvm_type(dtype)} {a}, {b}", a, b)
 
     def _decide(self, e: Any, fold: Callable[[int, int], bool]) -> str | None:
         """The comparison's answer when the ranges of its sides tell it."""
@@ -345,7 +321,7 @@ class ExprEmitter:
         answers = {fold(i, j) for i in x for j in y}
         return ("1" if answers.pop() else "0") if len(answers) == 1 else None
 
-    def _and(self, e: Any) -> str:
+    def on_connect(self, e: Any) -> str:
         is_and = type(e) is And
         a = self.expr(e.a)
         if e.dtype.lanes == 1:
@@ -362,13 +338,13 @@ class ExprEmitter:
             return a if b == ("1" if is_and else "0") else b
         return self.b.pure(f"{'and' if is_and else 'or'} {llvm_type(e.dtype)} {a}, {b}", a, b)
 
-    def _not(self, e: Not) -> str:
+    def on_negate(self, e: Not) -> str:
         a = self.expr(e.a)
         if is_literal(a):
             return "0" if a != "0" else "1"
         return self.b.pure(f"xor {llvm_type(e.dtype)} {a}, {splat(e.dtype, '1')}", a)
 
-    def _select(self, e: Select) -> str:
+    def on_select(self, e: Select) -> str:
         cond = self.expr(e.condition)
         if is_literal(cond):
             return self.expr(e.true_value if cond != "0" else e.false_value)
@@ -397,7 +373,7 @@ class ExprEmitter:
             return True
         if kind in (BufferLoad, Call, Let, Reduce, ProducerLoad, Shuffle):
             return False
-        if kind in _DIVIDE and not (e.dtype.is_float or (type(e.b) is IntImm and e.b.value not in (0, -1))):  # type: ignore[attr-defined]
+        if kind in DIVISIONS and not (e.dtype.is_float or (type(e.b) is IntImm and e.b.value not in (0, -1))):  # type: ignore[attr-defined]
             return False
         if kind is Cast or kind is Broadcast:
             return self.speculates(e.value)  # type: ignore[attr-defined]
@@ -411,38 +387,15 @@ class ExprEmitter:
 
     def bounds(self, e: PrimExpr) -> tuple[int, int] | None:
         """The range that a scalar or vector integer is known to lie in."""
-        kind = type(e)
-        if kind is IntImm:
-            return (e.value, e.value)  # type: ignore[attr-defined]
-        if kind is Var or kind is SizeVar:
-            const = self.consts.get(e)  # type: ignore[call-overload]
-            return (const, const) if const is not None else self.ranges.get(e)  # type: ignore[call-overload]
-        if kind is Broadcast or kind is Cast:
-            if kind is Cast and (e.value.dtype.is_float or e.dtype.bits < 32):  # type: ignore[attr-defined]
-                return None
-            return self.bounds(e.value)  # type: ignore[attr-defined]
-        if kind is Ramp:
-            base, stride = self.bounds(e.base), self.bounds(e.stride)  # type: ignore[attr-defined]
-            if base is None or stride is None or stride[0] < 0:
-                return None
-            return (base[0], base[1] + stride[1] * (e.dtype.lanes - 1))
-        if kind not in (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max):
-            return None
-        a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
-        if kind is FloorMod and b is not None and b[0] == b[1] and b[0] > 0:
-            return (0, b[0] - 1) if a is None or a[0] < 0 or a[1] >= b[0] else a
-        if a is None or b is None:
-            return None
-        if kind is Sub:
-            return (a[0] - b[1], a[1] - b[0])
-        if kind is FloorMod or (kind is FloorDiv and b[0] <= 0):
-            return None
-        corners = [_fold_corner(kind, x, y) for x in a for y in b]
-        return (min(corners), max(corners))
+        return value_range(e, self._known, wraps=False)
+
+    def _known(self, var: Var) -> tuple[int, int] | None:
+        const = self.consts.get(var)
+        return (const, const) if const is not None else self.ranges.get(var)
 
     # --- casts and vectors
 
-    def _cast(self, e: Cast) -> str:
+    def on_cast(self, e: Cast) -> str:
         held = clipped(e)
         if held is not None:
             value, low, high = held
@@ -485,7 +438,7 @@ class ExprEmitter:
         if to.is_float:
             return p(f"{'sitofp' if source.is_int else 'uitofp'} {s} {a} to {t}", a)
         if is_literal(a) and to.lanes == 1:
-            return int_literal(wrap(int(a), source), to)
+            return int_literal(wrap_int(int(a), source), to)
         if source.bits == to.bits:
             return a
         op = "trunc" if to.bits < source.bits else ("sext" if source.is_int else "zext")
@@ -502,14 +455,14 @@ class ExprEmitter:
         first = self.b.pure(f"insertelement {t} poison, {s} {a}, i32 0", a)
         return self.b.pure(f"shufflevector {t} {first}, {t} poison, <{dtype.lanes} x i32> zeroinitializer", first)
 
-    def _broadcast(self, e: Broadcast) -> str:
+    def on_broadcast(self, e: Broadcast) -> str:
         if e.value.dtype.lanes != 1:
             value, t, many = self.expr(e.value), llvm_type(e.value.dtype), e.dtype.lanes
             mask = ", ".join(f"i32 {k % e.value.dtype.lanes}" for k in range(many))
             return self.b.pure(f"shufflevector {t} {value}, {t} poison, <{many} x i32> <{mask}>", value)
         return self.broadcast(self.expr(e.value), e.dtype)
 
-    def _ramp(self, e: Ramp) -> str:
+    def on_ramp(self, e: Ramp) -> str:
         dtype = e.dtype
         base, stride, t, s = self.expr(e.base), self.expr(e.stride), llvm_type(dtype), llvm_type(dtype.element)
         if is_literal(stride):
@@ -525,7 +478,7 @@ class ExprEmitter:
         start = self.broadcast(base, dtype)
         return self.b.pure(f"add {t} {start}, {steps}", start, steps)
 
-    def _shuffle(self, e: Shuffle) -> str:
+    def on_shuffle(self, e: Shuffle) -> str:
         lanes: list[tuple[str, DataType, int]] = []
         for vector in e.vectors:
             operand = self.expr(vector)
@@ -563,7 +516,7 @@ class ExprEmitter:
             vector = self.b.pure(f"insertelement {t} {vector}, {s} {scalar}, i32 {k}", vector, scalar)
         return vector
 
-    def _let(self, e: Let) -> str:
+    def on_let(self, e: Let) -> str:
         self.bind(e.var, e.value)
         return self.expr(e.body)
 
@@ -571,7 +524,7 @@ class ExprEmitter:
         """Makes `var` stand for `value` from here on."""
         operand = self.expr(value)
         if is_literal(operand) and not var.dtype.is_float and var.dtype.code != "handle":
-            self.consts[var] = wrap(int(operand), var.dtype)
+            self.consts[var] = wrap_int(int(operand), var.dtype)
             return
         self.consts.pop(var, None)
         self.values[var] = operand
@@ -591,30 +544,3 @@ def _same_products(a: PrimExpr, b: PrimExpr) -> bool:
     if type(a) is not Mul or type(b) is not Mul:
         return False
     return any([structural_equal(a.a, c) and structural_equal(a.b, d) for c, d in ((b.a, b.b), (b.b, b.a))])
-
-
-def _fold_corner(kind: type, x: int, y: int) -> int:
-    return _DIVIDE[kind](x, y) if kind is FloorDiv else _FOLD[kind](x, y)
-
-
-ExprEmitter._table = {
-    Var: ExprEmitter._var,
-    SizeVar: ExprEmitter._var,
-    IntImm: ExprEmitter._int,
-    FloatImm: ExprEmitter._float,
-    Add: ExprEmitter._add,
-    Sub: ExprEmitter._sub,
-    Mul: ExprEmitter._mul,
-    **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), ExprEmitter._division),
-    **dict.fromkeys((Min, Max), ExprEmitter._min_max),
-    **dict.fromkeys(_COMPARE, ExprEmitter._compare),
-    And: ExprEmitter._and,
-    Or: ExprEmitter._and,
-    Not: ExprEmitter._not,
-    Select: ExprEmitter._select,
-    Cast: ExprEmitter._cast,
-    Broadcast: ExprEmitter._broadcast,
-    Ramp: ExprEmitter._ramp,
-    Shuffle: ExprEmitter._shuffle,
-    Let: ExprEmitter._let,
-}

@@ -13,6 +13,7 @@ from tilewright.codegen.llvm.promote import BufferUse
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.codegen.llvm.types import symbol as quoted
+from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
 from tilewright.ir import DataType, GlobalVar
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
@@ -278,9 +279,9 @@ class FunctionEmitter(PackedEmitter):
         self.module.functions.append("\n".join(lines))
         return task, data
 
-    def _attr(self, s: AttrStmt) -> None:
+    def on_attribute(self, s: AttrStmt) -> None:
         if s.attr_key != "compute_scope" or self.parent is not None:
-            super()._attr(s)
+            super().on_attribute(s)
             return
         # The body of a packed function becomes one whose pointers are known not to overlap.
         name = self.module.fresh(f"{self.name}.compute")
@@ -345,9 +346,10 @@ class FunctionEmitter(PackedEmitter):
         self.module.uses_module = True
         return f"@{LIBRARY}"
 
-    def _string(self, e: Any) -> str:
+    def on_string(self, e: Any) -> str:
         return self.module.string(e.value)
 
 
-# The table of the statements' emitter binds its own functions, not what is overridden here.
-FunctionEmitter._stmts = {**FunctionEmitter._stmts, AttrStmt: FunctionEmitter._attr}
+FunctionEmitter._table = EXPRESSIONS.rules(FunctionEmitter)
+FunctionEmitter._stmts = STATEMENTS.rules(FunctionEmitter)
+FunctionEmitter._calls = INTRINSICS.rules(FunctionEmitter)

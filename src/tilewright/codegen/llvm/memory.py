@@ -165,7 +165,7 @@ class MemoryEmitter(ExprEmitter):
 
     # --- loads
 
-    def load(self, e: BufferLoad) -> str:
+    def on_load(self, e: BufferLoad) -> str:
         buffer, var, dtype = e.buffer, e.buffer.data, e.dtype
         form = self.offset_form(buffer, e.indices)
         kept = self.registers.get(var)
@@ -512,7 +512,7 @@ class MemoryEmitter(ExprEmitter):
 
     # --- stores
 
-    def store(self, s: BufferStore) -> None:
+    def on_store(self, s: BufferStore) -> None:
         buffer, var, dtype = s.buffer, s.buffer.data, s.value.dtype
         form = self.offset_form(buffer, s.indices)
         kept = self.registers.get(var)

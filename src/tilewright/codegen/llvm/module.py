@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
-from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
+from tilewright.codegen.llvm.calls import C_FUNCTION
 from tilewright.codegen.llvm.context import context_definition
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
@@ -24,10 +24,8 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, StringImm, Var
+from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, Var
 from tilewright.tir.transform.legalize import without_float8
-
-CallEmitter._table[StringImm] = FunctionEmitter._string
 
 
 class ModuleEmitter:

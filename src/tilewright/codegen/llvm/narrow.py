@@ -7,16 +7,12 @@ from typing import Any
 from tilewright.codegen.llvm.types import float_const, llvm_type, splat
 from tilewright.ir import DataType, FloatImm, PrimExpr
 from tilewright.tir import Broadcast, Cast, Max, Min
+from tilewright.tir.scalars import int_range
 
 
 def to_narrow(source: DataType, to: DataType) -> bool:
     """Whether float32 vectors become bytes or words."""
     return source.is_float and source.bits == 32 and to.lanes > 1 and 1 < to.bits < 32 and not to.is_float
-
-
-def int_range(dtype: DataType) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
-    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_int else (0, (1 << dtype.bits) - 1)
 
 
 def clipped(cast: Cast) -> tuple[PrimExpr, float, float] | None:

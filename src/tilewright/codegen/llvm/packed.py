@@ -58,7 +58,7 @@ class PackedEmitter(CallEmitter):
             pointer = self._offset(pointer, inside)
         return pointer, DataType(_FIELD_TYPES.get(kind.value, "int64"))
 
-    def _struct_get(self, e: Call) -> str:
+    def on_struct_get(self, e: Call) -> str:
         pointer, kept = self._field(e)
         field = e.args[2].value  # type: ignore[attr-defined]
         if field == 0:
@@ -68,7 +68,7 @@ class PackedEmitter(CallEmitter):
         value = self.b.here(f"load {llvm_type(kept)}, ptr {pointer}")
         return self.convert(value, kept, e.dtype)
 
-    def _struct_set(self, e: Call) -> str:
+    def on_struct_set(self, e: Call) -> str:
         pointer, kept = self._field(e)
         value, source = self.expr(e.args[3]), e.args[3].dtype
         if e.args[2].value == VALUE:  # type: ignore[attr-defined]
@@ -84,20 +84,20 @@ class PackedEmitter(CallEmitter):
         """A handle, data variables of buffers included."""
         return self.pointer(e)[0] if isinstance(e, Var) else self.expr(e)
 
-    def _stack_alloca(self, e: Call) -> str:
+    def on_stack_alloca(self, e: Call) -> str:
         kind, count = e.args
         if not isinstance(kind, StringImm) or not isinstance(count, IntImm) or kind.value not in _STACK_BYTES:
             raise self.error(f"tvm_stack_alloca takes one of {', '.join(_STACK_BYTES)} and a constant", e)
         return self.b.alloca(f"alloca [{max(count.value, 1) * _STACK_BYTES[kind.value]} x i8], align 16")
 
-    def _make_shape(self, e: Call) -> str:
+    def on_make_shape(self, e: Call) -> str:
         shape = self.b.alloca(f"alloca [{max(len(e.args), 1)} x i64], align 8")
         for k, dim in enumerate(e.args):
             value = self.convert(self.expr(dim), dim.dtype, _I64)
             self.b.effect(f"store i64 {value}, ptr {self._offset(shape, 8 * k)}")
         return shape
 
-    def _make_array(self, e: Call) -> str:
+    def on_make_array(self, e: Call) -> str:
         data, shape, strides, ndim, of_type, offset = e.args
         dtype = of_type.dtype
         fields, size = _LAYOUT[self.target.cpu.pointer_bits]
@@ -123,7 +123,7 @@ class PackedEmitter(CallEmitter):
             self.b.effect(f"store {text}, ptr {self._offset(tensor, fields[field])}")
         return tensor
 
-    def _call_packed(self, e: Call) -> str:
+    def on_call_packed(self, e: Call) -> str:
         """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
         name = e.args[0]
         if not isinstance(name, StringImm):
@@ -143,7 +143,7 @@ class PackedEmitter(CallEmitter):
         self.b.effect(f"store i64 0, ptr {self._offset(result, 8)}")
         return array, str(len(args)), result
 
-    def _call_trace(self, e: Call) -> str:
+    def on_call_trace(self, e: Call) -> str:
         """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
         name, *args = e.args
         if not isinstance(name, StringImm):
@@ -183,7 +183,7 @@ class PackedEmitter(CallEmitter):
             return _FFI_FLOAT, self.convert(value, dtype, _F64), _F64
         return _FFI_BOOL if dtype.is_bool else _FFI_INT, self.convert(value, dtype, _I64), _I64
 
-    def _call_lowered(self, e: Call) -> str:
+    def on_call_lowered(self, e: Call) -> str:
         """(name, stack of TVMFFIAny, -, begin, end): the result lands in entry `end`."""
         name, stack, begin, end = e.args[0], self.expr(e.args[1]), e.args[3], e.args[4]
         if not (isinstance(name, StringImm) and isinstance(begin, IntImm) and isinstance(end, IntImm)):
@@ -192,7 +192,7 @@ class PackedEmitter(CallEmitter):
         result = self._offset(stack, _ANY_BYTES * end.value)
         return self._invoke(name.value, array, str(end.value - begin.value), result, e)
 
-    def _throw(self, e: Call) -> str:
+    def on_throw(self, e: Call) -> str:
         scope = self.b.scopes[-1]
         dead = self.b.label("dead")
         scope.lines += ["  ret i32 -1", f"{dead}:"]
@@ -210,16 +210,3 @@ class PackedEmitter(CallEmitter):
 
     def check(self, code: str) -> None:
         raise self.error("checks are emitted by the function", None)
-
-
-CallEmitter._calls |= {
-    "tvm_struct_get": PackedEmitter._struct_get,
-    "tvm_struct_set": PackedEmitter._struct_set,
-    "tvm_stack_alloca": PackedEmitter._stack_alloca,
-    "tvm_stack_make_shape": PackedEmitter._make_shape,
-    "tvm_stack_make_array": PackedEmitter._make_array,
-    **dict.fromkeys(("tvm_call_packed", "tvm_call_cpacked", "call_packed"), PackedEmitter._call_packed),
-    "tvm_call_trace_packed": PackedEmitter._call_trace,
-    **dict.fromkeys(("tvm_call_packed_lowered", "tvm_call_cpacked_lowered"), PackedEmitter._call_lowered),
-    "tvm_throw_last_error": PackedEmitter._throw,
-}

@@ -15,13 +15,9 @@ from tilewright.tir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    Block,
-    BlockRealize,
     BufferLoad,
-    BufferRealize,
     BufferStore,
     Call,
-    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -71,35 +67,35 @@ class StmtEmitter(MemoryEmitter):
             )
         method(self, s)
 
-    def _seq(self, s: SeqStmt) -> None:
+    def on_sequence(self, s: SeqStmt) -> None:
         for item in s.seq:
             self.stmt(item)
 
-    def _hint(self, s: Prefetch) -> None:
+    def on_hint(self, s: Prefetch) -> None:
         """Hints that no schedule has made calls of change nothing."""
 
-    def _evaluate(self, s: Evaluate) -> None:
+    def on_evaluate(self, s: Evaluate) -> None:
         if type(s.value) is not IntImm:
             self.expr(s.value)
 
-    def _let_stmt(self, s: LetStmt) -> None:
+    def on_let_statement(self, s: LetStmt) -> None:
         if s.var.dtype.code == "handle" and isinstance(s.value, Var) and s.value in self.pointers:
             self.pointers[s.var] = self.pointers[s.value]
         else:
             self.bind(s.var, s.value)
         self.stmt(s.body)
 
-    def _body_only(self, s: Any) -> None:
+    def on_declaration(self, s: Any) -> None:
         self.stmt(s.body)
 
-    def _attr(self, s: AttrStmt) -> None:
+    def on_attribute(self, s: AttrStmt) -> None:
         if s.attr_key == "thread_extent":
             raise self.error("a CPU has no GPU threads: the loop is bound to a thread axis", s)
         self.stmt(s.body)
 
     # --- loops
 
-    def _for(self, s: For) -> None:
+    def on_for(self, s: For) -> None:
         if s.kind == ForKind.THREAD_BINDING:
             raise self.error("a CPU has no GPU threads: the loop is bound to a thread axis", s)
         low, extent = self.expr(s.min), self.expr(s.extent)
@@ -231,7 +227,7 @@ class StmtEmitter(MemoryEmitter):
             elif last[0] == "%":
                 b.level_of[last] = min(b.level_of.get(last, 0), b.level)
 
-    def _while(self, s: While) -> None:
+    def on_while(self, s: While) -> None:
         b = self.b
         parent = b.scopes[-1]
         head, done = b.label("while"), b.label("done")
@@ -265,7 +261,7 @@ class StmtEmitter(MemoryEmitter):
 
     # --- conditionals
 
-    def _if(self, s: IfThenElse) -> None:
+    def on_if(self, s: IfThenElse) -> None:
         cond = self.expr(s.condition)
         if is_literal(cond):
             if cond != "0":
@@ -311,7 +307,7 @@ class StmtEmitter(MemoryEmitter):
             if var in self.registers:
                 self.registers[var].slots = dict(slots)
 
-    def _assert(self, s: AssertStmt) -> None:
+    def on_assert(self, s: AssertStmt) -> None:
         cond = self.expr(s.condition)
         if cond == "1":
             self.stmt(s.body)
@@ -330,7 +326,7 @@ class StmtEmitter(MemoryEmitter):
 
     # --- storage
 
-    def _allocate(self, s: Allocate) -> None:
+    def on_allocate(self, s: Allocate) -> None:
         promoted = self.use.promoted.get(s.buffer_var)
         if promoted is not None:
             dtype, lanes, count = promoted
@@ -368,7 +364,7 @@ class StmtEmitter(MemoryEmitter):
         self.stmt(s.body)
         self.free_workspace(pointer)
 
-    def _allocate_const(self, s: AllocateConst) -> None:
+    def on_allocate_const(self, s: AllocateConst) -> None:
         self.pointers[s.buffer_var] = (self.module_constant(s.data, s.dtype), 64)
         self.stmt(s.body)
 
@@ -390,22 +386,3 @@ class StmtEmitter(MemoryEmitter):
 
     def module_constant(self, data: Any, dtype: Any) -> str:
         raise self.error("constants are emitted by the module", None)
-
-
-StmtEmitter._stmts = {
-    SeqStmt: StmtEmitter._seq,
-    Evaluate: StmtEmitter._evaluate,
-    LetStmt: StmtEmitter._let_stmt,
-    For: StmtEmitter._for,
-    While: StmtEmitter._while,
-    IfThenElse: StmtEmitter._if,
-    AssertStmt: StmtEmitter._assert,
-    BufferStore: StmtEmitter.store,
-    Allocate: StmtEmitter._allocate,
-    AllocateConst: StmtEmitter._allocate_const,
-    AttrStmt: StmtEmitter._attr,
-    DeclBuffer: StmtEmitter._body_only,
-    BufferRealize: StmtEmitter._body_only,
-    Prefetch: StmtEmitter._hint,
-}
-_NOT_LOWERED = (Block, BlockRealize)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
+from tilewright.tir.scalars import wrap_int
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*")
 _FLOATS = {16: "half", 32: "float", 64: "double"}
@@ -101,17 +102,5 @@ def is_literal(operand: str) -> bool:
 
 def int_literal(value: int, dtype: DataType) -> str:
     """An integer constant as LLVM reads it: two's complement, signed."""
-    if dtype.is_bool:
-        return str(value & 1)
-    value &= (1 << dtype.bits) - 1
-    return str(value - (1 << dtype.bits) if value >> (dtype.bits - 1) else value)
-
-
-def wrap(value: int, dtype: DataType) -> int:
-    """`value` modulo the range of the integer `dtype`."""
-    if dtype.is_bool:
-        return value & 1
-    value &= (1 << dtype.bits) - 1
-    if dtype.is_int and value >> (dtype.bits - 1):
-        value -= 1 << dtype.bits
-    return value
+    value = wrap_int(value, dtype)
+    return str(value - (1 << dtype.bits) if not dtype.is_bool and value >> (dtype.bits - 1) > 0 else value)

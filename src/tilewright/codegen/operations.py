@@ -1,0 +1,155 @@
+"""The operations that code generators have rules for, each by one name: expressions and statements by their type, intrinsics by their name.
+
+A rule is a method `on_<name>` of an emitter, or of one of the parts that it is made of; `Operations.rules` gives those that a part has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+from tilewright.ir import FloatImm, IntImm
+from tilewright.tir import (
+    Add,
+    Allocate,
+    AllocateConst,
+    And,
+    AssertStmt,
+    AttrStmt,
+    Broadcast,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    Cast,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    Let,
+    LetStmt,
+    Mul,
+    Not,
+    Or,
+    Prefetch,
+    Ramp,
+    Select,
+    SeqStmt,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+    While,
+)
+from tilewright.tir.scalars import COMPARISONS, DIVISIONS, EXTREMES
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Operations(Generic[K]):
+    """Names of operations, by what programs hold."""
+
+    def __init__(self, names: Mapping[K, str]) -> None:
+        self.names = names
+        self._methods: dict[type, list[tuple[K, str]]] = {}
+
+    def rules(self, part: object) -> dict[K, Callable[..., Any]]:
+        """The rules that a part of an emitter has; of a class, as functions."""
+        kind = part if isinstance(part, type) else type(part)
+        methods = self._methods.get(kind)
+        if methods is None:
+            named = [(key, f"on_{name}") for key, name in self.names.items()]
+            methods = self._methods[kind] = [(key, name) for key, name in named if hasattr(kind, name)]
+        return {key: getattr(part, name) for key, name in methods}
+
+
+EXPRESSIONS = Operations[type](
+    {
+        Var: "var",
+        SizeVar: "var",
+        IntImm: "integer",
+        FloatImm: "float",
+        StringImm: "string",
+        Add: "add",
+        Sub: "subtract",
+        Mul: "multiply",
+        **dict.fromkeys(DIVISIONS, "divide"),
+        **dict.fromkeys(EXTREMES, "extreme"),
+        **dict.fromkeys(COMPARISONS, "compare"),
+        And: "connect",
+        Or: "connect",
+        Not: "negate",
+        Select: "select",
+        Cast: "cast",
+        Broadcast: "broadcast",
+        Ramp: "ramp",
+        Shuffle: "shuffle",
+        Let: "let",
+        BufferLoad: "load",
+        Call: "call",
+    }
+)
+STATEMENTS = Operations[type](
+    {
+        SeqStmt: "sequence",
+        Evaluate: "evaluate",
+        LetStmt: "let_statement",
+        For: "for",
+        While: "while",
+        IfThenElse: "if",
+        AssertStmt: "assert",
+        BufferStore: "store",
+        Allocate: "allocate",
+        AllocateConst: "allocate_const",
+        AttrStmt: "attribute",
+        DeclBuffer: "declaration",
+        BufferRealize: "declaration",
+        Prefetch: "hint",
+    }
+)
+INTRINSICS = Operations[str](
+    {
+        intrinsic: name
+        for name, intrinsics in {
+            "fma": "fma",
+            "ldexp": "ldexp",
+            "copysign": "copysign",
+            "classify": "isnan isinf isfinite",
+            "bitwise": "bitwise_and bitwise_or bitwise_xor",
+            "shift": "shift_left shift_right",
+            "bitwise_not": "bitwise_not",
+            "popcount": "popcount",
+            "clz": "clz",
+            "reinterpret": "reinterpret",
+            "large_uint": "large_uint_imm",
+            "q_multiply_shift": "q_multiply_shift",
+            "choose": "if_then_else",
+            "likely": "likely",
+            "address_of": "address_of",
+            "access_ptr": "tvm_access_ptr",
+            "byte_offset": "handle_add_byte_offset",
+            "is_null": "isnullptr",
+            "extern": "call_extern call_pure_extern",
+            "llvm": "call_llvm_intrin call_llvm_pure_intrin",
+            "prefetch": "prefetch",
+            "nothing": "tvm_storage_sync assume start_profile_intrinsic end_profile_intrinsic",
+            "return": "ret",
+            "undefined": "undef",
+            "vector_half": "vectorlow vectorhigh",
+            "vector_combine": "vectorcombine",
+            "struct_get": "tvm_struct_get",
+            "struct_set": "tvm_struct_set",
+            "stack_alloca": "tvm_stack_alloca",
+            "make_shape": "tvm_stack_make_shape",
+            "make_array": "tvm_stack_make_array",
+            "call_packed": "tvm_call_packed tvm_call_cpacked call_packed",
+            "call_trace": "tvm_call_trace_packed",
+            "call_lowered": "tvm_call_packed_lowered tvm_call_cpacked_lowered",
+            "throw": "tvm_throw_last_error",
+        }.items()
+        for intrinsic in intrinsics.split()
+    }
+)
+
+__all__ = ["EXPRESSIONS", "INTRINSICS", "STATEMENTS", "Operations"]
