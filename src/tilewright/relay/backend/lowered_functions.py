@@ -109,8 +109,7 @@ def strategy_of(op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, 
 def get_valid_implementations(
     op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, target: Target | str, use_autotvm: bool = True
 ) -> list[OpImplementation]:
-    """The implementations whose conditions hold for these tensors. `use_autotvm` is accepted: records are looked up where kernels are
-    scheduled."""
+    """The implementations whose conditions hold for these tensors. `use_autotvm` is accepted and changes nothing."""
     del use_autotvm
     chosen = Target(target) if isinstance(target, str) else target
     found: list[OpImplementation] = []

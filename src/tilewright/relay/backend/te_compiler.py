@@ -35,7 +35,7 @@ from tilewright.relay.backend.tensor_facts import (
 )
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import BROADCAST, OpCard
+from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
@@ -66,26 +66,24 @@ class Kernel:
     """One compiled primitive function.
 
     name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
-    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; anchor: the card that decides the schedule,
-    None for element-wise kernels; flops, products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program: the
-    relay function, None where that of an external generator is called.
+    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
+    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "anchor", "flops", "in_place", "name", "products", "program", "source", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "products", "program", "source", "traffic",
     )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         func: tir.PrimFunc | Callable[[], tir.PrimFunc],
-        anchor: OpCard | None,
         facts: KernelFacts,
         source: str,
         digest: bytes | None = None,
         program: Function | None = None,
     ) -> None:
-        self.name, self.anchor, self._digest, self.program, self.source = name, anchor, digest, program, source
+        self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place = tuple(facts.in_place)
         self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
@@ -310,14 +308,12 @@ class TECompiler:
         name = self._unique(f"call_{symbol_of(func)}")
         prim = te.create_prim_func([*inputs, *outputs, *sizes], "int64" if sizes else None)
         facts = KernelFacts(traffic=_argument_bytes(func, sizes))
-        return Kernel(name, prim.with_attr("global_symbol", name), None, facts, source_of(func))
+        return Kernel(name, prim.with_attr("global_symbol", name), facts, source_of(func))
 
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
             cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
             name = self._name(cards)
-            anchor = max(cards, key=lambda c: c.fuse, default=None)
-            anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
             told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
@@ -325,7 +321,7 @@ class TECompiler:
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
                 compose = lambda: self._composed(func, name, facts.in_place)  # noqa: E731
-                return Kernel(name, compose, anchored, facts, source_of(func), digest, func)
+                return Kernel(name, compose, facts, source_of(func), digest, func)
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
@@ -337,7 +333,7 @@ class TECompiler:
             facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place)
             if key:
                 disk.put(key, json.dumps(facts).encode())
-            return Kernel(name, prim, anchored, facts, source_of(func), digest, func)
+            return Kernel(name, prim, facts, source_of(func), digest, func)
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)

@@ -93,8 +93,6 @@ class OpCard(Attrs, metaclass=CardMeta):
     """Fusion kind, one of the constants above."""
     outputs: ClassVar[int] = 1
     """Number of results; more than one makes the constructor answer a TupleWrapper. A property where attributes decide."""
-    schedule: ClassVar[str | None] = None
-    """Key of the schedule rule in scheduling when this operator anchors a kernel; None: chosen by `fuse`."""
     samples: ClassVar[Sequence[Sample]] = ()
     """Calls that the card test runs."""
     tolerance: ClassVar[float] = 1e-5

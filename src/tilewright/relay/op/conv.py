@@ -177,7 +177,6 @@ class Conv2D(OpCard):
     out_layout: str = ""
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
-    schedule = "conv2d"
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
         return weights_of(self, args, self.data_layout, self.kernel_layout, "HW")

@@ -152,7 +152,6 @@ class conv1d(ConvND, key="nn.conv1d"):
     data_layout: str = "NCW"
     kernel_layout: str = "OIW"
     letters = "W"
-    schedule = "conv1d"
     samples = [
         (((1, 4, 9), (6, 2, 3)), {"groups": 2, "strides": 2, "padding": (1, 0)}),
         (((1, 3, 9), (2, 3, 3)), {"dilation": 2}),
@@ -177,7 +176,6 @@ class conv3d(ConvND, key="nn.conv3d"):
     data_layout: str = "NCDHW"
     kernel_layout: str = "OIDHW"
     letters = "DHW"
-    schedule = "conv3d"
     samples = [
         (((1, 2, 4, 5, 4), (3, 2, 2, 3, 2)), {"padding": (1, 1, 0), "strides": (1, 2, 1)}),
         (((1, 2, 4, 4, 4), (3, 2, 2, 2, 2)), {"kernel_size": (2,), "channels": 3}),
@@ -385,7 +383,6 @@ class conv1d_transpose(ConvTranspose, key="nn.conv1d_transpose"):
     data_layout: str = "NCW"
     kernel_layout: str = "IOW"
     letters = "W"
-    schedule = "conv1d_transpose"
     samples = [
         (((1, 3, 5), (3, 2, 3)), {"strides": 2, "padding": 1, "output_padding": 1}),
         (((2, 4, 4), (4, 2, 2)), {"groups": 2}),
@@ -402,7 +399,6 @@ class conv2d_transpose(ConvTranspose, key="nn.conv2d_transpose"):
     kernel_layout: str = "IOHW"
     output_padding: tuple[int, ...] = (0, 0)
     letters = "HW"
-    schedule = "conv2d_transpose"
     samples = [
         (((1, 3, 4, 5), (3, 2, 2, 2)), {"strides": (2, 2)}),
         (((1, 4, 4, 4), (4, 3, 3, 3)), {"strides": (2, 2), "padding": (1, 1), "output_padding": (1, 1), "groups": 2}),
@@ -436,7 +432,6 @@ class conv3d_transpose(ConvTranspose, key="nn.conv3d_transpose"):
     kernel_layout: str = "IODHW"
     output_padding: tuple[int, ...] = (0, 0, 0)
     letters = "DHW"
-    schedule = "conv3d_transpose"
     samples = [
         (((1, 2, 2, 3, 3), (2, 2, 2, 2, 3)), {"strides": (2, 1, 2), "padding": (0, 1, 1), "output_padding": (1, 0, 1)})
     ]

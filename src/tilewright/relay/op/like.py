@@ -60,7 +60,6 @@ class collapse_sum_like(OpCard, key="collapse_sum_like"):
     """data summed to the shape of `collapse_type`: what broadcasting that shape to data's repeated is added up."""
 
     fuse = COMM_REDUCE
-    schedule = "reduce"
     samples = [(((2, 3, 4), (3, 1)), {}), (((2, 3), ()), {}), (((2, 3), (2, 3)), {})]
 
     def infer(self, data: TensorType, collapse_type: TensorType) -> Type:
@@ -104,7 +103,6 @@ class collapse_sum_to(OpCard, key="collapse_sum_to"):
 
     shape: tuple[int, ...]
     fuse = COMM_REDUCE
-    schedule = "reduce"
     samples = [(((2, 3, 4),), {"shape": (3, 1)}), (((2, 3),), {"shape": ()})]
 
     def infer(self, data: TensorType) -> Type:

@@ -39,7 +39,6 @@ class softmax(OpCard, key="nn.softmax"):
 
     axis: int = -1
     fuse = OUT_ELEMWISE
-    schedule = "softmax"
     samples = [(((2, 5),), {}), (((3, 4, 7),), {"axis": 1})]
 
     def infer(self, data: TensorType) -> Type:
@@ -158,7 +157,6 @@ class layer_norm(OpCard, key="nn.layer_norm"):
     center: bool = True
     scale: bool = True
     fuse = OUT_ELEMWISE
-    schedule = "layer_norm"
     samples = [(((2, 3, 8), (8,), (8,)), {}), (((2, 6, 3), (6,), (6,)), {"axis": 1, "epsilon": 1e-3})]
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -187,7 +185,6 @@ class instance_norm(OpCard, key="nn.instance_norm"):
     center: bool = True
     scale: bool = True
     fuse = OUT_ELEMWISE
-    schedule = "layer_norm"
     samples = [(((2, 3, 4, 5), (3,), (3,)), {})]
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -216,7 +213,6 @@ class group_norm(OpCard, key="nn.group_norm"):
     center: bool = True
     scale: bool = True
     fuse = OUT_ELEMWISE
-    schedule = "layer_norm"
     samples = [(((2, 6, 4, 3), (6,), (6,)), {"num_groups": 3})]
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -348,7 +344,6 @@ class matmul(OpCard, key="nn.matmul"):
     transpose_a: bool = False
     transpose_b: bool = False
     fuse = OUT_ELEMWISE
-    schedule = "dense"
     samples = [
         (((3, 4), (4, 5)), {}),
         (((2, 3, 4), (5, 4)), {"transpose_b": True}),
@@ -414,7 +409,6 @@ class dense(OpCard, key="nn.dense"):
     units: int | None = None
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
-    schedule = "dense"
     samples = [(((3, 4), (5, 4)), {}), (((2, 3, 4), (5, 4)), {})]
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -452,7 +446,6 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
     units: int | None = None
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
-    schedule = "dense"
     samples = [
         (((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"}),
         (((3, 4), (2, 4, 8)), {}),
@@ -515,7 +508,6 @@ class attention(OpCard, key="nn.contrib_attention"):
     transpose_key: bool = True
     zero_rows: bool = False
     fuse = OUT_ELEMWISE
-    schedule = "attention"
     samples = [
         (((2, 5, 4), (2, 7, 4), (2, 7, 3)), {"scale": 0.5}),
         (((1, 2, 3, 4), (1, 2, 4, 5), (1, 2, 5, 4), (1, 1, 1, 5)), {"transpose_key": False}),
@@ -567,7 +559,6 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
     transpose_a: bool = False
     transpose_b: bool = True
     fuse = OUT_ELEMWISE
-    schedule = "batch_matmul"
     samples = [
         (((2, 3, 4), (2, 5, 4)), {}),
         (((2, 3, 4), (1, 4, 5)), {"transpose_b": False}),

@@ -36,7 +36,6 @@ class Pool(OpCard):
     letters: ClassVar[str] = "HW"
     kind: ClassVar[str] = "max"
     fuse = OUT_ELEMWISE
-    schedule = "pool"
 
     def _windows(self) -> tuple[list[int], list[int], list[int], tuple[list[int], list[int]]]:
         n = len(self.letters)
@@ -191,7 +190,6 @@ class GlobalPool(OpCard):
     kind: ClassVar[str] = "max"
     letters: ClassVar[str] = "HW"
     fuse = OUT_ELEMWISE
-    schedule = "reduce"
     samples = [(((1, 3, 4, 5),), {}), (((1, 2, 4, 5, 4),), {"layout": "NCHW4c"})]
 
     def infer(self, data: TensorType) -> Type:
@@ -232,7 +230,6 @@ class AdaptivePool(OpCard):
     kind: ClassVar[str] = "max"
     letters: ClassVar[str] = "HW"
     fuse = OUT_ELEMWISE
-    schedule = "pool"
     samples = [
         (((1, 2, 7, 8),), {"output_size": (3, 4)}),
         (((1, 2, 6, 8),), {"output_size": (1, 1)}),

@@ -31,7 +31,6 @@ class Reduction(OpCard):
     keepdims: bool = False
     exclude: bool = False
     fuse = COMM_REDUCE
-    schedule = "reduce"
     samples = CASES
     result_dtype: ClassVar[str | None] = None
     computed_by: ClassVar[str]
@@ -225,7 +224,6 @@ class ArgReduction(OpCard):
     exclude: bool = False
     select_last_index: bool = False
     fuse = COMM_REDUCE
-    schedule = "reduce"
     flat = True
     samples = [
         (((2, 3, 4),), {"axis": 1}),

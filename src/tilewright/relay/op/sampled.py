@@ -290,7 +290,6 @@ class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_tra
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
     first = ("tile_size",)
-    schedule = "conv2d_winograd"
     tolerance = 1e-3
     samples = [
         (((1, 2, 6, 7), (4, 4, 2, 3)), {"tile_size": 2, "padding": (1, 1), "kernel_size": (3, 3)}),

@@ -26,6 +26,7 @@ from tilewright.tir.data_layout import layout as as_layout
 SCHEDULES = (
     "adaptive_pool", "bitpack", "concatenate", "injective", "lrn", "pad", "pool", "reduce", "softmax", "sparse_dense",
 )  # fmt: skip
+"""What classic strategies name a schedule for. The rules of the target schedule kernels, so each is the naive one."""
 
 __all__ = [
     "OpImplementation",
