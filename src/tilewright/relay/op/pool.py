@@ -114,7 +114,6 @@ class max_pool2d(Pool, key="nn.max_pool2d"):
 class avg_pool2d(Pool, key="nn.avg_pool2d"):
     """Mean of every window over H and W; padding counts only with `count_include_pad`, what `ceil_mode` adds never."""
 
-    dilation: tuple[int, ...] = (1, 1)
     count_include_pad: bool = False
     kind = "avg"
     samples = [
@@ -142,18 +141,11 @@ class max_pool1d(Pool, key="nn.max_pool1d"):
     samples = [(((1, 2, 9),), {"pool_size": 3, "strides": 2, "padding": (1, 0)})]
 
 
-class avg_pool1d(Pool, key="nn.avg_pool1d"):
+class avg_pool1d(max_pool1d, key="nn.avg_pool1d"):
     """Mean of every window over W."""
 
-    pool_size: tuple[int, ...] = (1,)
-    strides: tuple[int, ...] = (1,)
-    dilation: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (0,)
-    layout: str = "NCW"
     count_include_pad: bool = False
-    letters = "W"
     kind = "avg"
-    samples = [(((1, 2, 9),), {"pool_size": 3, "strides": 2, "padding": (1, 0)})]
 
 
 class max_pool3d(Pool, key="nn.max_pool3d"):
@@ -168,18 +160,11 @@ class max_pool3d(Pool, key="nn.max_pool3d"):
     samples = [(((1, 2, 4, 5, 6),), {"pool_size": (2, 2, 2), "strides": (2, 2, 2), "padding": (1, 0, 0)})]
 
 
-class avg_pool3d(Pool, key="nn.avg_pool3d"):
+class avg_pool3d(max_pool3d, key="nn.avg_pool3d"):
     """Mean of every window over D, H and W."""
 
-    pool_size: tuple[int, ...] = (1, 1, 1)
-    strides: tuple[int, ...] = (1, 1, 1)
-    dilation: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0)
-    layout: str = "NCDHW"
     count_include_pad: bool = False
-    letters = "DHW"
     kind = "avg"
-    samples = [(((1, 2, 4, 5, 6),), {"pool_size": (2, 2, 2), "strides": (2, 2, 2), "padding": (1, 0, 0)})]
 
 
 class GlobalPool(OpCard):

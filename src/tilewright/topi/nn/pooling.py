@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -28,6 +28,64 @@ APART = 2
 """How many times fewer steps make it worth to write the largest elements (or sums) of columns, and read them again."""
 
 
+class Window(NamedTuple):
+    """The windows along one axis of the data: what each covers, where they lie, and how many there are. beyond: what the last may read
+    past the padding."""
+
+    axis: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+    extent: Dim
+    count: Dim
+    beyond: int
+
+    def alone(self, extent: Dim) -> Window:
+        """Windows of one element each along an axis of this extent."""
+        return self._replace(kernel=1, stride=1, before=0, after=0, extent=extent, count=extent, beyond=0)
+
+    def reads(self, o: Any, tap: Any) -> Any:
+        """The place in padded data that window `o` reads at offset `tap`."""
+        return (o if self.stride == 1 else o * self.stride) + (tap if self.dilation == 1 else tap * self.dilation)
+
+    def elements(self, o: Any, with_padding: bool) -> Any:
+        """How many elements of window `o` are data (or padding): at least 1."""
+        start = o * self.stride - self.before
+        low, high = (-self.before, self.extent + self.after) if with_padding else (0, self.extent)
+        if self.dilation == 1:
+            return tir.max(tir.min(start + self.kernel, high) - tir.max(start, low), 1)
+        first = tir.max(tir.floordiv(low - start + self.dilation - 1, self.dilation), 0)
+        last = tir.min(tir.floordiv(high - start + self.dilation - 1, self.dilation), self.kernel)
+        return tir.max(last - first, 1)
+
+
+def _windows(
+    shape: Sequence[Dim],
+    axes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    ceil_mode: bool,
+) -> list[Window]:
+    """The windows along each of the axes."""
+    ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
+    before, after = get_pad_tuple(padding, ks, len(ks))
+    found = []
+    for a, k, s, d, b, e in zip(axes, ks, ss, ds, before, after, strict=True):
+        extent = shape[a]
+        count = window_extent(extent, k, b, e, s, d, ceil_mode)
+        beyond = 0
+        if ceil_mode:
+            # A symbolic extent can need up to stride - 1.
+            known = isinstance(extent, int) and isinstance(count, int)
+            beyond = max(0, (count - 1) * s + (k - 1) * d + 1 - (extent + b + e)) if known else s - 1
+        found.append(Window(a, k, s, d, b, e, extent, count, beyond))
+    return found
+
+
 def pool(
     data: te.Tensor,
     kernel: Sequence[int],
@@ -38,115 +96,104 @@ def pool(
     axes: Sequence[int],
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divide: bool = True,
 ) -> te.Tensor:
     """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
-    and never what `ceil_mode` adds past the padding; without `divide` it is the sum, as wide as sums are. The largest of large windows
-    is that of the largest of their columns, and so is their sum."""
+    and never what `ceil_mode` adds past the padding."""
     if pool_type not in ("max", "avg"):
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
-    rank = len(kernel)
-    ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
-    before, after = get_pad_tuple(padding, ks, rank)
-    shape = shape_of(data)
-    out = list(shape)
-    extra = [0] * rank
-    for j, a in enumerate(axes):
-        count = window_extent(shape[a], ks[j], before[j], after[j], ss[j], ds[j], ceil_mode)
-        out[a] = count
-        if ceil_mode:
-            # What the last window reads past data and padding; a symbolic extent can need up to stride - 1.
-            extent = shape[a]
-            if isinstance(extent, int) and isinstance(count, int):
-                extra[j] = max(0, (count - 1) * ss[j] + (ks[j] - 1) * ds[j] + 1 - (extent + before[j] + after[j]))
-            else:
-                extra[j] = ss[j] - 1
-    wide_axes = [j for j, k in enumerate(ks) if k > 1]
-    if (pool_type == "max" or not divide) and len(wide_axes) > 1:
-        j = wide_axes[0]
-        known = [e for a in axes for e in (shape[a], out[a]) if isinstance(e, int)]
-        rest = prod([e for i, e in enumerate(ks) if i != j])
-        behind = prod([shape[a] / out[a] for i, a in enumerate(axes) if i != j]) if len(known) == 2 * rank else 0
-        if behind and ks[j] * rest >= APART * (ks[j] * behind + rest):
-            one, others = [[v if (i == j) == alone else 1 for i, v in enumerate(ks)] for alone in (True, False)]
-            alike = [[v if (i == j) == alone else 1 for i, v in enumerate(ss)] for alone in (True, False)]
-            pads = [
-                [v if (i % rank == j) == alone else 0 for i, v in enumerate([*before, *after])]
-                for alone in (True, False)
-            ]
-            columns = pool(data, one, alike[0], ds, pads[0], pool_type, axes, ceil_mode, divide=False)
-            return pool(columns, others, alike[1], ds, pads[1], pool_type, axes, ceil_mode, divide=False)
-    pads_before, pads_after = [0] * len(shape), [0] * len(shape)
-    for j, a in enumerate(axes):
-        pads_before[a], pads_after[a] = before[j], after[j] + extra[j]
-    ways = [te.reduce_axis((0, k), name=f"rv{j}") for j, k in enumerate(ks)]
+    windows = _windows(shape_of(data), axes, kernel, stride, dilation, padding, ceil_mode)
+    if pool_type == "max":
+        return _reduced(data, windows, largest=True)
+    return _mean(_reduced(data, windows, largest=False), windows, count_include_pad, data.dtype)
 
-    def position(i: Sequence[Any], j: int) -> Any:
-        base = i[axes[j]] if ss[j] == 1 else i[axes[j]] * ss[j]
-        return base + (ways[j].var if ds[j] == 1 else ways[j].var * ds[j])
 
-    def windows(value: Any) -> tuple[Any, Any]:
-        """What an output element's taps read, and the shape to compute: with more columns when windows run along the last axis."""
-        plain = axes[-1] == len(shape) - 1 and isinstance(shape[-1], int)
-        if not plain:
-            padded = pad(data, pads_before, pads_after, value, name="pad_temp")
-            places = {a: j for j, a in enumerate(axes)}
-            return lambda i: padded(*[position(i, places[a]) if a in places else v for a, v in enumerate(i)]), out
-        columns = computed_columns(out[-1], data.dtype)
-        read = window_columns(data, pads_before, pads_after, columns, ks[-1], ss[-1], ds[-1], value, near=True)
-        places = {a: j for j, a in enumerate(axes[:-1])}
-
-        def taps(i: Sequence[Any]) -> Any:
-            lead = [position(i, places[a]) if a in places else v for a, v in enumerate(i[:-1])]
-            return read(lead, i[-1], ways[-1].var)
-
-        return taps, [*out[:-1], columns]
-
+def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Tensor:
+    """The largest element of every window, or the sum, as wide as sums are. The largest of large windows is that of the largest of
+    their columns, and so is their sum."""
+    if (parts := _in_two(windows)) is not None:
+        return _reduced(_reduced(data, parts[0], largest), parts[1], largest)
+    ways = [te.reduce_axis((0, w.kernel), name=f"rv{j}") for j, w in enumerate(windows)]
+    read, computed, columns = _reader(data, windows, ways, tir.lowest(data.dtype) if largest else 0)
     # Floats of 16 bits are met in float32: sums keep their small terms, and vectors have instructions to compare.
     wide = accumulator(data.dtype)
+    combine, name = (te.max, "pool_max") if largest else (te.sum, "pool_sum")
+    made = compute(computed, lambda *i: combine(to(read(i), wide), axis=ways), name=name, tag=name)
+    made = first_columns(made, columns)
+    return _stored(made, data.dtype) if largest else made
 
-    def stored(t: te.Tensor) -> te.Tensor:
-        if wide == data.dtype:
-            return t
-        return compute(t.shape, lambda *i: to(t(*i), data.dtype), name="T_cast", tag="elemwise")
 
-    if pool_type == "max":
-        taps, computed = windows(tir.lowest(data.dtype))
-        largest = compute(computed, lambda *i: te.max(to(taps(i), wide), axis=ways), name="pool_max", tag="pool_max")
-        return stored(first_columns(largest, out[-1]))
-    if not divide:
-        taps, computed = windows(0)
-        sums = compute(computed, lambda *i: te.sum(to(taps(i), wide), axis=ways), name="pool_sum", tag="pool_sum")
-        return first_columns(sums, out[-1])
-    total = pool(data, kernel, stride, dilation, padding, "avg", axes, ceil_mode, divide=False)
-    whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
+def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | None:
+    """Windows along the first axis where they have several elements, and those along the others, to be computed one after the other
+    where that is several times fewer steps."""
+    wide = [j for j, w in enumerate(windows) if w.kernel > 1]
+    if len(wide) < 2 or not all(isinstance(e, int) for w in windows for e in (w.extent, w.count)):
+        return None
+    j = wide[0]
+    first = windows[j]
+    rest = prod([w.kernel for w in windows if w is not first])
+    behind = prod([w.extent / w.count for w in windows if w is not first])
+    if not behind or first.kernel * rest < APART * (first.kernel * behind + rest):
+        return None
+    alone = [w.alone(w.extent) for w in windows]
+    columns = [*alone[:j], first, *alone[j + 1 :]]
+    return columns, [*windows[:j], first.alone(first.count), *windows[j + 1 :]]
+
+
+Taps = Callable[[Sequence[Any]], Any]
+"""What the windows of an output element read."""
+
+
+def _reader(
+    data: te.Tensor, windows: Sequence[Window], ways: Sequence[tir.IterVar], outside: Any
+) -> tuple[Taps, list[Dim], Dim]:
+    """What an output element's windows read, the shape to compute, and the columns wanted of it: it has more when windows run along the
+    last axis."""
+    shape = shape_of(data)
+    before, after, out = [0] * len(shape), [0] * len(shape), list(shape)
+    for w in windows:
+        before[w.axis], after[w.axis], out[w.axis] = w.before, w.after + w.beyond, w.count
+    places = {w.axis: (w, way.var) for w, way in zip(windows, ways, strict=True)}
+
+    def at(a: int, o: Any) -> Any:
+        if a not in places:
+            return o
+        w, tap = places[a]
+        return w.reads(o, tap)
+
+    last = windows[-1]
+    if last.axis != len(shape) - 1 or not isinstance(shape[-1], int):
+        padded = pad(data, before, after, outside, name="pad_temp")
+        return lambda i: padded(*[at(a, o) for a, o in enumerate(i)]), out, out[-1]
+    columns = computed_columns(out[-1], data.dtype)
+    read = window_columns(data, before, after, columns, last.kernel, last.stride, last.dilation, outside, near=True)
+    tap = ways[-1].var
+    return lambda i: read([at(a, o) for a, o in enumerate(i[:-1])], i[-1], tap), [*out[:-1], columns], out[-1]
+
+
+def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, dtype: str) -> te.Tensor:
+    """Sums of windows by the number of their elements."""
+    beyond = any(w.beyond for w in windows)
+    whole = count_include_pad and not beyond or not (beyond or any(w.before or w.after for w in windows))
 
     def mean(*i: Any) -> Any:
-        number: Any = prod(ks) if whole else 1
-        if not whole:
-            for j, a in enumerate(axes):
-                number = number * _taps(i[a], shape[a], ks[j], ss[j], ds[j], before[j], after[j], count_include_pad)
-        if isinstance(number, int):
-            return (
-                total(*i) / tir.const(number, total.dtype)
-                if "float" in total.dtype
-                else tir.floordiv(total(*i), number)
-            )
-        number = to(number, total.dtype)
+        number: Any
+        if whole:
+            number = tir.const(prod([w.kernel for w in windows]), total.dtype)
+        else:
+            number = 1
+            for w in windows:
+                number = number * w.elements(i[w.axis], count_include_pad)
+            number = to(number, total.dtype)
         return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
 
-    return stored(compute(out, mean, name="pool_avg", tag="pool_avg"))
+    return _stored(compute(total.shape, mean, name="pool_avg", tag="pool_avg"), dtype)
 
 
-def _taps(o: Any, extent: Dim, k: int, stride: int, dilation: int, before: int, after: int, with_padding: bool) -> Any:
-    """How many taps of window o fall on data (and padding): at least 1."""
-    start = o * stride - before
-    low, high = (-before, extent + after) if with_padding else (0, extent)
-    if dilation == 1:
-        return tir.max(tir.min(start + k, high) - tir.max(start, low), 1)
-    first = tir.max(tir.floordiv(low - start + dilation - 1, dilation), 0)
-    last = tir.min(tir.floordiv(high - start + dilation - 1, dilation), k)
-    return tir.max(last - first, 1)
+def _stored(t: te.Tensor, dtype: str) -> te.Tensor:
+    """A tensor in the type of the data."""
+    if t.dtype == dtype:
+        return t
+    return compute(t.shape, lambda *i: to(t(*i), dtype), name="T_cast", tag="elemwise")
 
 
 def pool2d(
