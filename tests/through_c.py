@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from tilewright.codegen.backend import Code, register_back_end
-from tilewright.codegen.c.backend import C
+from tilewright.codegen.source.c.backend import C
 from tilewright.ir import IRModule
 from tilewright.target import Target
 from tilewright.target.kinds import KINDS

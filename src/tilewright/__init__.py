@@ -143,9 +143,9 @@ lazy.declare(
 
 lazy.declare(
     "tilewright.tir.analysis",
-    {"get_vtcm_compaction_passes": "tilewright.tir.transform.vtcm:get_vtcm_compaction_passes"},
+    {"get_vtcm_compaction_passes": "tilewright.tir.transform.memory.vtcm:get_vtcm_compaction_passes"},
 )
-lazy.declare("tilewright.target", {"datatype": "tilewright.tir.transform.custom_datatypes"})
+lazy.declare("tilewright.target", {"datatype": "tilewright.tir.transform.types.custom_datatypes"})
 lazy.declare(
     "tilewright.tir.transform", {"DefaultGPUSchedule": "tilewright.tir.schedule.default_gpu:DefaultGPUSchedule"}
 )

@@ -15,7 +15,7 @@ from tests.codegen.test_random_programs import SIZE, Generator
 from tests.codegen.util import aligned, native
 from tilewright import relay, runtime, te, tir
 from tilewright.codegen import interp
-from tilewright.codegen.c.toolchain import compile_text
+from tilewright.codegen.source.c.toolchain import compile_text
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule
 from tilewright.relay.backend.keys import target_key

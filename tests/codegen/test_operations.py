@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.codegen.c.function import FunctionEmitter as C
 from tilewright.codegen.llvm.function import FunctionEmitter as LLVM
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS, Operations
+from tilewright.codegen.source.c.function import FunctionEmitter as C
 from tilewright.ir import Op
 
 

@@ -18,7 +18,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 from tilewright.relay.frontend.tensorflow.ops_text import pattern
 from tilewright.relay.frontend.tensorflow.schema import message
-from tilewright.relay.op import host
+from tilewright.relay.op.program import host
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]

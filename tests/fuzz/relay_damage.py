@@ -19,7 +19,7 @@ from tilewright import relay
 from tilewright.node import Node
 from tilewright.relay.functor import post_order
 from tilewright.relay.parser.lexer import Source, tokens
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import InternalError, TVMError
 
 MEMORY = 12 << 30

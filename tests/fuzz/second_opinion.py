@@ -77,7 +77,7 @@ def with_numpys_casts(mod: Any, args: list[np.ndarray], got: list[np.ndarray]) -
     """The results, but where they depend on what a float becomes that its whole number does not hold, what NumPy's casts (the processor's,
     as the frameworks') make of it, not the nearest number; None where nothing depends on it. No format says what it becomes."""
     from tilewright.relay.backend.interpreter import run_function
-    from tilewright.relay.op.elemwise import cast
+    from tilewright.relay.op.arithmetic.elemwise import cast
 
     def nearest(self: Any, data: np.ndarray) -> np.ndarray:
         if data.dtype.kind != "f" or np.dtype(self.dtype).kind not in "iu":

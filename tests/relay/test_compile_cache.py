@@ -21,7 +21,7 @@ from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.op import op
-from tilewright.relay.transform.alter_layout import pack_dense
+from tilewright.relay.transform.layout.alter_layout import pack_dense
 from tilewright.support import cache
 from tilewright.target import Target
 

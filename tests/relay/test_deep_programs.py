@@ -12,8 +12,9 @@ import pytest
 
 from tilewright import relay
 from tilewright.node import load_json, save_json, structural_equal, structural_hash
-from tilewright.relay import transform, unify
+from tilewright.relay import transform
 from tilewright.relay.analysis import all_vars, bound_vars, free_vars, well_formed
+from tilewright.relay.typing import unify
 
 X = relay.var("x", shape=(2,))
 FLAG = relay.var("flag", shape=(), dtype="bool")

@@ -12,7 +12,7 @@ from tilewright import relay
 from tilewright.ir import FuncType, IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis import post_order, well_formed
-from tilewright.relay.transform.defunctionalization import _values_called
+from tilewright.relay.transform.functional.defunctionalization import _values_called
 from tilewright.support.errors import TVMError
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,7 +12,7 @@ from tests.relay.test_pack_winograd import run
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
-from tilewright.relay.op.conv import filled_block
+from tilewright.relay.op.convolution.conv import filled_block
 
 LEVEL0 = ("AlterOpLayout", "PackWinograd")
 

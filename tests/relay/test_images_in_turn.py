@@ -17,8 +17,8 @@ from tilewright.ir import IRModule, TupleType
 from tilewright.relay.analysis import list_op_freqs
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import cards
-from tilewright.relay.transform.images_in_turn import of_images
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.memory.images_in_turn import of_images
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import OpError, TVMError
 

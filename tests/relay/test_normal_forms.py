@@ -13,7 +13,7 @@ from tilewright.node import assert_structural_equal
 from tilewright.relay import transform
 from tilewright.relay.analysis import well_formed
 from tilewright.relay.transform import InferType, Inline, ToANormalForm, ToGraphNormalForm
-from tilewright.relay.transform.normal_forms import is_anf, to_anf, to_graph
+from tilewright.relay.transform.functional.normal_forms import is_anf, to_anf, to_graph
 
 PROGRAM = """
 def @main(%l: List[int32]) {

@@ -131,7 +131,7 @@ def test_programs_without_quantised_operators_are_only_looked_through(monkeypatc
     after = relay.transform.SimplifyInference()(quantised)
     assert "qnn.conv2d" in relay.analysis.list_op_freqs(after)
     rewritten: list[Any] = []
-    module = "tilewright.relay.transform.simplify_inference"
+    module = "tilewright.relay.transform.simplify.simplify_inference"
     expand = importlib.import_module(module).rewrite_calls
     monkeypatch.setattr(f"{module}.rewrite_calls", lambda f, rule: (rewritten.append(f), expand(f, rule))[1])
     canonicalize = relay.qnn.transform.CanonicalizeOps()

@@ -11,8 +11,8 @@ import pytest
 from tests.relay_op.test_cards import evaluate, fields, prepare, samples
 from tilewright.codegen.interp import InterpError
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.counted import is_counted
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.counted import is_counted
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 
 FAR = [-1, -100, 10**9, -(2**31), 2**31 - 1, -(2**63), 2**63 - 1]
 STRANGE = [np.nan, -7.5, 30.0]

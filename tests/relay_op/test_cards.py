@@ -12,10 +12,10 @@ import pytest
 from tilewright import relay, te
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.op.card import OpCard, cards
-from tilewright.relay.op.counted import is_counted
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.counted import is_counted
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.relations import dims, may_equal
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 
 
 def make_input(spec: Any, rng: np.random.Generator) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.relay.op.card import find_card
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 from tilewright.support.errors import TVMError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

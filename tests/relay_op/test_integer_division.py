@@ -10,7 +10,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.op.binary import whole_quotient
+from tilewright.relay.op.arithmetic.binary import whole_quotient
 
 
 def run(body: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

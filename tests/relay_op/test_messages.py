@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 

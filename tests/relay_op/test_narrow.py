@@ -13,7 +13,7 @@ from tests.relay_op.test_cards import prepare, results, samples
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 
 NARROW = {"bfloat16": (ml_dtypes.bfloat16, 2.0**-8), "float16": (np.float16, 2.0**-11)}
 """The type, and half the distance of neighbours relative to a number."""

@@ -12,8 +12,8 @@ from tests.relay_op.test_cards import prepare, results, samples
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.counted import is_counted
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.counted import is_counted
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 
 
 @pytest.mark.parametrize("card, inputs, attrs", list(samples()))

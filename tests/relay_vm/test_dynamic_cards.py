@@ -13,8 +13,8 @@ from tilewright import relay, runtime
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
 from tilewright.relay.op.card import OpCard, argument_names
-from tilewright.relay.op.checks import within
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
+from tilewright.relay.op.program.checks import within
 from tilewright.runtime.container import ADT
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import DiagnosticError

@@ -14,7 +14,7 @@ from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.conv import np_conv, relayout
+from tilewright.relay.op.convolution.conv import np_conv, relayout
 from tilewright.scheduling import schedule_kernel
 from tilewright.scheduling.cpu.tiles import image_tile, padded_rows
 from tilewright.target import Target

@@ -11,8 +11,8 @@ import tilewright as tvm
 from tilewright import relay, te
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
-from tilewright.relay.op.conv import np_conv
-from tilewright.relay.op.conv_nd import np_conv_transpose
+from tilewright.relay.op.convolution.conv import np_conv
+from tilewright.relay.op.convolution.conv_nd import np_conv_transpose
 from tilewright.scheduling import schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir import PrimExpr
 from tilewright.tir import Max, Min, Var
-from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.facts.linear_forms import Forms
 
 
 def test_shared_atoms_are_looked_at_once() -> None:

@@ -9,7 +9,7 @@ from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
-from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.facts.linear_forms import Forms
 
 
 def scaled(n: tir.Var) -> tir.PrimFunc:

@@ -355,7 +355,7 @@ def test_vtcm_is_asked_for() -> None:
 
 def test_memories_that_are_described() -> None:
     from tilewright.runtime import register_func
-    from tilewright.tir.transform.launch import MemoryInfo
+    from tilewright.tir.transform.function.launch import MemoryInfo
 
     register_func(
         "tvm.info.mem.local.TEST",

@@ -123,7 +123,7 @@ def quantised(build: Build, mod: Any, params: Any) -> Any:
     from tilewright.relay.frontend.common.formats import type_info
     from tilewright.relay.frontend.common.module import is_static
     from tilewright.relay.parameters import bind_params
-    from tilewright.relay.transform.infer_type import infer_module
+    from tilewright.relay.typing.infer_type import infer_module
 
     if not build.calibrate:
         raise TVMError(

@@ -15,7 +15,7 @@ from tilewright.relay.frontend.common.layers import keeping, layers_of
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.target import Target
 
 ORACLE = "interp"

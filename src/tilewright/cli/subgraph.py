@@ -10,7 +10,7 @@ from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.layers import Layer, layers_of
 from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 NEAR = 6

@@ -134,7 +134,7 @@ class Late(NamedTuple):
 
 _BACK_ENDS: dict[str, BackEnd | Late] = {
     "llvm": Late("tilewright.codegen.llvm.backend"),
-    "c": Late("tilewright.codegen.c.backend", toolchain="tilewright.codegen.c.toolchain"),
+    "c": Late("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
     "interp": Late("tilewright.codegen.interp.backend"),
 }
 """By kind of target."""

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright import relay
 from tilewright.ir import IRModule, TupleType, Type
 from tilewright.node import structural_equal
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import Device, Module, cpu
 from tilewright.support.files import write_whole
 

@@ -56,7 +56,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children, free_vars, users
-from tilewright.relay.unify import parts
+from tilewright.relay.typing.unify import parts
 from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, PrimFunc, SizeVar, Sub
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as DimVar

@@ -11,7 +11,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
 from tilewright.relay.source_map import remember
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.tir import Any as AnyDim
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.relay.adt import TypeData
-from tilewright.relay.unify import parts
+from tilewright.relay.typing.unify import parts
 from tilewright.tir import Any
 
 __all__ = [

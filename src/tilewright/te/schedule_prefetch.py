@@ -13,8 +13,8 @@ from tilewright.tir import schedule as tir_schedule
 from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Var
-from tilewright.tir.schedule.leaves import leaves
-from tilewright.tir.schedule.regions import Region, swept, unite
+from tilewright.tir.schedule.facts.leaves import leaves
+from tilewright.tir.schedule.facts.regions import Region, swept, unite
 from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, Evaluate, For, ForKind, Stmt
 from tilewright.tir.stmt_functor import substitute
 

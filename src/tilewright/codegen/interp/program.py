@@ -52,7 +52,7 @@ from tilewright.tir import (
     Var,
     While,
 )
-from tilewright.tir.transform.empty_reductions import define_empty_reductions
+from tilewright.tir.transform.block.empty_reductions import define_empty_reductions
 
 _NESTING = 15
 """Blocks nested in one Python function; CPython allows 20 loops."""

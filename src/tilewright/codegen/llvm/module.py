@@ -25,7 +25,7 @@ from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, Var
-from tilewright.tir.transform.legalize import without_float8
+from tilewright.tir.transform.types.legalize import without_float8
 
 
 class ModuleEmitter:

@@ -35,7 +35,7 @@ from tilewright.relay.functor import (
     post_order_visit,
     recursive_lets,
 )
-from tilewright.relay.unify import parts
+from tilewright.relay.typing.unify import parts
 from tilewright.support.errors import DiagnosticError
 
 __all__ = [

@@ -15,7 +15,7 @@ from tilewright.support.errors import TVMError
 
 def check_basic_block_normal_form(expr: Expr) -> bool:
     """Whether only variables are used outside of the scope that computes them (see `transform.ToBasicBlockNormalForm`)."""
-    from tilewright.relay.transform.basic_block import is_basic_block
+    from tilewright.relay.transform.functional.basic_block import is_basic_block
 
     return is_basic_block(expr)
 

@@ -20,9 +20,9 @@ from tilewright.relay.backend.te_compiler import (
 )
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.device_planner import is_copy
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.topi.transform import slice_bounds
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
-from tilewright.relay.transform.manifest import values_again
+from tilewright.relay.transform.memory.manifest import values_again
 from tilewright.target import CompilationConfig
 
 NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}

@@ -8,7 +8,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Expr, Function
-from tilewright.relay.transform.device_planner import DevicePlan
+from tilewright.relay.transform.memory.device_planner import DevicePlan
 from tilewright.runtime import Device
 from tilewright.target import CompilationConfig
 from tilewright.tir import Var

@@ -16,7 +16,7 @@ from tilewright.relay.backend.targets import config_of
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.functor import post_order
 from tilewright.relay.transform import FuseOps
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import NDArray, array
 from tilewright.target import Target
 from tilewright.tir import PrimFunc

@@ -41,9 +41,9 @@ from tilewright.relay.op.open_attributes import name_sizes, with_sizes
 from tilewright.relay.op.relations import is_static
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER, STATED, size_rules
-from tilewright.relay.transform.findings import call_text
-from tilewright.relay.transform.infer_type import infer_module
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.findings import call_text
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import type_of
 from tilewright.runtime import array
 from tilewright.support.errors import DepthError, TVMError
 from tilewright.tir import Var as SizeName
@@ -379,7 +379,7 @@ class DebugExecutor(ProgramExecutor):
     def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
         typed = infer_module(IRModule() if mod is None else mod)
         if PassContext.current().config.get("relay.check_bounds", False):
-            from tilewright.relay.transform.check_bounds import CheckBounds
+            from tilewright.relay.transform.dynamic.check_bounds import CheckBounds
 
             typed = CheckBounds()(typed)
         super().__init__(typed, device, target)

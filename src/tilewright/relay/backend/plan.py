@@ -14,8 +14,8 @@ from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, so
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text, type_text
-from tilewright.relay.transform.device_planner import is_copy
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.memory.device_planner import is_copy
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime import Device, cpu
 from tilewright.support.errors import TVMError
 from tilewright.target import Target

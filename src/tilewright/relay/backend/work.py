@@ -84,7 +84,7 @@ def flops(call: Call) -> int | None:
 
 def _typed(call: Call, args: list[Expr]) -> Call:
     """The call on other operands of the same types."""
-    from tilewright.relay.transform.infer_type import infer_types
+    from tilewright.relay.typing.infer_type import infer_types
 
     made = Call(call.op, tuple(args), call.attrs, call.type_args)
     infer_types(made)

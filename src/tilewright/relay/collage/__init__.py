@@ -39,7 +39,7 @@ from tilewright.relay.collage.partition_spec import (
     make_pattern_byoc_partition_rule,
 )
 from tilewright.relay.collage.sub_graph import DataflowGraph, SubGraph
-from tilewright.relay.transform.collage import CollagePartition
+from tilewright.relay.transform.byoc.collage_partition import CollagePartition
 
 __all__ = [
     "MEASURE_NUMBER",

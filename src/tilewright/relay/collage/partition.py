@@ -17,7 +17,7 @@ from tilewright.relay.functor import ExprMutator, flow_children
 from tilewright.relay.transform.byoc.borders import is_composite, is_external, own_functions
 from tilewright.relay.transform.byoc.compiler_functions import OutlineCompilerFunctionsWithExistingGlobalSymbols
 from tilewright.relay.transform.byoc.partition_graph import identifier, optimized
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig
 

@@ -14,8 +14,8 @@ from tilewright.relay.functor import ExprMutator, children, post_order
 from tilewright.relay.op.card import ELEMWISE
 from tilewright.relay.transform.byoc.borders import is_composite, is_external
 from tilewright.relay.transform.byoc.regions import scopes_of
-from tilewright.relay.transform.open_types import type_of
 from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.typing.open_types import type_of
 
 
 def bits(mask: int) -> Iterator[int]:

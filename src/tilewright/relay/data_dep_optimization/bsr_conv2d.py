@@ -9,7 +9,7 @@ from tilewright.ir import IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis.sparse import process_conv2d_params
 from tilewright.relay.expr import Function, bind
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 
 
 def convert(

@@ -31,8 +31,8 @@ from tilewright.relay.dataflow_pattern.patterns import (
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import flow_children, post_order, users
 from tilewright.relay.op.card import OpCard, find_card
-from tilewright.relay.transform.infer_type import infer_types
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.infer_type import infer_types
+from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equal"})

@@ -10,8 +10,8 @@ from tilewright.relay.dataflow_pattern.matcher import Matcher, Uses
 from tilewright.relay.dataflow_pattern.patterns import ConstantPattern, DFPattern
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.functor import ExprMutator, children, post_order, users
-from tilewright.relay.transform.infer_type import infer_types
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.infer_type import infer_types
+from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 
 MAX_ROUNDS = 100

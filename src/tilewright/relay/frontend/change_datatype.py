@@ -7,8 +7,8 @@ from typing import Any
 from tilewright.ir import DataType, TensorType, Type
 from tilewright.ir.transform import function_pass_of
 from tilewright.relay.expr import Call, Constant, Expr, Function
-from tilewright.relay.transform.retype import Retype
-from tilewright.relay.unify import map_parts
+from tilewright.relay.typing.retype import Retype
+from tilewright.relay.typing.unify import map_parts
 
 __all__ = ["ChangeDatatype"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.op import randomness, reduction, sparse
+from tilewright.relay.op.arithmetic import randomness, reduction, sparse
 from tilewright.relay.op.card import constructor
 
 ALIASES = {

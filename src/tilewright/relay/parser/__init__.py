@@ -13,7 +13,7 @@ from tilewright.relay.functor import post_order
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_expr_text, parse_module_text
 from tilewright.relay.source_map import remember
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 
 __all__ = ["SpanCheck", "fromtext", "parse", "parse_expr"]
 

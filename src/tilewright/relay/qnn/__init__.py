@@ -4,7 +4,7 @@ import sys
 
 from tilewright.relay.op import qnn as op
 from tilewright.relay.op import register_qnn_legalize
-from tilewright.relay.op.requantize_config import requantize_config
+from tilewright.relay.op.quantization.requantize_config import requantize_config
 from tilewright.relay.qnn import transform
 
 vars(op).update(requantize_config=requantize_config, register_qnn_legalize=register_qnn_legalize)

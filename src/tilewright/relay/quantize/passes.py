@@ -24,7 +24,7 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 
 
 class QAnnotateKind(IntEnum):

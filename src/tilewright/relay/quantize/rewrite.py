@@ -19,8 +19,8 @@ from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import constructor
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.rewriting import card_of, tensor_of
+from tilewright.relay.typing.infer_type import infer_module
 
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
@@ -67,7 +67,7 @@ def quantize(
 def integer_form(mod: IRModule, config: QConfig) -> IRModule:
     """The module with what lies between roundings on integers, in plain operators."""
     mod = transform.FakeQuantizationToInteger(use_qat=True)(mod)
-    from tilewright.relay.op.requantize_config import requantize_config
+    from tilewright.relay.op.quantization.requantize_config import requantize_config
 
     with requantize_config(rounding=config.rounding):
         from tilewright.relay.qnn.transform import CanonicalizeOps

@@ -40,7 +40,7 @@ from tilewright.relay.testing.init import create_workload
 from tilewright.relay.testing.nat import add_nat_definitions, make_nat_expr, make_nat_value
 from tilewright.relay.testing.py_converter import run_as_python, to_python
 from tilewright.relay.testing.temp_op_attr import TempOpAttr
-from tilewright.relay.transform.gradient import gradient
+from tilewright.relay.transform.functional.gradient import gradient
 
 __all__ = [
     "Prelude",

@@ -30,7 +30,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import array
 from tilewright.support.errors import TVMError
 

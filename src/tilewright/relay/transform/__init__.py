@@ -7,10 +7,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequen
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform import verify as _verify
-from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
 from tilewright.relay.transform.annotate import AnnotateSpans, AnnotateUsedMemory, CapturePostDfsIndexInSpans, LabelOps
-from tilewright.relay.transform.basic_block import ToBasicBlockNormalForm
-from tilewright.relay.transform.borders import WriteBorders
 from tilewright.relay.transform.byoc import (
     AnnotateTarget,
     InlineCompilerFunctionsBoundTo,
@@ -21,8 +18,50 @@ from tilewright.relay.transform.byoc import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     PartitionGraph,
 )
-from tilewright.relay.transform.byte_products import ProductsOfBytes
-from tilewright.relay.transform.canonical import (
+from tilewright.relay.transform.byoc.collage_partition import CollagePartition
+from tilewright.relay.transform.dynamic.check_bounds import CheckBounds
+from tilewright.relay.transform.dynamic.dynamic_to_static import DynamicToStatic
+from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
+from tilewright.relay.transform.functional.basic_block import ToBasicBlockNormalForm
+from tilewright.relay.transform.functional.cps import to_cps, un_cps
+from tilewright.relay.transform.functional.defunctionalization import Defunctionalization
+from tilewright.relay.transform.functional.eta_expand import EtaExpand
+from tilewright.relay.transform.functional.gradient import FirstOrderGradient, gradient
+from tilewright.relay.transform.functional.inline import Inline
+from tilewright.relay.transform.functional.lambda_lift import LambdaLift
+from tilewright.relay.transform.functional.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
+from tilewright.relay.transform.functional.partial_eval import PartialEvaluate
+from tilewright.relay.transform.fusion.combine_parallel import (
+    BatchingOps,
+    CombineParallelBatchMatmul,
+    CombineParallelConv2D,
+    CombineParallelDense,
+    CombineSmallConvolutions,
+    CombineSmallProducts,
+)
+from tilewright.relay.transform.fusion.defuse_ops import DefuseOps
+from tilewright.relay.transform.fusion.fuse_attention import FuseAttention
+from tilewright.relay.transform.fusion.fuse_ops import FuseOps
+from tilewright.relay.transform.fusion.slice_splits import SliceSplits
+from tilewright.relay.transform.fusion.split_args import SplitArgs
+from tilewright.relay.transform.layout.alter_layout import AlterOpLayout, PackDense
+from tilewright.relay.transform.layout.borders import WriteBorders
+from tilewright.relay.transform.layout.convert_layout import ConvertLayout, LayoutConfig
+from tilewright.relay.transform.layout.flatten_rows import FlattenRows
+from tilewright.relay.transform.layout.image_views import ImageViews
+from tilewright.relay.transform.layout.pack_winograd import PackWinograd
+from tilewright.relay.transform.memory.device_planner import PlanDevices
+from tilewright.relay.transform.memory.images_in_turn import ImagesInTurn
+from tilewright.relay.transform.memory.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
+from tilewright.relay.transform.mixed_precision import ToMixedPrecision
+from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
+from tilewright.relay.transform.operators.legalize import Legalize
+from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
+from tilewright.relay.transform.operators.transposed_conv import TransposedConvolutions
+from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
+from tilewright.relay.transform.precision.widen_kernels import WidenKernels
+from tilewright.relay.transform.recast import ChangeBatch, recast
+from tilewright.relay.transform.simplify.canonical import (
     CanonicalizeCast,
     DivToMul,
     FlattenAtrousConv,
@@ -31,54 +70,19 @@ from tilewright.relay.transform.canonical import (
     SimplifyExprPostAlterOp,
     SimplifyFCTranspose,
 )
-from tilewright.relay.transform.check_bounds import CheckBounds
-from tilewright.relay.transform.collage import CollagePartition
-from tilewright.relay.transform.combine_parallel import (
-    BatchingOps,
-    CombineParallelBatchMatmul,
-    CombineParallelConv2D,
-    CombineParallelDense,
-    CombineSmallConvolutions,
-    CombineSmallProducts,
+from tilewright.relay.transform.simplify.common_subexpr import EliminateCommonSubexpr
+from tilewright.relay.transform.simplify.dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from tilewright.relay.transform.simplify.fast_math import FastMath
+from tilewright.relay.transform.simplify.fold_constant import FoldConstant, fold_constant_expr
+from tilewright.relay.transform.simplify.fold_scale_axis import (
+    BackwardFoldScaleAxis,
+    FoldScaleAxis,
+    ForwardFoldScaleAxis,
 )
-from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
-from tilewright.relay.transform.convert_layout import ConvertLayout, LayoutConfig
-from tilewright.relay.transform.cps import to_cps, un_cps
-from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
-from tilewright.relay.transform.defunctionalization import Defunctionalization
-from tilewright.relay.transform.defuse_ops import DefuseOps
-from tilewright.relay.transform.device_planner import PlanDevices
-from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
-from tilewright.relay.transform.eta_expand import EtaExpand
-from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
-from tilewright.relay.transform.fast_math import FastMath
-from tilewright.relay.transform.flatten_rows import FlattenRows
-from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
-from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
-from tilewright.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
-from tilewright.relay.transform.fuse_attention import FuseAttention
-from tilewright.relay.transform.fuse_ops import FuseOps
-from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
-from tilewright.relay.transform.image_views import ImageViews
-from tilewright.relay.transform.images_in_turn import ImagesInTurn
-from tilewright.relay.transform.infer_type import InferType, infer_types
-from tilewright.relay.transform.inline import Inline
-from tilewright.relay.transform.lambda_lift import LambdaLift
-from tilewright.relay.transform.legalize import Legalize
-from tilewright.relay.transform.loop_invariants import HoistInvariants
-from tilewright.relay.transform.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
-from tilewright.relay.transform.mixed_precision import ToMixedPrecision
-from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
-from tilewright.relay.transform.pack_winograd import PackWinograd
-from tilewright.relay.transform.partial_eval import PartialEvaluate
-from tilewright.relay.transform.recast import ChangeBatch, recast
-from tilewright.relay.transform.simplify_expr import SimplifyExpr
-from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
-from tilewright.relay.transform.slice_splits import SliceSplits
-from tilewright.relay.transform.split_args import SplitArgs
-from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
-from tilewright.relay.transform.transposed_conv import TransposedConvolutions
-from tilewright.relay.transform.widen_kernels import WidenKernels
+from tilewright.relay.transform.simplify.loop_invariants import HoistInvariants
+from tilewright.relay.transform.simplify.simplify_expr import SimplifyExpr
+from tilewright.relay.transform.simplify.simplify_inference import CanonicalizeOps, SimplifyInference
+from tilewright.relay.typing.infer_type import InferType, infer_types
 from tilewright.support import lazy as _lazy
 
 

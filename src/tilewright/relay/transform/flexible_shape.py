@@ -15,8 +15,8 @@ from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.expr import Call, Expr, Function, If, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import substitute
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.recast import fresh_calls
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 from tilewright.tir import Any as AnyDim
 

@@ -11,8 +11,8 @@ from tilewright.ir.transform import function_pass_of as _function_pass_of
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.rewriting import card_of, is_op
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import TVMError
 
 

@@ -14,8 +14,8 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, If,
 from tilewright.relay.functor import ExprMutator, children, users
 from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.op.relations import known_equal
-from tilewright.relay.transform.infer_type import infer_module, infer_types
-from tilewright.relay.transform.open_types import set_type, type_of
+from tilewright.relay.typing.infer_type import infer_module, infer_types
+from tilewright.relay.typing.open_types import set_type, type_of
 from tilewright.support.errors import OpError
 
 Rule = Callable[[Call], Expr | None]

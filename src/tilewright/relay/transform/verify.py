@@ -10,8 +10,8 @@ from tilewright.relay.expr import Call
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.printer import type_text
-from tilewright.relay.transform.infer_type import infer_module
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 
 

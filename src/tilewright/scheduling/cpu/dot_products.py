@@ -12,8 +12,8 @@ the axis before it is the axis of the sums:
 (`group`), the number of sums (`lanes`), the tensor intrinsic (tilewright.tir.tensor_intrin describes its computation in
 loops, and its implementation), and the processors that have it. It is used twice:
 
-- where weights are packed (relay/transform/alter_layout.py, the layout rules of relay/op/conv.py), `dot_product(target, A, B, C)`
-  decides whether to write a product in groups, and for how many lanes;
+- where weights are packed (relay/transform/layout/alter_layout.py, the layout rules of relay/op/convolution/conv.py),
+  `dot_product(target, A, B, C)` decides whether to write a product in groups, and for how many lanes;
 - the schedule (`schedule_contraction`) uses `dot_product_of(block, target)`. Register tile, order of loops and epilogue are
   those of every contraction; only the innermost lanes x group loops, elsewhere one vector, are tensorized.
 

@@ -32,8 +32,8 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.leaves import conjuncts
-from tilewright.tir.schedule.rewrite import ReplaceBuffers
+from tilewright.tir.schedule.facts.leaves import conjuncts
+from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers
 
 
 class Border(NamedTuple):

@@ -4,6 +4,7 @@ replayed.
 
 from __future__ import annotations
 
+from tilewright.support import lazy
 from tilewright.tir.schedule.block_scope import BlockDependenceInfo as BlockDependenceInfo
 from tilewright.tir.schedule.block_scope import BlockScope as BlockScope
 from tilewright.tir.schedule.block_scope import Dependency as Dependency
@@ -21,3 +22,6 @@ from tilewright.tir.schedule.trace import InstructionKind as InstructionKind
 from tilewright.tir.schedule.trace import LoopRV as LoopRV
 from tilewright.tir.schedule.trace import Trace as Trace
 from tilewright.tir.schedule.verify import ScheduleDebugMask as ScheduleDebugMask
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -6,12 +6,12 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from tilewright.tir import Block
-from tilewright.tir.schedule.analysis import is_update, producers
-from tilewright.tir.schedule.binding import binding_of
-from tilewright.tir.schedule.certain import surely
-from tilewright.tir.schedule.effects import clashes, self_dependence
-from tilewright.tir.schedule.leaves import DATA_PAR, Leaf, leaf_of, leaves, scope_root
-from tilewright.tir.schedule.regions import contains, needed, unite_exact
+from tilewright.tir.schedule.facts.binding import binding_of
+from tilewright.tir.schedule.facts.block_checks import is_update, producers
+from tilewright.tir.schedule.facts.certain import surely
+from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, leaf_of, leaves, scope_root
+from tilewright.tir.schedule.facts.point_effects import clashes, self_dependence
+from tilewright.tir.schedule.facts.regions import contains, needed, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 

@@ -15,8 +15,8 @@ from tilewright.script.doc import Expr, lambda_, literal, tuple_
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import Var
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import ZERO, Forms, shift
-from tilewright.tir.schedule.solve import solve
+from tilewright.tir.schedule.facts.linear_forms import ZERO, Forms, shift
+from tilewright.tir.schedule.facts.solve import solve
 from tilewright.tir.stmt_functor import substitute
 
 
@@ -122,7 +122,7 @@ class IndexMap(Node, key="tir.IndexMap"):
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
         """The inverse map, and the condition on the new indices under which an element is padding."""
         from tilewright.tir import Not
-        from tilewright.tir.schedule.leaves import conjunction
+        from tilewright.tir.schedule.facts.leaves import conjunction
 
         sizes = [n.extent if isinstance(n, Range) else n for n in shape]
         forms = self._forms(sizes)

@@ -7,17 +7,19 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
-from tilewright.tir.schedule import (
-    analysis,
+from tilewright.tir.schedule.arguments import buffer_argument, checked_map
+from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, render
+from tilewright.tir.schedule.facts import block_checks, leaves
+from tilewright.tir.schedule.index_map import IndexMap
+from tilewright.tir.schedule.primitives import (
     annotating,
     attach,
     blocks,
+    buffers,
     cache,
     cache_special,
     inline,
-    kinds,
-    layout,
-    leaves,
+    loop_kinds,
     loops,
     padding,
     reduction,
@@ -27,9 +29,6 @@ from tilewright.tir.schedule import (
     staged_at,
     transform,
 )
-from tilewright.tir.schedule.arguments import buffer_argument, checked_map
-from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, render
-from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
 
@@ -71,13 +70,13 @@ def get_child_blocks(s: Schedule, block_or_loop: BlockRV | LoopRV) -> list[Block
 @primitive
 def get_producers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
     """Return the blocks of the same scope that write what the block reads."""
-    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.producers(s.block(block))]
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in block_checks.producers(s.block(block))]
 
 
 @primitive
 def get_consumers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
     """Return the blocks of the same scope that read what the block writes."""
-    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.consumers(s.block(block))]
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in block_checks.consumers(s.block(block))]
 
 
 @primitive
@@ -85,7 +84,7 @@ def get_output_blocks(s: Schedule, scope_block: BlockRV | str) -> list[BlockRV]:
     """Return the blocks below `scope_block` that write a buffer allocated outside of it."""
     scope = s.block(scope_block).stmt
     own = set(scope.alloc_buffers)
-    found = [x for x in leaves.leaves(scope.body) if any([b not in own for b in analysis.written_buffers(x.block)])]
+    found = [x for x in leaves.leaves(scope.body) if any([b not in own for b in block_checks.written_buffers(x.block)])]
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in found]
 
 
@@ -390,10 +389,10 @@ class Schedule:
     add_unit_loop = loops.add_unit_loop
     reorder_block_iter_var = loops.reorder_block_iter_var
 
-    parallel = kinds.parallel
-    vectorize = kinds.vectorize
-    unroll = kinds.unroll
-    bind = kinds.bind
+    parallel = loop_kinds.parallel
+    vectorize = loop_kinds.vectorize
+    unroll = loop_kinds.unroll
+    bind = loop_kinds.bind
     annotate_buffer_access = annotating.annotate_buffer_access
     unsafe_hide_buffer_access = annotating.unsafe_hide_buffer_access
     annotate = annotating.annotate
@@ -422,10 +421,10 @@ class Schedule:
     decompose_reduction = reduction.decompose_reduction
     rfactor = rfactor.rfactor
 
-    set_scope = layout.set_scope
-    storage_align = layout.storage_align
-    unsafe_set_dtype = layout.unsafe_set_dtype
-    set_axis_separator = layout.set_axis_separator
+    set_scope = buffers.set_scope
+    storage_align = buffers.storage_align
+    unsafe_set_dtype = buffers.unsafe_set_dtype
+    set_axis_separator = buffers.set_axis_separator
     _transform_layout = transform.transform_layout
     transform_block_layout = transform.transform_block_layout
     blockize = blocks.blockize

@@ -29,7 +29,7 @@ from tilewright.tir import (
     Stmt,
     While,
 )
-from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.facts.linear_forms import Forms
 
 _ONE_CHILD: dict[type, str] = {
     BlockRealize: "block", LetStmt: "body", AttrStmt: "body", AssertStmt: "body", Allocate: "body", AllocateConst: "body",

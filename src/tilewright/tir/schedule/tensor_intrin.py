@@ -23,9 +23,9 @@ from tilewright.tir import (
     SeqStmt,
     Var,
 )
-from tilewright.tir.schedule.copies import copy_statement
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.primitives.copies import copy_statement
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import substitute, used_vars
 

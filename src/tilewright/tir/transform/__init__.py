@@ -2,47 +2,27 @@
 
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.support import lazy as _lazy
-from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
 from tilewright.tir.transform.base import PrimFuncPass, prim_func_pass
-from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
-from tilewright.tir.transform.choices import (
-    ReduceBranchingThroughOvercompute,
-    RewriteUnsafeSelect,
-    UseAssumeToReduceBranches,
+from tilewright.tir.transform.block.blocks import (
+    ConvertBlocksToOpaque,
+    LowerInitBlock,
+    PlanAndUpdateBufferAllocationLocation,
 )
+from tilewright.tir.transform.block.compact import CompactBufferAllocation
+from tilewright.tir.transform.block.opaque import LowerMatchBuffer, LowerOpaqueBlock
 from tilewright.tir.transform.cleanup import (
     CommonSubexprElimTIR,
     RemoveAssume,
     RemoveStoreUndef,
     RenormalizeSplitPattern,
 )
-from tilewright.tir.transform.compact import CompactBufferAllocation
-from tilewright.tir.transform.custom_datatypes import LowerCustomDatatypes
-from tilewright.tir.transform.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
-from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
-from tilewright.tir.transform.flatten import FlattenBuffer
-from tilewright.tir.transform.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression
-from tilewright.tir.transform.index_types import ForceNarrowIndexToInt32
-from tilewright.tir.transform.launch import LowerDeviceKernelLaunch, LowerDeviceStorageAccessInfo, LowerVtcmAlloc
-from tilewright.tir.transform.legalize import (
-    BF16ComputeLegalize,
-    BF16StorageLegalize,
-    FP8ComputeLegalize,
-    FP8StorageLegalize,
+from tilewright.tir.transform.function.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
+from tilewright.tir.transform.function.launch import (
+    LowerDeviceKernelLaunch,
+    LowerDeviceStorageAccessInfo,
+    LowerVtcmAlloc,
 )
-from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
-from tilewright.tir.transform.merge_shared import MergeSharedMemoryAllocations
-from tilewright.tir.transform.misc import (
-    AnnotateEntryFunc,
-    Apply,
-    BindTarget,
-    Filter,
-    InstrumentBoundCheckers,
-    LowerIntrin,
-    NarrowDataType,
-    SkipAssert,
-)
-from tilewright.tir.transform.modules import (
+from tilewright.tir.transform.function.modules import (
     AnnotateIrregularLoop,
     ApplyLayoutTransforms,
     ExtractPrimFuncConstants,
@@ -53,40 +33,72 @@ from tilewright.tir.transform.modules import (
     VerifySSA,
     VerifyVTCMLimit,
 )
-from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
-from tilewright.tir.transform.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
-from tilewright.tir.transform.packed_calls import LegalizePackedCalls, LowerTVMBuiltin
-from tilewright.tir.transform.partition import LoopPartition
-from tilewright.tir.transform.profile import InstrumentProfileIntrinsics
-from tilewright.tir.transform.ptx import (
-    InjectPermutedLayout,
-    InjectPTXAsyncCopy,
-    InjectPTXLDG32,
-    TransformMmaBufferLayout,
+from tilewright.tir.transform.function.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
+from tilewright.tir.transform.function.packed_calls import LegalizePackedCalls, LowerTVMBuiltin
+from tilewright.tir.transform.function.profile import InstrumentProfileIntrinsics
+from tilewright.tir.transform.loop.choices import (
+    ReduceBranchingThroughOvercompute,
+    RewriteUnsafeSelect,
+    UseAssumeToReduceBranches,
 )
-from tilewright.tir.transform.realize import (
+from tilewright.tir.transform.loop.double_buffer import InjectDoubleBuffer
+from tilewright.tir.transform.loop.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression
+from tilewright.tir.transform.loop.partition import LoopPartition
+from tilewright.tir.transform.loop.software_pipeline import InjectSoftwarePipeline
+from tilewright.tir.transform.loop.unroll import MarkUnrollLoop, UnrollLoop
+from tilewright.tir.transform.loop.vectorize import VectorizeLoop
+from tilewright.tir.transform.memory.flatten import FlattenBuffer
+from tilewright.tir.transform.memory.merge_shared import MergeSharedMemoryAllocations
+from tilewright.tir.transform.memory.realize import (
     InjectPrefetch,
     InjectRollingBuffer,
     PointerValueTypeRewrite,
     StorageFlatten,
     TextureFlatten,
 )
-from tilewright.tir.transform.scopes import CombineContextCall, CoProcSync, InferFragment, LiftAttrScope
+from tilewright.tir.transform.memory.storage import StorageRewrite
+from tilewright.tir.transform.misc import (
+    AnnotateEntryFunc,
+    Apply,
+    BindTarget,
+    Filter,
+    InstrumentBoundCheckers,
+    LowerIntrin,
+    NarrowDataType,
+    SkipAssert,
+)
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
-from tilewright.tir.transform.software_pipeline import InjectSoftwarePipeline
 from tilewright.tir.transform.ssa import ConvertSSA
-from tilewright.tir.transform.staging import (
+from tilewright.tir.transform.thread.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
+from tilewright.tir.transform.thread.ptx import (
+    InjectPermutedLayout,
+    InjectPTXAsyncCopy,
+    InjectPTXLDG32,
+    TransformMmaBufferLayout,
+)
+from tilewright.tir.transform.thread.scopes import CombineContextCall, CoProcSync, InferFragment, LiftAttrScope
+from tilewright.tir.transform.thread.staging import (
     InjectCopyIntrin,
     LowerAsyncDMA,
     LowerAutoCopy,
     ManifestSharedMemoryLocalStage,
 )
-from tilewright.tir.transform.storage import StorageRewrite
-from tilewright.tir.transform.thread_binding import ConvertForLoopsToSerial, LiftThreadBinding, UnifyThreadBinding
-from tilewright.tir.transform.thread_sync import ThreadSync
-from tilewright.tir.transform.vectorize import VectorizeLoop
-from tilewright.tir.transform.vthread import InjectVirtualThread
-from tilewright.tir.transform.warp import LowerWarpMemory
+from tilewright.tir.transform.thread.thread_binding import (
+    ConvertForLoopsToSerial,
+    LiftThreadBinding,
+    UnifyThreadBinding,
+)
+from tilewright.tir.transform.thread.thread_sync import ThreadSync
+from tilewright.tir.transform.thread.vthread import InjectVirtualThread
+from tilewright.tir.transform.thread.warp import LowerWarpMemory
+from tilewright.tir.transform.types.custom_datatypes import LowerCustomDatatypes
+from tilewright.tir.transform.types.index_types import ForceNarrowIndexToInt32
+from tilewright.tir.transform.types.legalize import (
+    BF16ComputeLegalize,
+    BF16StorageLegalize,
+    FP8ComputeLegalize,
+    FP8StorageLegalize,
+)
 
 __all__ = [
     "AnnotateDeviceRegions",

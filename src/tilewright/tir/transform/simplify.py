@@ -33,7 +33,7 @@ from tilewright.tir.stmt import (
 )
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, has_load, is_no_op, is_true, lasting, prim_func_pass
-from tilewright.tir.transform.logic_forms import and_of_ors, overwritten, stores_itself, under_each_other
+from tilewright.tir.transform.loop.logic_forms import and_of_ors, overwritten, stores_itself, under_each_other
 
 NOTHING = Evaluate(IntImm("int32", 0))
 
@@ -328,7 +328,7 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
         raise ValueError(f'HoistIfThenElse: variant is None or "basic", but was given {variant!r}')
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        from tilewright.tir.transform.hoist import HoistedConditionals, HoistedLetBindings, hoist
+        from tilewright.tir.transform.loop.hoist import HoistedConditionals, HoistedLetBindings, hoist
 
         options = ctx.config.get("tir.HoistIfThenElse") or {}
         past = bool(options.get("support_block_scope_hosting") or options.get("support_block_scope_hoisting"))

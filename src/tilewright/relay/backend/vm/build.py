@@ -24,9 +24,9 @@ from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
-from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
-from tilewright.relay.transform.manifest import values_again
-from tilewright.relay.transform.retype import widen_dimensions
+from tilewright.relay.transform.functional.lambda_lift import CLOSURE, LIFTED
+from tilewright.relay.transform.memory.manifest import values_again
+from tilewright.relay.typing.retype import widen_dimensions
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
 from tilewright.support.version import VERSION

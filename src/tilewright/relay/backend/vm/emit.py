@@ -33,14 +33,14 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.open_attributes import has_sizes
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
 from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
-from tilewright.relay.transform.infer_type import infer_types
-from tilewright.relay.transform.lambda_lift import CLOSURE
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.transform.functional.lambda_lift import CLOSURE
+from tilewright.relay.typing.infer_type import infer_types
+from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 from tilewright.tir import EQ
 from tilewright.tir import Var as SizeName

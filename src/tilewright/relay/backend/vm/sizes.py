@@ -17,7 +17,7 @@ from tilewright.relay.functor import ExprMutator, post_order, substitute
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.open_attributes import has_sizes, map_sizes
 from tilewright.relay.op.relations import assumptions, is_any, nonnegative
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import InternalError
 from tilewright.tir import (
     EQ,

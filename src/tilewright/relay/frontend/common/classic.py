@@ -14,7 +14,7 @@ from tilewright.relay.expr import Constant, Expr, Function, TupleGetItem, TupleW
 from tilewright.relay.functor import ExprMutator, free_vars, post_order
 from tilewright.relay.op.card import cards, constructor
 from tilewright.relay.transform import FoldConstantExpr
-from tilewright.relay.transform.infer_type import infer_module, infer_types
+from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.runtime import NDArray, array
 from tilewright.support.errors import OpNotImplemented, TVMError
 

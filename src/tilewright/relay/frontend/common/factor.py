@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.host import config_text, host_function
+from tilewright.relay.op.program.host import config_text, host_function
 from tilewright.support.errors import TVMError
 
 Arrays = Sequence[np.ndarray]

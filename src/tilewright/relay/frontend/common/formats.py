@@ -22,7 +22,7 @@ from tilewright.relay.expr import Call, Constant, bind
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.tir import Any as AnyDim
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.texts import CARRIER, Text, strings
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.host import config_text, host_function
+from tilewright.relay.op.program.host import config_text, host_function
 from tilewright.support.errors import TVMError
 from tilewright.tir import Any as AnyDim
 

@@ -11,7 +11,7 @@ from tilewright.ir import IRModule, TensorType
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import children, post_order
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 
 Array = np.ndarray[Any, Any]
 

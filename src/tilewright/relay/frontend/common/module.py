@@ -9,10 +9,10 @@ from tilewright.ir import IRModule, Op, TensorType, TupleType
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.counted import is_counted
-from tilewright.relay.op.dynamic import Dynamic
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.op.data_dependent.counted import is_counted
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.ty import IncompleteType
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 from tilewright.relay.op.relations import broadcast_shapes
 
 Array = Any

@@ -15,7 +15,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, 
 from tilewright.relay.frontend.common.problems import Problem
 from tilewright.relay.op.card import as_expr, find_card
 from tilewright.relay.op.relations import dims
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import OpError, OpNotImplemented, TVMError
 
 

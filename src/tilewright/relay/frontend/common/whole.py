@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.op.indexing import within
+from tilewright.relay.op.movement.indexing import within
 
 
 def floored(a: Any, b: Any) -> Any:

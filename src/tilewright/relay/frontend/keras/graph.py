@@ -21,8 +21,8 @@ from tilewright.relay.frontend.keras.layers_text import TEXT_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
-from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
-from tilewright.relay.transform.convert_layout import ConvertLayout
+from tilewright.relay.transform.layout.convert_layout import ConvertLayout
+from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
 from tilewright.tir import PrimExpr, SizeVar
 

@@ -16,7 +16,7 @@ from tilewright.relay.frontend.common.whole import each, taken, truncated
 from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
-from tilewright.relay.op.binary import whole_quotient
+from tilewright.relay.op.arithmetic.binary import whole_quotient
 
 ALWAYS = {
     "Reshape",

@@ -65,7 +65,7 @@ from tilewright.relay.frontend.onnx.value import (
 )
 from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import DiagnosticError, ModelWarning, OpError, OpNotImplemented, TVMError, said
 

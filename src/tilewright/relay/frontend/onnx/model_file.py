@@ -17,7 +17,7 @@ from tilewright.relay.frontend.onnx.inputs import declared, element_name, elemen
 from tilewright.relay.frontend.onnx.order import all_nodes
 from tilewright.relay.frontend.onnx.reader import opset_versions, read_model
 from tilewright.relay.op.relations import tensor_type
-from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
+from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import TVMError
 from tilewright.tir import Any as AnyDim
 

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 
 
 @onnx_op("NonZero")

@@ -12,7 +12,7 @@ from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 
 Config = Mapping[str, Any]
 

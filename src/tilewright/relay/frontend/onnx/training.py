@@ -8,8 +8,8 @@ from tilewright.ir import IRModule
 from tilewright.relay.expr import Function, TupleGetItem, Var
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.functor import substitute
-from tilewright.relay.transform.gradient import gradient
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.functional.gradient import gradient
+from tilewright.relay.typing.infer_type import infer_module
 
 DOMAIN = "ai.onnx.preview.training"
 

@@ -15,9 +15,9 @@ from tilewright.relay.frontend.common.value import is_large, make_call, scalar
 from tilewright.relay.frontend.onnx.kinds import carried
 from tilewright.relay.functor import free_vars
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.counted import Counted
-from tilewright.relay.op.create import shape_of
-from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.counted import Counted
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
+from tilewright.relay.op.movement.create import shape_of
 from tilewright.relay.op.relations import is_any, shape_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
 

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.frontend.pytorch import quirks
-from tilewright.relay.op.checks import range_text, within_range
+from tilewright.relay.op.program.checks import range_text, within_range
 from tilewright.relay.size_rules import NUMBER, StatedRule, size_title, stated, variables
 from tilewright.tir import EQ, GE, GT, LE, LT, NE, And, FloorDiv, FloorMod, Not, Or, Select, SizeVar
 from tilewright.tir import Var as SizeVariable

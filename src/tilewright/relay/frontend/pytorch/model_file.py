@@ -15,7 +15,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
-from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
+from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import said
 from tilewright.support.pinned import Pinned
 

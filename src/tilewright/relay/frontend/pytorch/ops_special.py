@@ -11,7 +11,7 @@ from tilewright.relay.frontend.common.special import POLYNOMIALS, recurrence, sp
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 
 ONE = {
     "lgamma": "lgamma", "special_gammaln": "lgamma", "digamma": "digamma", "special_digamma": "digamma", "special_psi": "digamma",

@@ -17,8 +17,8 @@ from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
 from tilewright.relay.op.relations import tensor_type
-from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
-from tilewright.relay.transform.convert_layout import ConvertLayout
+from tilewright.relay.transform.layout.convert_layout import ConvertLayout
+from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.support.collection import paused_collection
 from tilewright.tir import SizeVar
 

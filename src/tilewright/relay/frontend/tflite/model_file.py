@@ -16,8 +16,8 @@ from tilewright.relay.frontend.tflite.litert import FASTER, answers
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
 from tilewright.relay.parameters import bind_params
 from tilewright.relay.qnn.transform import CanonicalizeOps
-from tilewright.relay.transform.convert_layout import ConvertLayout
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.layout.convert_layout import ConvertLayout
+from tilewright.relay.typing.infer_type import infer_module
 
 LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_pool2d": ["NCHW"]}
 """Kernels of blocks of channels start from these."""

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.fourier import fourier
 from tilewright.relay.frontend.tflite.node import Node, Pair, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.schema import WINDOW_FUNCTIONS
-from tilewright.relay.op.randomness import threefry_key
+from tilewright.relay.op.arithmetic.randomness import threefry_key
 from tilewright.support.errors import OpNotImplemented
 
 LARGEST_WINDOW = 4096

@@ -98,7 +98,7 @@ def partition(
 def pruned(mod: IRModule, compiler: str, keep: Callable[[Function], bool]) -> IRModule:
     """The module without the parts of a compiler that are not worth their call: what they compute is inlined again."""
     from tilewright.relay import transform
-    from tilewright.relay.transform.infer_type import infer_module
+    from tilewright.relay.typing.infer_type import infer_module
 
     dropped = [
         g

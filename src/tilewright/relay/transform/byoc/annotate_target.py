@@ -22,7 +22,7 @@ from tilewright.relay.transform.byoc.borders import (
     is_end,
     own_functions,
 )
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 

@@ -12,8 +12,8 @@ from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.contrib.register import get_pattern_table
 from tilewright.relay.transform.byoc.borders import is_composite, is_external
-from tilewright.relay.transform.infer_type import infer_module
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 
 CALL_LOWERED = "call_lowered"

@@ -10,7 +10,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.dataflow_pattern.patterns import DFPattern
 from tilewright.relay.expr import Expr
 from tilewright.relay.transform.byoc.borders import own_functions
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 Entry = tuple[str, DFPattern, Callable[[Expr], Any]]

@@ -19,7 +19,7 @@ from tilewright.relay.transform.byoc.borders import (
     own_functions,
 )
 from tilewright.relay.transform.byoc.regions import Region, RegionSet, name_of, scopes_of
-from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 

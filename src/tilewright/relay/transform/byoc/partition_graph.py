@@ -24,8 +24,8 @@ from tilewright.relay.transform.byoc.borders import (
 )
 from tilewright.relay.transform.byoc.merge_regions import Dependences, inputs_of
 from tilewright.relay.transform.byoc.regions import Region, RegionSet
-from tilewright.relay.transform.infer_type import infer_module
-from tilewright.relay.transform.open_types import type_of
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import type_of
 from tilewright.runtime import get_global_func
 from tilewright.support.errors import TVMError
 

@@ -12,7 +12,7 @@ from tilewright.relay.frontend.onnx.contrib.logits import Tensors
 from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.text import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 
 FIRST, SECOND, ADDED, LAST = 0xCC9E2D51, 0x1B873593, 0xE6546B64, (0x85EBCA6B, 0xC2B2AE35)
 """Constants of MurmurHash3_x86_32 (Austin Appleby, public domain)."""

@@ -12,7 +12,7 @@ from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted_sized
 from tilewright.relay.frontend.onnx.text import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.host import host_function
+from tilewright.relay.op.program.host import host_function
 from tilewright.support.errors import OpNotImplemented
 
 BEGIN, END = "\x02", "\x03"

@@ -1,0 +1,77 @@
+"""C as a back end: readable C99, compiled by the C compiler of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from tilewright.codegen.backend import BackEnd, Code
+from tilewright.codegen.source.c.library import LoadedLibrary, load_objects
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.support.object_kind import ObjectKind
+from tilewright.target import Target
+
+
+class C(BackEnd):
+    """C text, compiled by the system's compiler or zig, linked by the system's linker."""
+
+    kind: ClassVar[str] = "c"
+    forms: ClassVar[tuple[str, ...]] = ("c",)
+
+    def toolchain(self, target: Target) -> str:
+        from tilewright.codegen.source.c.toolchain import toolchain
+
+        return toolchain(target)
+
+    def build(self, mod: IRModule, target: Target) -> Any:
+        from tilewright.codegen.source.c.build import build
+
+        return build(mod, target)
+
+    def emit(self, mod: IRModule, target: Target) -> Code:
+        from tilewright.codegen.source.c.module import emit_module
+        from tilewright.codegen.source.c.toolchain import effort_of
+
+        return Code(emit_module(mod, target), effort_of(target))
+
+    def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        from tilewright.codegen.source.c.module import ModuleEmitter
+
+        emitter = ModuleEmitter(mod, target)
+        # Kernels that use the context define it as well; the linker keeps one.
+        emitter.uses_context = True
+        text = emitter.emit([GlobalVar(name) for name in names])
+        return Code(text, 1)
+
+    def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
+        lines = ["extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);"]
+        calls = []
+        for name in dict.fromkeys(symbols):
+            lines.append(f"extern char {name};")
+            calls.append(f'  TVMFFIEnvModRegisterSystemLibSymbol("{name}", &{name});')
+        lines += ["", "__attribute__((constructor)) static void register_symbols(void) {", *calls, "}"]
+        return Code("\n".join(lines) + "\n", 1)
+
+    def compile(self, code: Code, target: Target) -> bytes:
+        from tilewright.codegen.source.c.toolchain import compile_text
+
+        return compile_text(code.text, target, code.effort)
+
+    def object_kind(self, target: Target) -> ObjectKind:
+        from tilewright.codegen.source.c.toolchain import object_kind
+
+        return object_kind(target)
+
+    def text(self, code: Code, target: Target, form: str) -> str:
+        return code.text
+
+    def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> LoadedLibrary:
+        return load_objects(objects, exports)
+
+    def companions(self, target: Target) -> list[bytes]:
+        return []
+
+
+BACK_END = C()
+
+__all__ = ["BACK_END", "C"]

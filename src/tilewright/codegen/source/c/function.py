@@ -1,0 +1,215 @@
+"""One PrimFunc to the text of one or more C functions: its body, and the parts of it that become functions of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.backend import IN_PLACE
+from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
+from tilewright.codegen.source.c.expr import Scope
+from tilewright.codegen.source.c.names import UNARY, Names, Text, ctype, kept
+from tilewright.codegen.source.c.stmt import StmtEmitter, pointee
+from tilewright.ir import DataType, GlobalVar
+from tilewright.node import Visitor, on
+from tilewright.tir import AttrStmt, BufferLoad, BufferStore, Call, For, PrimFunc, Stmt, Var
+from tilewright.tir.analysis import undefined_vars
+
+if TYPE_CHECKING:
+    from tilewright.codegen.source.c.module import ModuleEmitter
+
+
+class _Written(Visitor):
+    """The data variables that a statement stores to, or uses by themselves: who is given one may write there."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+        self.elements: dict[Var, DataType] = {}
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.found.add(s.buffer.data)
+        self.elements.setdefault(s.buffer.data, s.buffer.dtype)
+        self.visit_children(s)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.elements.setdefault(e.buffer.data, e.buffer.dtype)
+        self.visit_children(e)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        name = e.intrinsic
+        if name == "prefetch" and isinstance(e.args[0], Call) and isinstance(e.args[0].args[0], BufferLoad):
+            for index in e.args[0].args[0].indices:
+                self.visit(index)
+            return
+        if name == "address_of" and isinstance(e.args[0], BufferLoad):
+            self.found.add(e.args[0].buffer.data)
+        self.visit_children(e)
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        if v.dtype.code == "handle":
+            self.found.add(v)
+
+
+class FunctionEmitter(StmtEmitter):
+    """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
+
+    def __init__(self, module: ModuleEmitter, name: str, parent: FunctionEmitter | None = None) -> None:
+        self.module, self.name, self.parent = module, name, parent
+        self.names = Names()
+        self.variables = {}
+        self.elements = {}
+        self.ranges = dict(parent.ranges) if parent else {}
+        self.scopes = [Scope(1)]
+        self.in_parallel = False
+        self.outlined = parent is not None
+        self.params: list[str] = []
+        self.comments: list[str] = []
+        self.noalias: bool = parent.noalias if parent else True
+        self.shared: frozenset[Var] = parent.shared if parent else frozenset()
+        self.written: set[Var] = parent.written if parent else set()
+        self.used: dict[Var, DataType] = parent.used if parent else {}
+        self.parts = 0
+
+    # --- whole functions
+
+    def declare(self, func: PrimFunc) -> None:
+        """Names the parameters. Pointers do not overlap, unless the function says so."""
+        self.noalias = bool(func.attrs.get("tir.noalias", True))
+        places = func.attrs.get(IN_PLACE, ())
+        buffers = [func.buffer_map.get(func.params[int(k)]) for k in places]
+        self.shared = frozenset([b.data for b in buffers if b is not None])
+        look = _Written()
+        look.visit(func.body)
+        self.written, self.used = look.found, look.elements
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            if buffer is not None:
+                name = self._parameter(buffer.data, buffer.name, ctype(kept(buffer.dtype.element)))
+                self.variables[param] = self.variables[buffer.data]
+                self.elements[param] = self.elements[buffer.data]
+                shape = ", ".join(map(str, buffer.shape))
+                self.comments.append(f"{name}: {buffer.dtype}[{shape}]")
+            elif param.dtype.code == "handle":
+                found = self.used.get(param)
+                self._parameter(param, param.name, pointee(param) or (ctype(kept(found.element)) if found else ""))
+            else:
+                name = self.names.fresh(param.name)
+                self.variables[param] = Text(name)
+                self.params.append(f"{ctype(param.dtype)} {name}")
+
+    def _parameter(self, var: Var, name: str, element: str) -> str:
+        """Makes a pointer a parameter; its name."""
+        name = self.names.fresh(name)
+        self.variables[var], self.elements[var] = Text(name), element
+        const = "const " if element and var not in self.written else ""
+        alone = "restrict " if element and self.noalias and var not in self.shared and var in self.used else ""
+        self.params.append(f"{const}{element or 'void'}* {alone}{name}")
+        return name
+
+    def body(self, stmt: Stmt) -> None:
+        self.stmt(stmt)
+
+    def text(self, head: str, result: str = "int32_t") -> str:
+        """The finished function; `head` is its declaration before the parameters."""
+        assert len(self.scopes) == 1
+        comment = [f"/* {'; '.join(self.comments)} */".replace("*/ */", "*/")] if self.comments else []
+        last = [] if result != "int32_t" else ["  return 0;"]
+        return "\n".join(
+            [*comment, f"{head}({', '.join(self.params) or 'void'}) {{", *self.scopes[0].lines, *last, "}"]
+        )
+
+    # --- calls between functions
+
+    def call_function(self, e: Call) -> Text:
+        assert isinstance(e.op, GlobalVar)
+        name, func = self.module.callee(e.op, self, e)
+        given = []
+        for param, arg in zip(func.params, e.args, strict=True):
+            text = self.expr(arg)
+            pointer = param in func.buffer_map or param.dtype.code == "handle"
+            given.append(f"(void*){text.at(UNARY)}" if pointer else text)
+        text = self.function(name, *given)
+        self.forget()
+        if e.dtype.code in ("void", "") or str(e.dtype) == "int32":
+            self.check(text)
+            return Text("0")
+        return self.now(text, e.dtype)
+
+    # --- parts that become functions
+
+    def _part(self, hint: str, stmt: Stmt, without: tuple[Var, ...] = ()) -> tuple[FunctionEmitter, list[Var]]:
+        """(an emitter for a part of this function, the variables that it takes from here)."""
+        root = self.name.removesuffix("_impl")
+        count = self.module.count(f"{root}_{hint}")
+        child = FunctionEmitter(self.module, f"{root}_{hint}{count}", self)
+        taken = [v for v in undefined_vars(stmt, without) if v in self.variables]
+        for var in taken:
+            if var.dtype.code == "handle":
+                child._parameter(var, var.name, self.elements.get(var, ""))
+            else:
+                name = child.names.fresh(var.name)
+                child.variables[var] = Text(name)
+                child.params.append(f"{ctype(var.dtype)} {name}")
+        return child, taken
+
+    def compute(self, s: AttrStmt) -> None:
+        """The body of a packed function, whose pointers do not overlap."""
+        child, taken = self._part("compute", s.body)
+        child.stmt(s.body)
+        self.module.functions.append(child.text(f"static int32_t {child.name}"))
+        self.check(self.function(child.name, *[self.variables[v] for v in taken]))
+
+    def parallel(self, s: For) -> None:
+        kind, (low, high) = ctype(s.loop_var.dtype), self.bounds(s)
+        if not low.isidentifier():
+            low = self.temporary(low, s.loop_var.dtype, f"{s.loop_var.name}_begin")
+        if not high.isidentifier():
+            high = self.temporary(high, s.loop_var.dtype, f"{s.loop_var.name}_end")
+        child, taken = self._part("parallel", s.body, (s.loop_var,))
+        child.in_parallel = True
+        child.ranges = dict(self.ranges)
+        begin, end = child.names.fresh("begin"), child.names.fresh("end")
+        fields = [*zip(child.params, [self.variables[v] for v in taken], strict=True)]
+        child.params += [f"{kind} {begin}", f"{kind} {end}"]
+        child.counted(s, begin, end)
+        self.module.functions.append(child.text(f"static int32_t {child.name}"))
+        self._task(child, [p.replace("restrict ", "") for p, _ in fields], kind)
+        data = self.names.fresh("data")
+        given = ", ".join([*[text for _, text in fields], low, high])
+        self.line(f"{child.name}_data {data} = {{{given}}};")
+        self.module.uses_context = True
+        self.forget()
+        self.check(Text(f"tw_parallel({child.name}_task, &{data}, (int64_t){high} - {low})"))
+
+    def _task(self, child: FunctionEmitter, fields: list[str], kind: str) -> None:
+        """What a thread runs: its contiguous share of the rounds."""
+        members = [*fields, f"{kind} tw_begin", f"{kind} tw_end"]
+        names = [f.rpartition(" ")[2] for f in fields]
+        given = "".join([f"d->{n}, " for n in names])
+        lines = [f"typedef struct {{ {' '.join([f'{m};' for m in members])} }} {child.name}_data;"]
+        lines += [
+            f"static int32_t {child.name}_task(int32_t task, int32_t count, void* data) {{",
+            f"  const {child.name}_data* d = data;",
+            "  const int64_t rounds = (int64_t)d->tw_end - d->tw_begin;",
+            f"  const {kind} low = ({kind})(d->tw_begin + task * rounds / count);",
+            f"  const {kind} high = ({kind})(d->tw_begin + (task + 1) * rounds / count);",
+            f"  return {child.name}({given}low, high);",
+            "}",
+        ]
+        self.module.functions.append("\n".join(lines))
+
+
+FunctionEmitter._table = EXPRESSIONS.rules(FunctionEmitter)
+FunctionEmitter._stmts = STATEMENTS.rules(FunctionEmitter)
+FunctionEmitter._calls = INTRINSICS.rules(FunctionEmitter)
+
+
+def parameter_types(func: PrimFunc) -> list[str]:
+    """The C types of a function's parameters, as a caller in another text declares them."""
+    return ["void*" if p in func.buffer_map or p.dtype.code == "handle" else ctype(p.dtype) for p in func.params]
+
+
+__all__ = ["FunctionEmitter", "parameter_types"]

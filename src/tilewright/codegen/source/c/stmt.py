@@ -1,0 +1,252 @@
+"""Statements to C text: loops, conditionals, checks, allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from tilewright.codegen.source.c.expr import Scope
+from tilewright.codegen.source.c.names import ATOM, UNARY, Text, ctype, kept, string
+from tilewright.codegen.source.c.packed import PackedEmitter
+from tilewright.ir import DataType, IntImm, PointerType, PrimType
+from tilewright.tir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Call,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Prefetch,
+    SeqStmt,
+    Stmt,
+    StringImm,
+    Var,
+    While,
+)
+from tilewright.tir.arithmetic import cast_to
+from tilewright.tir.scalars import fits
+
+STACK_LIMIT = 256 << 10
+"""Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
+MOST_UNROLLED = 1024
+"""Rounds up to which a compiler is asked to unroll a loop."""
+_THREADS = "a CPU has no GPU threads: the loop is bound to a thread axis"
+
+
+def pointee(var: Var) -> str:
+    """The C type that a handle is known to point to; "" where it is not."""
+    kind = var.type_annotation
+    if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
+        element = DataType(kind.element_type.dtype)
+        if element.code not in ("void", "handle", ""):
+            return ctype(kept(element.element))
+    return ""
+
+
+class StmtEmitter(PackedEmitter):
+    """The part of a function's emitter that turns statements into text."""
+
+    written: set[Var]
+    """Data variables that anything in the function stores to or lets escape."""
+    _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
+
+    def stmt(self, s: Stmt) -> None:
+        method = self._stmts.get(type(s))
+        if method is None:
+            raise self.error(
+                f"{type(s).__name__} must be lowered before code generation (run the lowering pipeline)", s
+            )
+        method(self, s)
+
+    def block(self, s: Stmt) -> None:
+        """The lines of a block one deeper."""
+        self.scopes.append(Scope(self.scopes[-1].depth + 1))
+        self.stmt(s)
+        lines = self.scopes.pop().lines
+        self.scopes[-1].lines += lines
+        self.forget()
+
+    def on_sequence(self, s: SeqStmt) -> None:
+        for item in s.seq:
+            self.stmt(item)
+            self.forget()
+
+    def on_hint(self, s: Prefetch) -> None:
+        """Hints that no schedule has made calls of change nothing."""
+
+    def on_evaluate(self, s: Evaluate) -> None:
+        if type(s.value) is IntImm:
+            return
+        text = self.expr(s.value)
+        if not text.isidentifier() and text != "0":
+            self.line(f"(void)({text});")
+
+    def on_let_statement(self, s: LetStmt) -> None:
+        if s.var.dtype.code == "handle":
+            self._pointer_let(s)
+        else:
+            self.bind(s.var, s.value)
+        self.stmt(s.body)
+
+    def _pointer_let(self, s: LetStmt) -> None:
+        element = pointee(s.var)
+        if not element and isinstance(s.value, Var):
+            element = self.elements.get(s.value, "")
+        value = self.expr(s.value)
+        name = self.names.fresh(s.var.name)
+        cast = f"({element}*){value.at(UNARY)}" if element else str(value)
+        self.line(f"{element or 'void'}* {name} = {cast};")
+        self.variables[s.var], self.elements[s.var] = Text(name), element
+
+    def on_declaration(self, s: Any) -> None:
+        self.stmt(s.body)
+
+    def on_attribute(self, s: AttrStmt) -> None:
+        if s.attr_key == "thread_extent":
+            raise self.error(_THREADS, s)
+        if s.attr_key == "compute_scope" and not self.outlined:
+            self.compute(s)
+            return
+        self.stmt(s.body)
+
+    # --- loops
+
+    def on_for(self, s: For) -> None:
+        if s.kind == ForKind.THREAD_BINDING:
+            raise self.error(_THREADS, s)
+        count = s.extent.value if isinstance(s.extent, IntImm) else -1
+        if isinstance(s.extent, IntImm) and count <= 0:
+            return
+        if count == 1:
+            self.bind(s.loop_var, s.min)
+            self.stmt(s.body)
+            return
+        if s.kind == ForKind.PARALLEL and not self.in_parallel:
+            self.parallel(s)
+            return
+        low, high = self.bounds(s)
+        if s.kind == ForKind.UNROLLED and 1 < count <= MOST_UNROLLED:
+            self.line(f"TW_UNROLL({count})")
+        self.counted(s, low, high)
+
+    def bounds(self, s: For) -> tuple[Text, Text]:
+        """(where a loop begins, where it ends)."""
+        known_low, known_count = self.range_of(s.min), self.range_of(s.extent)
+        self.ranges.pop(s.loop_var, None)
+        if known_low is not None:
+            most = known_low[1] + known_count[1] - 1 if known_count is not None else (1 << 31) - 1
+            if fits((known_low[0], most), s.loop_var.dtype):
+                self.ranges[s.loop_var] = known_low[0], max(most, known_low[0])
+        end: Any = s.extent if isinstance(s.min, IntImm) and s.min.value == 0 else s.min + s.extent
+        low, high = self._index(s.min), self._index(end)
+        if not isinstance(end, (IntImm, Var)):
+            high = self.temporary(high, s.loop_var.dtype, f"{s.loop_var.name}_end")
+        return low, high
+
+    def counted(self, s: For, low: str, high: str) -> None:
+        """A loop from `low` to before `high`."""
+        name = self.names.fresh(s.loop_var.name)
+        self.variables[s.loop_var] = Text(name)
+        self.line(f"for ({ctype(s.loop_var.dtype)} {name} = {low}; {name} < {high}; ++{name}) {{")
+        self.forget()
+        self.block(s.body)
+        self.line("}")
+
+    def on_while(self, s: While) -> None:
+        self.forget()
+        lines, condition = self.inside(lambda: self.expr(s.condition))
+        if not lines:
+            self.line(f"while ({condition}) {{")
+        else:
+            self.line("for (;;) {")
+            self.scopes[-1].lines += lines
+            self.line(f"  if (!{condition.at(UNARY)}) break;")
+        self.block(s.body)
+        self.line("}")
+
+    # --- conditionals
+
+    def on_if(self, s: IfThenElse) -> None:
+        condition = self.expr(s.condition)
+        self.line(f"if ({condition}) {{")
+        self.block(s.then_case)
+        if s.else_case is not None:
+            self.line("} else {")
+            self.block(s.else_case)
+        self.line("}")
+
+    def on_assert(self, s: AssertStmt) -> None:
+        condition = self.expr(s.condition)
+        if condition != "1":
+            kind, message = "AssertionError", s.message
+            values: list[Text] = []
+            if isinstance(message, Call) and message.intrinsic == "tvm_tuple":
+                # (kind of the error, text, numbers): the last number follows the text
+                if isinstance(message.args[0], StringImm):
+                    kind = message.args[0].value
+                values = [self.convert(self.expr(n), n.dtype, DataType("int64")) for n in message.args[2:]]
+                message = message.args[1]
+            self.require(condition, kind, message.value if isinstance(message, StringImm) else str(message), values)
+        self.stmt(s.body)
+
+    def require(self, condition: Text, kind: str, message: str, values: list[Text]) -> None:
+        """Fails with `message` unless the condition holds."""
+        self.module.uses_context = True
+        refused = f"if (!{condition.at(UNARY)})"
+        if not values:
+            self.line(f"{refused} return tw_tell({string(kind)}, {string(message)});")
+            return
+        name = self.names.fresh("told")
+        self.line(f"{refused} {{")
+        self.line(f"  const int64_t {name}[{len(values)}] = {{{', '.join(values)}}};")
+        self.line(f"  return tw_tell_numbers({string(kind)}, {string(message)}, {name}, {len(values)});")
+        self.line("}")
+
+    def check(self, code: Text) -> None:
+        """Returns a callee's return code where it is not zero; the callee has told why."""
+        name = self.names.fresh("code")
+        self.line(f"const int32_t {name} = {code};")
+        self.line(f"if ({name}) return {name};")
+
+    # --- storage
+
+    def on_allocate(self, s: Allocate) -> None:
+        name, element = self.names.fresh(s.buffer_var.name), ctype(kept(s.dtype.element))
+        self.variables[s.buffer_var], self.elements[s.buffer_var] = Text(name), element
+        count, constant = s.dtype.lanes, True
+        for extent in s.extents:
+            constant &= isinstance(extent, IntImm)
+            count *= extent.value if isinstance(extent, IntImm) else 1
+        size = kept(s.dtype.element).bytes
+        if constant and count * size <= STACK_LIMIT:
+            self.line(f"{element} {name}[{max(count, 1)}] TW_ALIGN(64);")
+            self.stmt(s.body)
+            return
+        total: Any = IntImm("int64", size * s.dtype.lanes)
+        for extent in s.extents:
+            total = total * cast_to(extent, "int64")
+        self.module.uses_context = True
+        self.line(f"{element}* {name} = tw_alloc({self._index(total)});")
+        self.require(Text(name, ATOM), "MemoryError", f"{self.name}: no memory for a temporary buffer", [])
+        self.stmt(s.body)
+        self.line(f"tw_free({name});")
+
+    def on_allocate_const(self, s: AllocateConst) -> None:
+        name = self.module.constant(f"{self.name}_{s.buffer_var.name}", s.data, s.dtype)
+        self.variables[s.buffer_var], self.elements[s.buffer_var] = Text(name), ctype(kept(s.dtype.element))
+        self.stmt(s.body)
+
+    # --- given by the function emitter
+
+    in_parallel: bool
+    outlined: bool
+
+    def parallel(self, s: For) -> None:
+        raise self.error("parallel loops are emitted by the function", s)
+
+    def compute(self, s: AttrStmt) -> None:
+        raise self.error("bodies of packed functions are emitted by the function", s)

@@ -1,0 +1,6 @@
+"""Convolutions in all their forms."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -1,0 +1,193 @@
+"""Operators whose results have as many rows as a kernel finds out: argwhere, unique.
+
+The kernel fills the front of a result of the most rows that there can be; `dyn.prefix` takes as many as it says. So programs with
+them run in the virtual machine and in the interpreter; graphs, whose sizes are fixed, can call the kernel's operator itself (`vm.*`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.expr import Expr, Tuple, TupleGetItem
+from tilewright.relay.op.adjoint import op
+from tilewright.relay.op.card import OPAQUE, OpCard, need
+from tilewright.relay.op.data_dependent.dynamic import prefix
+from tilewright.relay.op.relations import dims, product, tensor, tensor_type
+from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import Any as AnyDim
+
+
+class Counted(OpCard):
+    """An operator of a number of rows that is not known before it ran; `kernel` is the one that fills the front."""
+
+    kernel: ClassVar[type[OpCard]]
+    counted_by: ClassVar[int]
+    """The place of the number among the kernel's results."""
+    cut: ClassVar[tuple[int, ...]]
+    """The results of which only as many rows are wanted."""
+    fuse = OPAQUE
+    expand_in = "SimplifyInference"
+
+    def kernel_card(self) -> OpCard:
+        """The kernel's operator with this one's attributes."""
+        return self.kernel(**{f.name: getattr(self, f.name) for f in self.kernel._fields if f.name != "span"})
+
+    def results(self, parts: list[Expr]) -> Expr:
+        """What is answered, from the kernel's results with the wanted rows."""
+        return Tuple(tuple(parts))
+
+    def expand(self, *args: Expr, **kwargs: Any) -> Expr:
+        card = self.kernel_card()
+        whole = self.kernel.call(list(args), {f.name: getattr(card, f.name) for f in card._fields if f.name != "span"})
+        whole = getattr(whole, "tuple_value", whole)
+        parts: list[Expr] = [TupleGetItem(whole, i) for i in range(card.outputs)]
+        number = parts[self.counted_by]
+        return self.results([prefix.call([p, number], {}) if i in self.cut else p for i, p in enumerate(parts)])
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        raise OpNotImplemented(
+            f"{self.type_key} has as many results as its data says, so a graph of fixed sizes cannot hold it. Compile for the"
+            f' virtual machine (relay.vm.compile, create_executor("vm")), or use {self.kernel.type_key}, which fills the front of'
+            " a result of fixed size and tells the number"
+        )
+
+    def ref(self, *args: np.ndarray, **kwargs: Any) -> Any:
+        parts = self.kernel_card().ref(*args)
+        count = int(parts[self.counted_by].reshape(-1)[0])
+        found = tuple([p[:count] if i in self.cut else p for i, p in enumerate(parts)])
+        return found if self.outputs > 1 else found[0]
+
+
+def is_counted(card: OpCard) -> bool:
+    """Whether a card's results have as many rows as its data says, so that graphs cannot hold them."""
+    return isinstance(card, Counted) or card.expand_in == "SimplifyInference" and type(card).compute is OpCard.compute
+
+
+class argwhere_kernel(OpCard, key="vm.argwhere"):
+    """(indices, number): the index (a row) of each element that is not zero in the first rows, zeros behind; the number as (1,)."""
+
+    flat = True
+    outputs = 2
+    fuse = OPAQUE
+    samples = [((np.array([[0, 1, 2], [3, 0, 0]], np.float32),), {}), ((((7,), "bool"),), {})]
+
+    def infer(self, condition: TensorType) -> Type:
+        t = tensor(condition, 0)
+        return TupleType((tensor_type((product(dims(t)), len(t.shape)), "int32"), tensor_type((1,), "int32")))
+
+    def compute(self, condition: te.Tensor) -> list[te.Tensor]:
+        return topi.argwhere(condition)
+
+    def ref(self, condition: np.ndarray) -> tuple[np.ndarray, ...]:
+        found = np.argwhere(condition).astype(np.int32)
+        out = np.zeros((condition.size, condition.ndim), np.int32)
+        out[: len(found)] = found
+        return out, np.array([len(found)], np.int32)
+
+
+class argwhere(Counted, key="argwhere"):
+    """The index (a row) of each element that is not zero, in order: (number, axes) of int32."""
+
+    flat = True
+    kernel = argwhere_kernel
+    counted_by, cut = 1, (0,)
+    samples = [
+        ((np.array([[0, 1, 2], [3, 0, 0]], np.float32),), {}),
+        ((((7,), "bool"),), {}),
+        ((np.zeros((2, 2), "int32"),), {}),
+    ]
+
+    def infer(self, condition: TensorType) -> Type:
+        return tensor_type((AnyDim(), len(tensor(condition, 0).shape)), "int32")
+
+    def results(self, parts: list[Expr]) -> Expr:
+        return parts[0]
+
+
+class unique_kernel(OpCard, key="vm.unique"):
+    """unique with results of as many elements as data has; those behind the different ones are zero."""
+
+    is_sorted: bool = True
+    return_counts: bool = False
+    fuse = OPAQUE
+    samples = [
+        ((np.array([3, 1, 3, 2, 1, 1], np.float32),), {"return_counts": True}),
+        ((np.array([3, 1, 3, 2, 1, 1], np.int64),), {"is_sorted": False}),
+    ]
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """Five with counts."""
+        return 5 if self.return_counts else 4
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0, 1)
+        places = tensor_type(t.shape, "int32")
+        counts = [places] if self.return_counts else []
+        return TupleType((t, places, places, tensor_type((1,), "int32"), *counts))
+
+    def compute(self, data: te.Tensor) -> list[te.Tensor]:
+        return topi.unique(data, self.is_sorted, self.return_counts)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> list[Expr]:
+        """Each of the different elements comes from where it stands first; the rest of equal ones gets nothing."""
+        first, number = TupleGetItem(result, 1), TupleGetItem(result, 3)
+        place = op("cumsum")(op("ones_like")(first), axis=0, exclusive=True)
+        elements = TupleGetItem(dy, 0)
+        kept = op("where")(op("less")(place, number), elements, op("zeros_like")(elements))
+        return [op("scatter_elements")(op("zeros_like")(data), first, kept, axis=0, reduction="add")]
+
+    def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
+        kinds, first, which, counts = np.unique(data, return_index=True, return_inverse=True, return_counts=True)
+        if not self.is_sorted:
+            order = np.argsort(first, kind="stable")
+            rank = np.argsort(order)
+            kinds, first, which, counts = kinds[order], first[order], rank[which], counts[order]
+
+        def padded(x: np.ndarray, dtype: Any) -> np.ndarray:
+            out = np.zeros(data.shape, dtype)
+            out[: len(x)] = x
+            return out
+
+        places: Any = np.int32
+        number = np.array([len(kinds)], places)
+        made = (padded(kinds, data.dtype), padded(first, places), which.astype(places).reshape(-1), number)
+        return (*made, padded(counts, places)) if self.return_counts else made
+
+
+class unique(Counted, key="unique"):
+    """(the different elements, where each stands first, which of them each element is, how many they are as (1,)), and how often each
+    stands with `return_counts`; in rising order with `is_sorted`, else in that of their first places. `data` has one axis."""
+
+    is_sorted: bool = True
+    return_counts: bool = False
+    kernel = unique_kernel
+    counted_by, cut = 3, (0, 1, 4)
+    samples = [
+        ((np.array([3, 1, 3, 2, 1, 1], np.float32),), {"return_counts": True}),
+        ((np.array([3, 1, 3, 2, 1, 1], np.int64),), {"is_sorted": False}),
+    ]
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """Five with counts."""
+        return 5 if self.return_counts else 4
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        need(len(t.shape) == 1, "data must have one axis", f"it has {len(t.shape)}", 0, "Reshape it to (-1,)")
+        places = tensor_type((AnyDim(),), "int32")
+        counts = [places] if self.return_counts else []
+        return TupleType(
+            (
+                tensor_type((AnyDim(),), t.dtype),
+                places,
+                tensor_type(t.shape, "int32"),
+                tensor_type((1,), "int32"),
+                *counts,
+            )
+        )

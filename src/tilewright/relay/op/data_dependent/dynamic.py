@@ -1,0 +1,582 @@
+"""Operators whose attributes are arguments: their values, and with them shapes, are known only when they run.
+
+Each stands beside an operator that has the same as attributes, and becomes it where the values are known: as numbers
+(`transform.DynamicToStatic`, constant folding), as expressions over sizes (the same pass, on what exporters leave of shape_of,
+slices and concatenations), or at last in registers of the virtual machine, which reads them and goes on as with sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright.ir import PrimExpr, TensorType, Type
+from tilewright.relay.expr import Expr, const
+from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
+from tilewright.relay.op.arithmetic import binary, ordering
+from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
+from tilewright.relay.op.images import resize
+from tilewright.relay.op.layers import padding
+from tilewright.relay.op.movement import create, indexing, repeating, reshaping, slicing
+from tilewright.relay.op.relations import as_dim, dims, is_any, tensor, tensor_type
+from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import LT, Select
+from tilewright.tir import Any as AnyDim
+
+Value = int | float | PrimExpr
+"""An element of an argument that is read: a number, or an expression over sizes."""
+
+
+UNKNOWN = "its attributes are not known yet. Run relay.transform.DynamicToStatic() before gradient"
+
+
+class Dynamic(OpCard):
+    """An operator that reads the values of some arguments: those that are named as attributes of `of` are."""
+
+    of: ClassVar[type[OpCard]]
+    """The operator that it is where the values are known."""
+    constant: ClassVar[tuple[str, ...]] = ()
+    """Arguments that must be constants in the end, since they decide what is computed and not only how much."""
+    fuse = OPAQUE
+
+    @classmethod
+    def reads(cls) -> list[int]:
+        """The places of the arguments whose values are read."""
+        attributes = {f.name for f in cls.of._fields}
+        return [i for i, name in enumerate(argument_names(cls)[0]) if name in attributes]
+
+    @classmethod
+    def kept(cls) -> list[int]:
+        """The places of the other arguments."""
+        read = cls.reads()
+        return [i for i in range(len(argument_names(cls)[0])) if i not in read]
+
+    @classmethod
+    def call_of(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: Any) -> Any:
+        """The call that stands for one of `of` some of whose attributes are expressions."""
+        rest = list(inputs)
+        own = {f.name for f in cls._fields}
+        values = dict(attrs)
+        args: list[Any] = []
+        for name in argument_names(cls)[0]:
+            if name not in {f.name for f in cls.of._fields}:
+                args.append(rest.pop(0))
+            elif values.get(name) is not None:
+                args.append(as_vector(values.pop(name)))
+        return cls.call(args, {k: v for k, v in values.items() if k in own}, span)
+
+    def attribute(self, name: str, values: list[Any]) -> Any:
+        """The attribute that the elements of an argument make; a scalar has one element."""
+        field = next(f for f in self.of._fields if f.name == name)
+        return tuple(values) if field.annotation.startswith("tuple") else values[0]
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        """The operator with the elements of the arguments at `reads()` as attributes; it takes the arguments at `kept()`."""
+        names = argument_names(type(self))[0]
+        own = {f.name for f in self.of._fields}
+        attrs = {f.name: getattr(self, f.name) for f in self._fields if f.name in own and f.name != "span"}
+        for place, elements in values.items():
+            attrs[names[place]] = self.attribute(names[place], list(elements))
+        return self.of(**attrs)
+
+    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+        """The elements that are read, where some stand for what the arguments' types say."""
+        return values
+
+    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+        """What must hold of the values when a program runs: conditions, the rule in words, and the number that it is about."""
+        return []
+
+    def infer(self, *args: TensorType, **kwargs: Any) -> Type:
+        """What the operator would say of values of which nothing is known."""
+        return self.inferred(args)
+
+    def inferred(self, args: Sequence[TensorType]) -> Type:
+        """The result's type from the arguments' types."""
+        names = argument_names(type(self))[0]
+        values = {}
+        for place in self.reads():
+            if place >= len(args):
+                continue
+            t = tensor(args[place], place)
+            need(len(t.shape) <= 2, f"{names[place]} must be a scalar or a vector", f"it is {t}", place)
+            count = 1
+            for d in dims(t):
+                need(
+                    isinstance(d, int),
+                    f"the number of elements of {names[place]} must be known, since it decides how many axes there are",
+                    f"it is {t}",
+                    place,
+                )
+                count *= d
+            values[place] = [AnyDim()] * count
+        static = self.static(values)
+        return static.infer(*[args[i] for i in self.kept() if i < len(args)])
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        raise OpNotImplemented(
+            f"{self.type_key} has no kernel of its own, since the values of {', '.join(self._read_names())} decide its shape."
+            " Make them constants or shapes of inputs, so that relay.transform.DynamicToStatic() finds them, or compile for the"
+            ' virtual machine (relay.vm.compile, create_executor("vm")), which reads them when it runs'
+        )
+
+    def _read_names(self) -> list[str]:
+        names = argument_names(type(self))[0]
+        return [names[i] for i in self.reads()]
+
+    def on_arrays(self, args: Sequence[Any]) -> tuple[OpCard, list[Any]]:
+        """The operator for arguments that are arrays, and those that it takes."""
+        values = {i: np.asarray(args[i]).reshape(-1).tolist() for i in self.reads() if i < len(args)}
+        return self.static(values), [args[i] for i in self.kept() if i < len(args)]
+
+    def ref(self, *args: np.ndarray, **kwargs: Any) -> Any:
+        static, kept = self.on_arrays(args)
+        return static.ref(*kept)
+
+
+def as_vector(value: Any) -> Expr:
+    """Integers and expressions of integers as one tensor."""
+    if isinstance(value, (list, tuple)):
+        if not any([isinstance(v, (Expr, list, tuple)) for v in value]):
+            return as_expr(np.array(value, np.int64 if all([isinstance(v, int) for v in value]) else np.float32))
+        if any([isinstance(v, (list, tuple)) for v in value]):
+            return op("stack")([as_vector(v) for v in value], axis=0)  # type: ignore[no-any-return]
+        return op("concatenate")([op("reshape")(op("cast")(as_expr(v), "int64"), (1,)) for v in value], axis=0)  # type: ignore[no-any-return]
+    return as_expr(value)
+
+
+def _ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _scalar(value: float, dtype: str = "int32") -> np.ndarray:
+    return np.array(value, dtype)
+
+
+class dyn_reshape(Dynamic, key="dyn.reshape"):
+    """reshape to what `newshape` holds: extents, 0 (as it is) or -1 (what is left)."""
+
+    of = reshaping.reshape
+    allowzero: bool = False
+    samples = [(((2, 3, 4), _ints(4, 6)), {}), (((2, 3, 4), _ints(-1, 3, 2)), {}), (((2, 3, 4), _ints(0, -1)), {})]
+
+    def infer(self, data: TensorType, newshape: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([data, newshape])
+
+    def grad(self, data: Expr, newshape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data), None]
+
+
+class dyn_tile(Dynamic, key="dyn.tile"):
+    """data repeated `reps` times along each axis."""
+
+    of = repeating.tile
+    samples = [(((2, 3), _ints(2, 1, 3)), {})]
+
+    def infer(self, data: TensorType, reps: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([data, reps])
+
+    def grad(self, data: Expr, reps: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        """The copies of each element are added up: axes of the copies beside those of the data."""
+        t: Any = data.checked_type
+        count = len(reps.checked_type.shape)  # type: ignore[attr-defined]
+        n = max(len(t.shape), reps.checked_type.concrete_shape[0] if count else 1)  # type: ignore[attr-defined]
+        lead = n - len(t.shape)
+        sizes = op("concatenate")([op("ones")((lead,), "int64"), op("shape_of")(data, dtype="int64")], axis=0)
+        short = n - reps.checked_type.concrete_shape[0]  # type: ignore[attr-defined]
+        times = op("concatenate")([op("ones")((short,), "int64"), op("cast")(reps, "int64")], axis=0)
+        shape = op("reshape")(op("stack")([times, sizes], axis=1), (-1,))
+        parts = dyn_reshape.call([dy, shape], {})
+        return [op("reshape_like")(op("sum")(parts, axis=tuple(range(0, 2 * n, 2))), data), None]
+
+
+class dyn_broadcast_to(Dynamic, key="dyn.broadcast_to"):
+    """data repeated to `shape`."""
+
+    of = binary.broadcast_to
+    samples = [(((3, 1), _ints(2, 3, 4)), {})]
+
+    def infer(self, data: TensorType, shape: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([data, shape])
+
+    def grad(self, data: Expr, shape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [summed_like(dy, data), None]
+
+
+class dyn_full(Dynamic, key="dyn.full"):
+    """A tensor of `shape` that holds `fill_value` everywhere."""
+
+    of = create.full
+    dtype: str = ""
+    samples = [((_scalar(2.5, "float32"), _ints(2, 3)), {"dtype": "float32"})]
+
+    def infer(self, fill_value: TensorType, shape: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([fill_value, shape])
+
+    def grad(self, fill_value: Expr, shape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype)), None]  # type: ignore[attr-defined]
+
+
+class dyn_zeros(Dynamic, key="dyn.zeros"):
+    """Zeros of `shape`."""
+
+    of = create.zeros
+    dtype: str = "float32"
+    flat = True
+    samples = [((_ints(2, 3),), {"dtype": "int32"})]
+
+    def infer(self, shape: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([shape])
+
+
+class dyn_ones(Dynamic, key="dyn.ones"):
+    """Ones of `shape`."""
+
+    of = create.ones
+    dtype: str = "float32"
+    flat = True
+    samples = [((_ints(2, 3),), {})]
+
+    def infer(self, shape: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([shape])
+
+
+class dyn_one_hot(Dynamic, key="dyn.one_hot"):
+    """one_hot with `depth` places."""
+
+    of = indexing.one_hot
+    axis: int = -1
+    dtype: str = "float32"
+    undifferentiable = UNKNOWN
+    samples = [
+        ((indexing.picks(4, 2, 3), _scalar(1, "float32"), _scalar(0, "float32"), _scalar(4)), {}),
+    ]
+
+    def infer(  # type: ignore[override]
+        self, indices: TensorType, on_value: TensorType, off_value: TensorType, depth: TensorType
+    ) -> Type:
+        return self.inferred([indices, on_value, off_value, depth])
+
+
+class dyn_topk(Dynamic, key="dyn.topk"):
+    """topk of `k` elements."""
+
+    of = ordering.topk
+    axis: int = -1
+    ret_type: str = "both"
+    is_ascend: bool = False
+    dtype: str = "int32"
+    samples = [(((3, 6), _scalar(2)), {}), (((5, 2), _scalar(3, "int64")), {"axis": 0, "ret_type": "values"})]
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """Two when values and indices are asked for."""
+        return 2 if self.ret_type == "both" else 1
+
+    def infer(self, data: TensorType, k: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([data, k])
+
+    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+        """k < 1 is all."""
+        (k,) = values[1]
+        if isinstance(k, int):
+            return values
+        extent = dims(args[0])[self.axis]
+        need(not is_any(extent), "the extent that k < 1 stands for must be known", f"it is {args[0]}", 0)
+        return {1: [Select(LT(k, as_dim(1)), as_dim(extent), k)]}
+
+    def grad(self, data: Expr, k: Expr, result: Expr, dy: Any) -> Sequence[Expr | None]:
+        if self.ret_type == "indices":
+            return [None, None]
+        attrs = {"axis": self.axis, "ret_type": "indices", "is_ascend": self.is_ascend}
+        places = dyn_topk.call([data, k], attrs)
+        parts = dy if self.ret_type == "values" else field(dy, 0)
+        return [op("scatter_elements")(op("zeros_like")(data), places, parts, axis=self.axis), None]
+
+
+class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
+    """data[begin:end:strides] along the leading axes; with slice_mode "size", `end` holds numbers of elements. `strides` must come to
+    be constant."""
+
+    of = slicing.strided_slice
+    constant = ("strides",)
+    slice_mode: str = "end"
+    axes: tuple[int, ...] | None = None
+    samples = [
+        (((5, 6), _ints(1, 0), _ints(4, -1), _ints(2, 1)), {}),
+        (((5, 6), _ints(1, 2), _ints(2, -1)), {"slice_mode": "size"}),
+    ]
+
+    def infer(  # type: ignore[override]
+        self, data: TensorType, begin: TensorType, end: TensorType, strides: TensorType | None = None
+    ) -> Type:
+        return self.inferred([data, begin, end, *([strides] if strides is not None else [])])
+
+    def inferred(self, args: Sequence[TensorType]) -> Type:
+        if len(args) < 4:
+            return super().inferred(args)
+        # Any step leaves a number of elements of which nothing is known.
+        shape: list[Any] = dims(tensor(args[0], 0))
+        count: Any = dims(tensor(args[1], 1, 1))[0]
+        need(isinstance(count, int), "the number of bounds must be known", f"begin is {args[1]}", 1)
+        for a in self.axes if self.axes is not None else range(count):
+            shape[a] = AnyDim()
+        return tensor_type(tuple(shape), args[0].dtype)
+
+    def grad(self, data: Expr, begin: Expr, *rest: Expr) -> Sequence[Expr | None]:
+        *bounds, _, dy = (begin, *rest)
+        attrs = {"slice_mode": self.slice_mode, "axes": self.axes}
+        back = moved_back(data, lambda x: dyn_strided_slice.call([x, *bounds], attrs), dy)
+        return [back, *[None] * len(bounds)]
+
+
+class dyn_squeeze(Dynamic, key="dyn.squeeze"):
+    """Without the axes of extent 1 in `axis`, which must come to be constant."""
+
+    of = reshaping.squeeze
+    constant = ("axis",)
+    samples = [(((1, 3, 1), _ints(0, 2)), {})]
+
+    def infer(self, data: TensorType, axis: TensorType) -> Type:  # type: ignore[override]
+        t, count = tensor(data, 0), tensor(axis, 1).concrete_shape
+        return tensor_type(tuple([AnyDim()] * (len(t.shape) - int(np.prod(count)))), t.dtype)
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        for v in values[1]:
+            need(isinstance(v, int), "the axes to squeeze must be constant", f"one is {v}", 1)
+        return super().static(values)
+
+    def grad(self, data: Expr, axis: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data), None]
+
+
+class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
+    """`num_newaxis` axes of extent 1 before `axis`, which must come to be constant."""
+
+    of = reshaping.expand_dims
+    constant = ("axis",)
+    num_newaxis: int = 1
+    samples = [(((2, 3), _scalar(1)), {})]
+
+    def infer(self, data: TensorType, axis: TensorType) -> Type:  # type: ignore[override]
+        t = tensor(data, 0)
+        tensor(axis, 1)
+        return tensor_type(tuple([AnyDim()] * (len(t.shape) + self.num_newaxis)), t.dtype)
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        need(isinstance(values[1][0], int), "the axis must be constant", f"it is {values[1][0]}", 1)
+        return super().static(values)
+
+    def grad(self, data: Expr, axis: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data), None]
+
+
+class dyn_pad(Dynamic, key="dyn.nn.pad"):
+    """nn.pad by `pad_width`, a matrix of (before, after) for each axis."""
+
+    of = padding.pad
+    pad_mode: str = "constant"
+    undifferentiable = UNKNOWN
+    samples = [(((2, 3), np.array([[0, 1], [2, 0]], np.int64), _scalar(1.5, "float32")), {})]
+
+    def infer(self, data: TensorType, pad_width: TensorType, pad_value: TensorType) -> Type:  # type: ignore[override]
+        return self.inferred([data, pad_width, pad_value])
+
+    def attribute(self, name: str, values: list[Any]) -> Any:
+        return tuple([tuple(values[k : k + 2]) for k in range(0, len(values), 2)])
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        need(
+            self.pad_mode == "constant" or all([isinstance(v, int) for v in values[1]]),
+            'pad_width must be constant unless pad_mode is "constant"',
+            f"pad_mode is {self.pad_mode!r}",
+        )
+        return super().static(values)
+
+
+class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
+    """image.resize2d to `size`; `roi` must come to be constant."""
+
+    of = resize.resize2d
+    constant = ("roi",)
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = ""
+    cubic_alpha: float = -0.5
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+    tolerance = 1e-4
+    undifferentiable = UNKNOWN
+    samples = [
+        (((1, 2, 3, 4), _ints(5, 9), np.array([0, 0, 1, 1], np.float32)), {}),
+        (((1, 2, 3, 4), _ints(6, 5)), {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}),
+        (
+            ((1, 2, 3, 4), _ints(4, 3), np.array([0.1, -0.2, 0.8, 1.1], np.float32)),
+            {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": -1.5},
+        ),
+    ]
+
+    def infer(self, data: TensorType, size: TensorType, roi: TensorType | None = None) -> Type:  # type: ignore[override]
+        return self.inferred([data, size])
+
+    def attribute(self, name: str, values: list[Any]) -> Any:
+        if name != "roi":
+            return tuple(values)
+        if self.coordinate_transformation_mode != "tf_crop_and_resize":
+            # No other mode looks at it.
+            return None
+        known = all([isinstance(v, (int, float)) for v in values])
+        need(known, "roi must be constant", "its values are not known", 2)
+        return tuple([float(v) for v in values])
+
+
+class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
+    """nn.upsampling by `scale_h` and `scale_w`, which must come to be constant."""
+
+    of = resize.upsampling
+    constant = ("scale_h", "scale_w")
+    layout: str = "NCHW"
+    method: str = "nearest_neighbor"
+    align_corners: bool = False
+    tolerance = 1e-4
+    undifferentiable = UNKNOWN
+    samples = [(((1, 2, 3, 4), _scalar(2, "float32"), _scalar(1.5, "float32")), {})]
+
+    def infer(self, data: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:  # type: ignore[override]
+        return _scaled(data, self.layout, "HW")
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        return super().static(_known_scales(values))
+
+
+class dyn_upsampling3d(Dynamic, key="dyn.nn.upsampling3d"):
+    """nn.upsampling3d by `scale_d`, `scale_h` and `scale_w`, which must come to be constant."""
+
+    of = resize.upsampling3d
+    constant = ("scale_d", "scale_h", "scale_w")
+    layout: str = "NCDHW"
+    method: str = "nearest_neighbor"
+    coordinate_transformation_mode: str = "half_pixel"
+    tolerance = 1e-4
+    undifferentiable = UNKNOWN
+    samples = [
+        (((1, 1, 2, 3, 2), _scalar(2, "float32"), _scalar(1, "float32"), _scalar(2, "float32")), {}),
+    ]
+
+    def infer(  # type: ignore[override]
+        self, data: TensorType, scale_d: TensorType, scale_h: TensorType, scale_w: TensorType
+    ) -> Type:
+        return _scaled(data, self.layout, "DHW")
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        return super().static(_known_scales(values))
+
+
+def _scaled(data: TensorType, layout: str, letters: str) -> Type:
+    t = tensor(data, 0, len(layout))
+    return tensor_type(tuple([AnyDim() if c in letters else d for c, d in zip(layout, t.shape, strict=True)]), t.dtype)
+
+
+def _known_scales(values: Mapping[int, Sequence[Any]]) -> dict[int, list[float]]:
+    for place, (v,) in values.items():
+        need(isinstance(v, (int, float)), "the scales must be constant", f"one is {v}", place)
+    return {place: [float(v)] for place, (v,) in values.items()}
+
+
+class dyn_arange(Dynamic, key="dyn.arange"):
+    """start, start + step, ... below stop, from scalars. Floats are reckoned by other operators."""
+
+    of = create.arange
+    dtype: str = "float32"
+    expand_in = "SimplifyInference"
+    samples = [
+        ((_scalar(1), _scalar(9), _scalar(3)), {"dtype": "int32"}),
+        ((_scalar(5), _scalar(1), _scalar(3)), {"dtype": "int32"}),
+        ((_scalar(9, "int64"), _scalar(1, "int64"), _scalar(-3, "int64")), {"dtype": "int64"}),
+        ((_scalar(1, "float32"), _scalar(5, "float32"), _scalar(1.5, "float32")), {}),
+    ]
+
+    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> Type:  # type: ignore[override]
+        for k, t in enumerate((start, stop, step)):
+            need(len(tensor(t, k).shape) <= 1, "the bounds must be scalars", f"this is {t}", k)
+        return tensor_type((AnyDim(),), self.dtype)
+
+    def expand(self, start: Expr, stop: Expr, step: Expr) -> Expr:
+        """The number of elements first, then as many whole numbers, scaled."""
+        types: list[Any] = [e.checked_type for e in (start, stop, step)]
+        whole = not any([t.dtype.is_float for t in types])
+        bounds = [op("reshape")(e, ()) if t.shape else e for e, t in zip((start, stop, step), types, strict=True)]
+        first, last, by = [op("cast")(e, "int64" if whole else "float64") for e in bounds]
+        if whole:
+            count = op("negative")(op("floor_divide")(op("negative")(last - first), by))
+        else:
+            count = op("cast")(op("ceil")((last - first) / by), "int64")
+        places = iota.call([op("maximum")(count, op_const(0))], {"dtype": self.dtype})
+        made: Expr = places * op("cast")(bounds[2], self.dtype) + op("cast")(bounds[0], self.dtype)
+        return made
+
+
+class iota(Dynamic, key="dyn.iota"):
+    """0, 1, ... below `number`."""
+
+    of = create.arange
+    dtype: str = "int64"
+    flat = True
+    samples = [((_scalar(4),), {}), ((_scalar(0, "int64"),), {"dtype": "float32"})]
+
+    @classmethod
+    def reads(cls) -> list[int]:
+        """The number."""
+        return [0]
+
+    def infer(self, number: TensorType) -> Type:  # type: ignore[override]
+        tensor(number, 0)
+        return tensor_type((AnyDim(),), self.dtype)
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        """A range from 0."""
+        attrs: dict[str, Any] = {"start": 0, "stop": values[0][0], "step": 1, "dtype": self.dtype}
+        return self.of(**attrs)
+
+
+class prefix(Dynamic, key="dyn.prefix"):
+    """The first `number` elements along axis 0: how many there are, a kernel found out."""
+
+    of = slicing.strided_slice
+    samples = [(((5, 3), _scalar(2)), {}), (((5,), _scalar(0)), {})]
+
+    @classmethod
+    def reads(cls) -> list[int]:
+        """The number."""
+        return [1]
+
+    def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
+        t = tensor(data, 0)
+        if not t.shape:
+            raise TypeRuleError("data must have an axis", "it is a scalar", 0)
+        tensor(number, 1)
+        return tensor_type((AnyDim(), *t.shape[1:]), t.dtype)
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        """A slice."""
+        attrs: dict[str, Any] = {"begin": (0,), "end": (values[1][0],), "axes": (0,)}
+        return self.of(**attrs)
+
+    def grad(self, data: Expr, number: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [moved_back(data, lambda x: prefix.call([x, number], {}), dy), None]
+
+
+def op_const(value: int) -> Expr:
+    """A scalar of int64."""
+    return const(value, "int64")
+
+
+for _card in (
+    dyn_reshape, dyn_tile, dyn_broadcast_to, dyn_full, dyn_zeros, dyn_ones, dyn_one_hot, dyn_topk, dyn_strided_slice,
+    dyn_squeeze, dyn_expand_dims, dyn_pad, dyn_resize2d, dyn_upsampling, dyn_upsampling3d,
+):  # fmt: skip
+    DYNAMIC[_card.of] = _card

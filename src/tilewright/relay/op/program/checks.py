@@ -1,0 +1,70 @@
+"""Operators that check numbers while a program runs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, PrimExpr, TensorType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.arithmetic import elemwise
+from tilewright.relay.op.card import OpCard, need
+from tilewright.relay.op.data_dependent.dynamic import Dynamic
+from tilewright.relay.op.relations import tensor
+from tilewright.tir import GE, LE, And
+
+
+class within(Dynamic, key="dyn.within"):
+    """data, if `number` is not below `low` nor above `high`; else the program ends with an error that calls it by `name`."""
+
+    of = elemwise.copy
+    low: int | None = None
+    high: int | None = None
+    name: str = ""
+    samples = [(((2,), np.array(3)), {"low": 0, "high": 3}), (((2,), np.array(-3)), {"high": 3})]
+
+    @classmethod
+    def reads(cls) -> list[int]:
+        """The number."""
+        return [1]
+
+    def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
+        tensor(number, 1)
+        return tensor(data, 0)
+
+    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+        """A copy. Raises TypeRuleError for a known number that is outside."""
+        (number,) = values[1]
+        if isinstance(number, int):
+            need(self.low is None or number >= self.low, self.rule(), f"it is {number}", 1)
+            need(self.high is None or number <= self.high, self.rule(), f"it is {number}", 1)
+        return self.of()
+
+    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+        """That the number lies between the bounds."""
+        (number,) = values[1]
+        return [] if isinstance(number, int) else [(within_range(number, self.low, self.high), self.rule(), number)]
+
+    def rule(self) -> str:
+        """The rule in words."""
+        return f"{self.name or 'the number'} must be {range_text(self.low, self.high)}"
+
+    def grad(self, data: Expr, number: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [dy, None]
+
+
+def within_range(e: PrimExpr, low: int | None, high: int | None) -> PrimExpr:
+    """Whether a number lies between two bounds, of which one may be None."""
+    parts: list[PrimExpr] = [] if low is None else [GE(e, IntImm("int64", low))]
+    parts += [] if high is None else [LE(e, IntImm("int64", high))]
+    return functools.reduce(And, parts)
+
+
+def range_text(low: int | None, high: int | None) -> str:
+    """Two bounds in words."""
+    if low is not None and high is not None:
+        return f"from {low} to {high}"
+    return f"{low} or more" if low is not None else f"{high} or less"

@@ -1,0 +1,353 @@
+"""Functions of quantised tensors, computed in float32, and their concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.expr import Constant, Expr, Tuple, const
+from tilewright.relay.op.adjoint import field, op
+from tilewright.relay.op.arithmetic.binary import add as plain_add
+from tilewright.relay.op.arithmetic.elemwise import np_erf
+from tilewright.relay.op.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
+from tilewright.relay.op.movement.reshaping import concatenate as plain_concatenate
+from tilewright.relay.op.quantization.quantized import (
+    Quantized,
+    along,
+    dequantized,
+    f32,
+    i32,
+    in_units,
+    need_in_and_out,
+    need_parameter,
+    need_quantized,
+    np_dequantize,
+    np_quantize,
+    np_rounded,
+    quantized,
+    read,
+    requantize,
+    rounded,
+    spread,
+)
+from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
+
+
+class QuantizedUnary(Quantized):
+    """f of quantised numbers, as quantised numbers of the same dtype."""
+
+    fuse = BROADCAST
+    name: ClassVar[str]
+    np_form: ClassVar[Callable[[Any], Any]]
+    samples: ClassVar[Sequence[Sample]] = [
+        ((any_bytes((2, 9)), f32(0.02), i32(-3), f32(0.01), i32(5)), {}),
+    ]
+
+    def infer(
+        self,
+        x: TensorType,
+        scale: TensorType,
+        zero_point: TensorType,
+        output_scale: TensorType,
+        output_zero_point: TensorType,
+    ) -> Type:
+        return need_in_and_out(x, scale, zero_point, output_scale, output_zero_point)
+
+    def plain(self, x: Expr) -> Expr:
+        """f of float32 numbers."""
+        return op(type(self).name)(x)  # type: ignore[no-any-return]
+
+    def expand(self, x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr) -> Expr:
+        """Dequantise, f, quantise."""
+        t = tensor(x.checked_type)
+        ndim = len(t.shape)
+        y = self.plain(dequantized(x, along(scale, ndim, 0), along(zero_point, ndim, 0)))
+        return quantized(y, along(output_scale, ndim, 0), along(output_zero_point, ndim, 0), str(t.dtype))
+
+    def ref(
+        self,
+        x: np.ndarray,
+        scale: np.ndarray,
+        zero_point: np.ndarray,
+        output_scale: np.ndarray,
+        output_zero_point: np.ndarray,
+    ) -> np.ndarray:
+        y = self.np_plain(np_dequantize(x, scale.reshape(()), zero_point.reshape(())))
+        return np_quantize(y, output_scale.reshape(()), output_zero_point.reshape(()), x.dtype.name)
+
+    def np_plain(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(type(self).np_form(x.astype(np.float64)).astype(np.float32))
+
+
+def _unary(key: str, form: Callable[[Any], Any], about: str, bias: int = -3) -> type[QuantizedUnary]:
+    class card(QuantizedUnary, key=f"qnn.{key}"):
+        name = key
+        samples = [((any_bytes((2, 9)), f32(0.0173), i32(bias), f32(0.0101), i32(5)), {})]
+
+    card.np_form, card.__doc__ = form, about
+    card.__name__ = card.__qualname__ = key
+    return card
+
+
+tanh = _unary("tanh", np.tanh, "tanh of quantised numbers.")
+exp = _unary("exp", np.exp, "exp of quantised numbers.")
+sqrt = _unary("sqrt", np.sqrt, "Square root of quantised numbers that stand for no negative ones.", -128)
+rsqrt = _unary("rsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt of quantised numbers that stand for positive ones.", -129)
+erf = _unary("erf", np_erf, "Error function of quantised numbers.")
+sigmoid = _unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)) of quantised numbers.")
+log = _unary("log", np.log, "Natural logarithm of quantised numbers that stand for positive ones.", -129)
+abs_ = _unary("abs", np.abs, "Absolute value of quantised numbers.")
+
+
+class hardswish(QuantizedUnary, key="qnn.hardswish"):
+    """x * min(max(x + 3, 0), 6) / 6 of quantised numbers."""
+
+    samples = [((any_bytes((2, 9)), f32(0.0473), i32(-3), f32(0.0301), i32(5)), {})]
+
+    def plain(self, x: Expr) -> Expr:
+        gate = op("clip")(op("add")(x, const(3.0)), 0.0, 6.0)
+        return op("multiply")(x, op("divide")(gate, const(6.0)))  # type: ignore[no-any-return]
+
+    def np_plain(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x * (np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)))
+
+
+class leaky_relu(Quantized, key="qnn.leaky_relu"):
+    """x where it stands for a positive number, else alpha times as much; as quantised numbers."""
+
+    alpha: float
+    fuse = BROADCAST
+    samples = [((any_bytes((2, 9)), f32(0.0173), i32(-3), f32(0.0101), i32(5)), {"alpha": 0.1})]
+
+    @classmethod
+    def make(
+        cls,
+        x: Expr,
+        alpha: float,
+        input_scale: Expr,
+        input_zero_point: Expr,
+        output_scale: Expr,
+        output_zero_point: Expr,
+        span: Any = None,
+    ) -> Any:
+        inputs = [x, input_scale, input_zero_point, output_scale, output_zero_point]
+        return cls.call(inputs, {"alpha": alpha}, span)
+
+    def infer(
+        self,
+        x: TensorType,
+        input_scale: TensorType,
+        input_zero_point: TensorType,
+        output_scale: TensorType,
+        output_zero_point: TensorType,
+    ) -> Type:
+        return need_in_and_out(x, input_scale, input_zero_point, output_scale, output_zero_point)
+
+    def expand(
+        self, x: Expr, input_scale: Expr, input_zero_point: Expr, output_scale: Expr, output_zero_point: Expr
+    ) -> Expr:
+        """Dequantise, leaky_relu, quantise."""
+        t = tensor(x.checked_type)
+        ndim = len(t.shape)
+        y = op("nn.leaky_relu")(
+            dequantized(x, along(input_scale, ndim, 0), along(input_zero_point, ndim, 0)), self.alpha
+        )
+        return quantized(y, along(output_scale, ndim, 0), along(output_zero_point, ndim, 0), str(t.dtype))
+
+    def ref(
+        self,
+        x: np.ndarray,
+        input_scale: np.ndarray,
+        input_zero_point: np.ndarray,
+        output_scale: np.ndarray,
+        output_zero_point: np.ndarray,
+    ) -> np.ndarray:
+        y = np_dequantize(x, input_scale.reshape(()), input_zero_point.reshape(()))
+        y = np.where(y > 0, y, y * np.float32(self.alpha))
+        return np_quantize(y, output_scale.reshape(()), output_zero_point.reshape(()), x.dtype.name)
+
+
+class QuantizedBinary(Quantized):
+    """f of two quantised tensors (broadcast), as quantised numbers of the left one's dtype."""
+
+    lhs_axis: int = -1
+    rhs_axis: int = -1
+    fuse = BROADCAST
+    name: ClassVar[str]
+    np_form: ClassVar[Callable[[Any, Any], Any]]
+
+    def infer(
+        self,
+        lhs: TensorType,
+        rhs: TensorType,
+        lhs_scale: TensorType,
+        lhs_zero_point: TensorType,
+        rhs_scale: TensorType,
+        rhs_zero_point: TensorType,
+        output_scale: TensorType,
+        output_zero_point: TensorType,
+    ) -> Type:
+        a, b = need_quantized(lhs, 0), need_quantized(rhs, 1)
+        sides = (
+            (2, a, self.lhs_axis, lhs_scale, lhs_zero_point),
+            (4, b, self.rhs_axis, rhs_scale, rhs_zero_point),
+        )
+        for at, t, axis, scale, zero in sides:
+            count = dims(t)[normal_axis(axis, len(t.shape))] if t.shape else 1
+            need_parameter(scale, at, "lhs scale" if at == 2 else "rhs scale", count)
+            need_parameter(zero, at + 1, "lhs zero point" if at == 2 else "rhs zero point", count)
+        need_parameter(output_scale, 6, "output scale")
+        need_parameter(output_zero_point, 7, "output zero point")
+        plain = [tensor_type(t.shape, "float32") for t in (a, b)]
+        return tensor_type(plain_add().infer(*plain).shape, str(a.dtype))  # type: ignore[attr-defined]
+
+    def expand(
+        self,
+        lhs: Expr,
+        rhs: Expr,
+        lhs_scale: Expr,
+        lhs_zero_point: Expr,
+        rhs_scale: Expr,
+        rhs_zero_point: Expr,
+        output_scale: Expr,
+        output_zero_point: Expr,
+    ) -> Expr:
+        """f of both, in units of the output's scale: one factor for each of them, and no division."""
+        a, b = tensor(lhs.checked_type), tensor(rhs.checked_type)
+        m, n = len(a.shape), len(b.shape)
+        k = max(m, n)
+        x = in_units(lhs, along(lhs_zero_point, m, self.lhs_axis))
+        y = in_units(rhs, along(rhs_zero_point, n, self.rhs_axis))
+        left, right = along(lhs_scale, m, self.lhs_axis), along(rhs_scale, n, self.rhs_axis)
+        name, to = type(self).name, along(output_scale, k, 0)
+        if name == "multiply":
+            z = op("multiply")(op("multiply")(x, y), read(op("divide")(op("multiply")(left, right), to), k))
+        else:
+            parts = [op("multiply")(v, read(op("divide")(scale, to), k)) for v, scale in ((x, left), (y, right))]
+            z = op(name)(*parts)
+        return rounded(z, along(output_zero_point, k, 0), str(a.dtype))
+
+    def ref(
+        self,
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        lhs_scale: np.ndarray,
+        lhs_zero_point: np.ndarray,
+        rhs_scale: np.ndarray,
+        rhs_zero_point: np.ndarray,
+        output_scale: np.ndarray,
+        output_zero_point: np.ndarray,
+    ) -> np.ndarray:
+        one, to = np.float32(1), output_scale.reshape(())
+        x = np_dequantize(lhs, one, spread(lhs_zero_point, lhs.ndim, self.lhs_axis))  # type: ignore[arg-type]
+        y = np_dequantize(rhs, one, spread(rhs_zero_point, rhs.ndim, self.rhs_axis))  # type: ignore[arg-type]
+        left, right = spread(lhs_scale, lhs.ndim, self.lhs_axis), spread(rhs_scale, rhs.ndim, self.rhs_axis)
+        if type(self).name == "multiply":
+            z = x * y * (left * right / to)
+        else:
+            z = np.asarray(type(self).np_form(x * (left / to), y * (right / to)))
+        return np_rounded(z, output_zero_point.reshape(()), lhs.dtype.name)
+
+
+def _binary(key: str, form: Callable[[Any, Any], Any], about: str) -> type[QuantizedBinary]:
+    class card(QuantizedBinary, key=f"qnn.{key}"):
+        name = {"mul": "multiply"}.get(key, key)
+        samples = [
+            ((any_bytes((2, 5)), any_bytes((5,)), f32(0.02), i32(3), f32(0.05), i32(-4), f32(0.0501), i32(1)), {}),
+            ((any_bytes((2, 3, 4), "uint8"), any_bytes((3, 4), "uint8"), f32([0.02, 0.1, 0.3]), i32([3, 120, 0]),
+              f32(0.05), i32(128), f32(0.0713), i32(111)), {"lhs_axis": 1}),
+        ]  # fmt: skip
+
+    card.np_form, card.__doc__ = form, about
+    card.__name__ = card.__qualname__ = key
+    return card
+
+
+add = _binary("add", np.add, "Sum of quantised tensors.")
+subtract = _binary("subtract", np.subtract, "Difference of quantised tensors.")
+mul = _binary("mul", np.multiply, "Product, element by element, of quantised tensors.")
+
+
+class concatenate(Quantized, key="qnn.concatenate"):
+    """Quantised tensors of scales of their own joined along `axis`, as numbers of the output's scale."""
+
+    axis: int = 0
+    fuse = INJECTIVE
+    samples = [
+        (([any_bytes((2, 3)), any_bytes((2, 2))], [f32(0.1), f32(0.2)], [i32(0), i32(3)], f32(0.2), i32(3)), {"axis": 1}),
+    ]  # fmt: skip
+
+    @classmethod
+    def make(
+        cls,
+        data: Any,
+        input_scales: Any,
+        input_zero_points: Any,
+        output_scale: Expr,
+        output_zero_point: Expr,
+        axis: int = 0,
+        span: Any = None,
+    ) -> Any:
+        return cls.call([data, input_scales, input_zero_points, output_scale, output_zero_point], {"axis": axis}, span)
+
+    def infer(
+        self,
+        data: TupleType,
+        input_scales: TupleType,
+        input_zero_points: TupleType,
+        output_scale: TensorType,
+        output_zero_point: TensorType,
+    ) -> Type:
+        counts = {len(t.fields) for t in (data, input_scales, input_zero_points)}
+        need(
+            len(counts) == 1,
+            "there must be a scale and a zero point for each tensor",
+            f"there are {len(data.fields)} tensors, {len(input_scales.fields)} scales and {len(input_zero_points.fields)} zero points",
+            1,
+        )
+        for t, scale, zero in zip(data.fields, input_scales.fields, input_zero_points.fields, strict=True):
+            need_quantized(t, 0)  # type: ignore[arg-type]
+            need_parameter(scale, 1, "input scale")  # type: ignore[arg-type]
+            need_parameter(zero, 2, "input zero point")  # type: ignore[arg-type]
+        need_parameter(output_scale, 3, "output scale")
+        need_parameter(output_zero_point, 4, "output zero point")
+        return plain_concatenate.from_fields(self.axis).infer(data)
+
+    def expand(
+        self, data: Expr, input_scales: Expr, input_zero_points: Expr, output_scale: Expr, output_zero_point: Expr
+    ) -> Expr:
+        """Each tensor requantised where its scale is another one, then joined."""
+        parts = []
+        for k, t in enumerate(data.checked_type.fields):  # type: ignore[attr-defined]
+            part, scale, zero = field(data, k), field(input_scales, k), field(input_zero_points, k)
+            same = all(
+                [
+                    isinstance(x, Constant) and isinstance(y, Constant) and np.array_equal(x.value, y.value)
+                    for x, y in ((scale, output_scale), (zero, output_zero_point))
+                ]
+            )
+            if not same:
+                from tilewright.relay.transform.rewriting import typed
+
+                args = [typed(e) for e in (part, scale, zero, output_scale, output_zero_point)]
+                part = requantize.from_fields(-1, "None", "None", str(t.dtype)).expand(*args)
+            parts.append(part)
+        return op("concatenate")(Tuple(tuple(parts)), self.axis)  # type: ignore[no-any-return]
+
+    def ref(
+        self,
+        data: Sequence[np.ndarray],
+        input_scales: Sequence[np.ndarray],
+        input_zero_points: Sequence[np.ndarray],
+        output_scale: np.ndarray,
+        output_zero_point: np.ndarray,
+    ) -> np.ndarray:
+        parts = []
+        for x, scale, zero in zip(data, input_scales, input_zero_points, strict=True):
+            same = np.array_equal(scale, output_scale) and np.array_equal(zero, output_zero_point)
+            card = requantize.from_fields(-1, "None", "None", x.dtype.name)
+            parts.append(x if same else card.ref(x, scale, zero, output_scale, output_zero_point))
+        return np.concatenate(parts, self.axis)

@@ -1,0 +1,113 @@
+"""Inline: calls of functions replaced by what they compute, where that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.expr import Call, Expr, Function, Var
+from tilewright.relay.functor import ExprMutator, lets_around, post_order
+from tilewright.relay.transform.effects import Effects
+from tilewright.relay.typing.retype import unfolded
+
+KEPT_APART = ("Primitive", "Composite", "Compiler")
+"""Functions with one of these attributes are units of their own and are never inlined."""
+
+
+def recursive_functions(mod: IRModule) -> set[GlobalVar]:
+    """The functions of a module that can come to call themselves."""
+    uses = {
+        g: {e for e in post_order(f) if isinstance(e, GlobalVar)} if isinstance(f, Function) else set()
+        for g, f in mod.functions.items()
+    }
+    found: set[GlobalVar] = set()
+    for g in uses:
+        reached, pending = set(), list(uses[g])
+        while pending:
+            callee = pending.pop()
+            if callee not in reached:
+                reached.add(callee)
+                pending += uses.get(callee, ())
+        if g in reached:
+            found.add(g)
+    return found
+
+
+class _Inliner(ExprMutator):
+    def __init__(self, mod: IRModule, wanted: Callable[[Function], bool]) -> None:
+        super().__init__()
+        self.mod, self.wanted = mod, wanted
+        self.recursive = recursive_functions(mod)
+        self.has_effect = Effects()
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        function = new.op
+        if isinstance(function, GlobalVar) and function not in self.recursive:
+            function = self.mod.functions.get(function)
+        if not isinstance(function, Function) or not self.wanted(function):
+            return new  # type: ignore[no-any-return]
+        if any([k in function.attrs for k in KEPT_APART]) or len(function.params) != len(new.args):
+            return new  # type: ignore[no-any-return]
+        args: list[Expr] = []
+        effects: list[tuple[Var, Expr]] = []
+        for param, arg in zip(function.params, new.args, strict=True):
+            v: Expr = arg
+            if self.has_effect(arg):
+                # It happens once and before the body, wherever the body uses its value.
+                v = Var(param.name_hint, None if function.type_params else param.type_annotation)
+                effects.append((v, arg))
+            args.append(v)
+        return lets_around(effects, self.visit(unfolded(function, args, new.type_args)))
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else super().visit_function(fn)
+
+
+class _CallInPlace(ExprMutator):
+    """Functions of other compilers, which have no body to inline, put where they are called."""
+
+    def __init__(self, functions: Mapping[GlobalVar, Function]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        function = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
+        return new if function is None else new.replace(op=function)  # type: ignore[no-any-return]
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else super().visit_function(fn)
+
+
+def call_in_place(mod: IRModule, functions: Mapping[GlobalVar, Function]) -> IRModule:
+    """The module with these global functions where they are called, and without those that nothing names any more."""
+    if not functions:
+        return mod
+    mutator = _CallInPlace(functions)
+    changed = {g: mutator.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    named = {e for f in changed.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)}
+    return mod.with_functions({g: f for g, f in changed.items() if g not in functions or g in named})
+
+
+def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
+    """The module with calls of those functions replaced by their bodies."""
+    inliner = _Inliner(mod, wanted)
+    functions: dict[GlobalVar, Any] = {
+        g: inliner.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
+    }
+    return mod.with_functions(functions)
+
+
+@module_pass(opt_level=1, name="Inline")
+class Inline:
+    """Inline calls of functions with the attribute Inline=1, unless they recurse. Functions of other compilers stay
+    functions, but move to the place of the call.
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        external = {g: f for g, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+        called = {g: f for g, f in external.items() if f.attrs.get("Inline", 0)}
+        return call_in_place(inline(mod, lambda f: bool(f.attrs.get("Inline", 0))), called)

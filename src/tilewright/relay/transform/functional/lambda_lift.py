@@ -1,0 +1,115 @@
+"""LambdaLift: local functions become global ones, which take what they captured as arguments of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.adt import Constructor
+from tilewright.relay.analysis import free_type_vars
+from tilewright.relay.expr import Call, Expr, Function, Let, Var
+from tilewright.relay.functor import ExprMutator, free_vars, substitute
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import type_of
+from tilewright.relay.typing.retype import fresh_type_params
+
+CLOSURE = "Closure"
+"""Attribute of a lifted function: called with what it captures, it answers the function itself."""
+LIFTED = "Lifted"
+"""Attribute of a lifted function that captures nothing."""
+
+
+class _Lifter(ExprMutator):
+    """Lifts the functions in the body of one global function."""
+
+    def __init__(self, home: str, lifted: dict[GlobalVar, Function], taken: set[str]) -> None:
+        super().__init__()
+        self.home, self.lifted, self.taken = home, lifted, taken
+
+    def global_var(self, hint: str) -> GlobalVar:
+        base = f"{self.home}_{hint}"
+        name, count = base, 0
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return GlobalVar(name)
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else self.lift(fn, None)
+
+    def visit_let(self, let: Let) -> Expr:
+        kept: list[tuple[Let, Expr]] = []
+        body: Expr = let
+        while isinstance(body, Let):
+            if isinstance(body.value, Function) and not body.value.is_primitive:
+                value = self.lift(body.value, body.var)
+            else:
+                value = self.visit(body.value)
+            if isinstance(value, GlobalVar):
+                # A function that captures nothing is known by its name everywhere.
+                self.memo_map[body.var] = value
+            else:
+                kept.append((body, value))
+            body = body.body
+        result: Expr = self.visit(body)
+        for node, value in reversed(kept):
+            result = node.replace(value=value, body=result)
+        return result
+
+    def visit_constructor(self, con: Constructor) -> Expr:
+        # As a value a constructor is a function of its fields; called ones do not come here.
+        fields = [Var(f"field{i}", t) for i, t in enumerate(con.inputs)]
+        variables = con.type_data.type_vars if con.type_data is not None else ()
+        return self.lift(Function(fields, Call(con, tuple(fields)), None, variables), None)
+
+    def lift(self, fn: Function, name: Var | None) -> Expr:
+        """The expression that stands for a local function; `name` is what it calls itself by."""
+        hint = name.name_hint if name is not None else "lifted"
+        gvar = self.global_var(hint)
+        captured = [v for v in free_vars(fn) if v is not name and isinstance(self.memo_map.get(v, v), Var)]
+        inner = [Var(v.name_hint, type_of(v) or v.type_annotation) for v in captured]
+        table: dict[Var, Expr] = dict(zip(captured, inner, strict=True))
+        for v in free_vars(fn):
+            if isinstance(self.memo_map.get(v), GlobalVar):
+                table[v] = self.memo_map[v]
+        # A polymorphic function is instantiated where it is captured: a call, not a name, has the type of this place.
+        named = not inner and not free_type_vars(fn)
+        if name is not None:
+            table[name] = gvar if named else Call(gvar, tuple(inner))
+        renamed = substitute(fn, table)
+        assert isinstance(renamed, Function)
+        nested = _Lifter(gvar.name_hint, self.lifted, self.taken)
+        body = renamed.replace(body=nested.visit(renamed.body))
+        if named:
+            self.lifted[gvar] = body.with_attr(LIFTED, 1)
+            return gvar
+        result: Any = type_of(fn)
+        made = Function(inner, body, result, (), {CLOSURE: 1})
+        self.lifted[gvar] = fresh_type_params(made, free_type_vars(made))
+        return Call(gvar, tuple([self.visit(v) for v in captured]))
+
+
+def lambda_lift(mod: IRModule) -> IRModule:
+    """The module without local functions; primitive ones stay where they are called."""
+    mod = infer_module(mod)
+    taken = {g.name_hint for g in mod.functions}
+    lifted: dict[GlobalVar, Function] = {}
+    functions: dict[GlobalVar, Any] = {}
+    for g, f in mod.functions.items():
+        if isinstance(f, Function) and not f.is_primitive and not f.attrs.get(CLOSURE):
+            functions[g] = f.replace(body=_Lifter(g.name_hint, lifted, taken).visit(f.body))
+        else:
+            functions[g] = f
+    return infer_module(mod.with_functions({**functions, **lifted}))
+
+
+@module_pass(opt_level=0, name="LambdaLift")
+class LambdaLift:
+    """Make local functions global. A function that captures variables takes these first, returns the function, and has
+    the attribute Closure=1. Recursive functions call themselves by their global name.
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return lambda_lift(mod)

@@ -1,0 +1,274 @@
+"""A-normal form, where every intermediate value has a let, and graph normal form, where only effects and recursion do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule, Op
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.node import deep_recursion
+from tilewright.relay.adt import Constructor, Match
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from tilewright.relay.functor import (
+    ExprMutator,
+    children,
+    contains,
+    flow_children,
+    lets_around,
+    post_order,
+    recursive_lets,
+)
+from tilewright.relay.transform.effects import Effects
+from tilewright.relay.transform.functional.basic_block import LATER, LET_BODY, Scopes
+from tilewright.relay.typing.bound_once import bound_once
+
+_ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
+
+
+def _is_atom(e: Expr) -> bool:
+    """Whether an operand needs no name: names, constants, and kernels, which stand where they are called."""
+    return isinstance(e, _ATOMS) or (isinstance(e, Function) and e.is_primitive)
+
+
+class _Plan:
+    """What is named at the head of which scope: what several blocks use. Pure values are computed there; of others, whose time and
+    number of evaluations matter, those that are large become functions that are called where the value is needed."""
+
+    def __init__(self, root: Expr) -> None:
+        has_effect = Effects()
+        scopes = _containing_scopes(root)
+        self.scopes = Scopes(root, lambda e: has_effect(e) and e in scopes)
+        self.heads: dict[int, list[Expr]] = {}
+        self.calls: dict[Expr, Var] = {}
+        """The functions that stand for values."""
+        self.count = 0
+        for e in self.scopes.lifted:
+            if not _is_atom(e) and (not has_effect(e) or e in scopes):
+                self.heads.setdefault(self.scopes.scope[e], []).append(e)
+
+    def name(self) -> Var:
+        self.count += 1
+        return Var(f"x{self.count - 1}")
+
+
+def _containing_scopes(root: Expr) -> set[Expr]:
+    """The expressions that contain a scope: a copy of one may double what is in it."""
+    found: set[Expr] = set()
+    for e in post_order(root, lambda e: isinstance(e, Function) and e.is_primitive):
+        if isinstance(e, (Function, If, Let, Match)) or any([c in found for c in children(e)]):
+            found.add(e)
+    return found
+
+
+class _Anf:
+    """The lets of one scope; a value that a scope around it named already is not computed again."""
+
+    def __init__(self, outer: _Anf | None, plan: _Plan, number: int) -> None:
+        self.outer, self.plan = outer, plan
+        self.names: dict[Expr, Expr] = {}
+        self.lets: list[tuple[Var, Expr]] = []
+        self.head(number)
+
+    def find(self, e: Expr) -> Expr | None:
+        scope: _Anf | None = self
+        while scope is not None:
+            if e in scope.names:
+                return scope.names[e]
+            scope = scope.outer
+        return None
+
+    def bind(self, value: Expr) -> Var:
+        v = self.plan.name()
+        self.lets.append((v, value))
+        return v
+
+    def head(self, number: int) -> None:
+        """Name what several blocks within the scope use."""
+        for e in self.plan.heads.get(number, ()):
+            inside = self.plan.scopes.inner.get((e, LATER))
+            if inside is None:
+                self.name(e)
+            else:
+                scope = _Anf(self, self.plan, inside)
+                self.plan.calls[e] = self.bind(Function([], scope.close(scope.name(e, evaluate=True))))
+
+    def name(self, root: Expr, evaluate: bool = False) -> Expr:
+        """The atom that stands for `root`; what it needs is let-bound before. `evaluate`: even if a function stands for it."""
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            if _is_atom(e) or self.find(e) is not None:
+                stack.pop()
+                continue
+            if e in self.plan.calls and not (e is root and evaluate):
+                stack.pop()
+                self.names[e] = self.bind(Call(self.plan.calls[e], ()))
+                continue
+            if isinstance(e, Let):
+                stack.pop()
+                self.names[e] = self.chain(e)
+                continue
+            pending = [c for c in flow_children(e) if not _is_atom(c) and self.find(c) is None]
+            if pending:
+                stack += reversed(pending)
+                continue
+            stack.pop()
+            self.names[e] = self.bind(self.value(e))
+        return self.atom(root)
+
+    def atom(self, e: Expr) -> Expr:
+        return self.find(e) or e
+
+    def chain(self, e: Let) -> Expr:
+        """The atom of a let's body; its bindings join those of this scope."""
+        body: Expr = e
+        while isinstance(body, Let):
+            if isinstance(body.value, Function) and self.find(body.value) is None:
+                self.lets.append((body.var, self.value(body.value)))
+                self.names[body.value] = body.var
+            else:
+                self.lets.append((body.var, self.name(body.value)))
+            self.head(self.plan.scopes.inner[body, LET_BODY])
+            body = body.body
+        return self.name(body)
+
+    def value(self, e: Expr) -> Expr:
+        """`e` with atoms for operands."""
+        if isinstance(e, Function):
+            return e.replace(body=self.inner(e, 1, e.body))
+        if isinstance(e, If):
+            cond = self.name(e.cond)
+            return If(cond, self.inner(e, 1, e.true_branch), self.inner(e, 2, e.false_branch), e.span)
+        if isinstance(e, Match):
+            data = self.name(e.data)
+            clauses = tuple([c.replace(rhs=self.inner(e, i + 1, c.rhs)) for i, c in enumerate(e.clauses)])
+            return Match(data, clauses, e.complete, e.span)
+        return _Operands(self).visit_one(e)
+
+    def inner(self, e: Expr, part: int, body: Expr) -> Expr:
+        scope = _Anf(self, self.plan, self.plan.scopes.inner[e, part])
+        return scope.close(scope.name(body))
+
+    def close(self, result: Expr) -> Expr:
+        return lets_around(self.lets, result)
+
+
+class _Operands(ExprMutator):
+    """Replaces the operands of one expression by their atoms."""
+
+    def __init__(self, scope: _Anf) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def visit_one(self, e: Expr) -> Expr:
+        for c in (*flow_children(e), *([e.op] if isinstance(e, Call) else [])):
+            self.memo_map[c] = self.scope.atom(c)
+        return self.visit(e)  # type: ignore[no-any-return]
+
+
+def to_anf(expr: Expr) -> Expr:
+    """Convert an expression to A-normal form: operands are variables, constants or names, and the order of the lets is
+    the order of evaluation, so effects keep their order. A pure value that several scopes use (both branches of an if)
+    is computed in the scope around them; an impure one is computed in each.
+    """
+    with deep_recursion():
+        if isinstance(expr, Function) and expr.is_primitive:
+            return expr
+        made = anf_and_delayed(expr)[0]
+        # A block that several scopes use is written out in each of them.
+        shared = isinstance(expr, Function) and contains(expr, lambda e: type(e) is Let or type(e) is Match)
+        return bound_once(made) if shared and isinstance(made, Function) else made
+
+
+def anf_and_delayed(expr: Expr) -> tuple[Expr, set[Expr]]:
+    """`expr`, no kernel, in A-normal form, and the variables of functions without parameters that stand for values which several scopes
+    ask for."""
+    plan = _Plan(expr)
+    if isinstance(expr, Function):
+        top = _Anf(None, plan, plan.scopes.inner[expr, 1])
+        new: Expr = expr.replace(body=top.close(top.name(expr.body)))
+    else:
+        top = _Anf(None, plan, 0)
+        new = top.close(top.name(expr))
+    return new, set(plan.calls.values())
+
+
+class _Graph(ExprMutator):
+    """Puts the values of lets where their variables are used."""
+
+    def __init__(self, root: Expr) -> None:
+        super().__init__()
+        self.has_effect = Effects()
+        self.recursive = recursive_lets(root)
+
+    def visit_let(self, let: Let) -> Expr:
+        kept: list[tuple[Let, Expr]] = []
+        body: Expr = let
+        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
+        while isinstance(body, Let) and body not in self.memo_map:
+            value: Expr = self.visit(body.value)
+            if body.var in self.recursive or self.has_effect(body.value):
+                kept.append((body, value))
+            else:
+                self.memo_map[body.var] = value
+            body = body.body
+        result: Expr = self.visit(body)
+        for node, value in reversed(kept):
+            result = self.memo_map[node] = node.replace(value=value, body=result)
+        return result
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else super().visit_function(fn)
+
+
+def to_graph(expr: Expr) -> Expr:
+    """`expr` in graph normal form: values of lets stand where they are used (shared, not copied). Lets stay that bind
+    recursive functions, or values whose evaluation has effects."""
+    return _Graph(expr).visit(expr)  # type: ignore[no-any-return]
+
+
+def is_anf(expr: Expr) -> bool:
+    """Whether every operand in `expr` is a variable, a constant or a name."""
+    return all(
+        [
+            _is_atom(c)
+            for e in post_order(expr)
+            if isinstance(e, (Call, Tuple, TupleGetItem, RefCreate, RefRead, RefWrite))
+            for c in flow_children(e)
+        ]
+    )
+
+
+def _every_function(mod: IRModule, form: Callable[[Expr], Expr]) -> IRModule:
+    functions: dict[GlobalVar, Any] = {g: form(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    return mod.with_functions(functions)
+
+
+@module_pass(opt_level=0, name="ToANormalForm")
+class ToANormalForm:
+    """Convert every function to A-normal form."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return _every_function(mod, to_anf)
+
+
+@module_pass(opt_level=0, name="ToGraphNormalForm")
+class ToGraphNormalForm:
+    """Convert every function to graph normal form."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return _every_function(mod, to_graph)

@@ -1,0 +1,466 @@
+"""CombineParallelConv2D, CombineParallelDense, CombineParallelBatchMatmul, CombineSmallConvolutions, CombineSmallProducts: what reads
+the same data becomes one.
+
+    conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)  ->  y = conv2d(x, concatenate(w1, w2, w3)), and the slices of y
+
+What follows each of them alike (a bias, an activation) follows the joined one too, once. Weights that are constants are joined at
+once. The first three join all that they can, where a program asks for them; the last two are part of every build, and join what is
+faster joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass, Sequential
+from tilewright.relay.backend.memory_plan import ALIGNMENT
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
+from tilewright.relay.functor import ExprMutator, post_order, users
+from tilewright.relay.op.card import BROADCAST, constructor
+from tilewright.relay.op.convolution.conv import vector_lanes
+from tilewright.relay.transform.fusion.slice_splits import read_in_place
+from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
+from tilewright.relay.transform.simplify.common_subexpr import attrs_key
+from tilewright.relay.typing.open_types import type_of
+from tilewright.target import Target
+
+Branch = list[Call]
+"""An operator that can be joined, then what follows it, as far as that is alike in all branches."""
+
+Users = dict[Expr, list[Expr]]
+"""Who reads each value."""
+
+
+class Joiner:
+    """How one kind of operator is joined. `axis` of a result says where the branches lie side by side."""
+
+    ops: tuple[str, ...]
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
+        """Those of some calls that are worth joining, if others are found to join them with."""
+        return list(calls)
+
+    def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
+        """Whether branches, from `calls` to their `ends`, are worth joining; `used` has who reads them."""
+        return True
+
+    def key(self, call: Call) -> Any:
+        """What must be equal in calls that are joined; None for a call that cannot be."""
+        raise AssertionError
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        """One call for all."""
+        raise AssertionError
+
+    def axis(self, call: Call) -> int:
+        """The axis of a result along which branches are joined."""
+        raise AssertionError
+
+    def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
+        """One operand of what follows, for the other operands of all branches; None where there is none."""
+        shapes = [static_shape(a) for a in args]
+        ndim = len(static_shape(chain[0]) or ())
+        if any([s is None for s in shapes]):
+            return None
+        here = axis - ndim
+        if all([a is args[0] for a in args]) and (len(shapes[0] or ()) < -here or (shapes[0] or ())[here] == 1):
+            return args[0]
+        wanted = [(static_shape(c) or ())[axis] for c in chain]
+        for shape, size in zip(shapes, wanted, strict=True):
+            assert shape is not None
+            if len(shape) < -here or shape[here] != size or len(shape) != len(shapes[0] or ()):
+                return None
+            if (*shape[:here], *shape[len(shape) + here + 1 :]) != (
+                *(shapes[0] or ())[:here],
+                *(shapes[0] or ())[len(shape) + here + 1 :],
+            ):
+                return None
+        return _concatenate(args, here)
+
+    def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
+        """The branches' results as slices of the joined one."""
+        out, start = [], 0
+        for call in chain:
+            size = (static_shape(call) or ())[axis]
+            piece = constructor("strided_slice")(joined, [start], [start + size], [1], axes=[axis], span=call.span)
+            out.append(typed(piece))
+            start += size
+        return out
+
+
+def _concatenate(args: Sequence[Expr], axis: int) -> Expr:
+    values = [v for v in [constant_of(a) for a in args] if v is not None]
+    if len(values) == len(args):
+        return typed(const(np.concatenate(values, axis)))
+    return typed(constructor("concatenate")(typed(Tuple(tuple(args))), axis=axis))
+
+
+class _Conv2D(Joiner):
+    ops = ("nn.conv2d",)
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if card.groups != 1 or shape is None or not _plain(card.kernel_layout) or not _plain(card.data_layout):
+            return None
+        o = card.kernel_layout.index("O")
+        return attrs_key(card.replace(channels=None)), shape[:o], shape[o + 1 :], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], card.kernel_layout.index("O"))
+        channels = sum([(static_shape(c) or ())[self.axis(c)] for c in calls])
+        return Call(calls[0].op, (calls[0].args[0], weight), card.replace(channels=channels), (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        card: Any = card_of(call)
+        return (card.out_layout or card.data_layout).index("C")  # type: ignore[no-any-return]
+
+
+def _plain(layout: str) -> bool:
+    return layout.isalpha()
+
+
+class _Dense(Joiner):
+    """Side by side along the units."""
+
+    ops: tuple[str, ...] = ("nn.dense",)
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if shape is None or static_shape(call) is None:
+            return None
+        return attrs_key(card.replace(units=None)), shape[1:], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], 0)
+        units = None if card.units is None else sum([(static_shape(c.args[1]) or ())[0] for c in calls])
+        return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=units), (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        return len(static_shape(call) or ()) - 1
+
+
+class _DenseBatch(_Dense):
+    """As one batch_matmul: the data once for each branch, along a new first axis."""
+
+    def key(self, call: Call) -> Any:
+        shape = static_shape(call)
+        # All branches are of one shape, and the data has no batch of its own.
+        return None if shape is None or len(shape) != 2 else (super().key(call), shape)
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        data = typed(constructor("stack")(typed(Tuple(tuple([c.args[0] for c in calls]))), axis=0))
+        weights = typed(constructor("stack")(typed(Tuple(tuple([c.args[1] for c in calls]))), axis=0))
+        make = constructor("nn.batch_matmul")
+        return make(data, weights, out_dtype=card.out_dtype, transpose_a=False, transpose_b=True)  # type: ignore[no-any-return]
+
+    def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
+        shapes = [static_shape(a) for a in args]
+        if any([s is None or s != shapes[0] for s in shapes]):
+            return None
+        if all([a is args[0] for a in args]):
+            return args[0]
+        ndim = len(shapes[0] or ())
+        stacked = typed(constructor("stack")(typed(Tuple(tuple(args))), axis=0))
+        if ndim == 2:
+            return stacked
+        # (branches, 1, units): a bias goes to all rows of its branch.
+        return typed(constructor("reshape")(stacked, (len(args), *(1,) * (2 - ndim), *(shapes[0] or ()))))
+
+    def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
+        out = []
+        for i in range(len(chain)):
+            piece = typed(constructor("strided_slice")(joined, [i], [i + 1], [1], axes=[0]))
+            out.append(typed(constructor("squeeze")(piece, [0])))
+        return out
+
+
+class _BatchMatmul(Joiner):
+    ops = ("nn.batch_matmul",)
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if shape is None or static_shape(call) is None:
+            return None
+        joined = 1 if card.transpose_b else 2
+        rest = (*shape[:joined], *shape[joined + 1 :])
+        # A batch of one that is broadcast stays one for all.
+        return attrs_key(card), rest, call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], 1 if card.transpose_b else 2)
+        return Call(calls[0].op, (calls[0].args[0], weight), card, (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        return 2
+
+
+SMALL = 1 << 19
+"""Multiply-adds of a product for which starting threads counts: four microseconds of a core. Measured with 1 to 512 rows, 16 to 3072
+columns, two and three branches (AVX-512): below, two threads take up to 17 % less for all that an attention does, and one as long as
+before; above, be it arithmetic or the reading of weights that bounds the product, joining changes nothing."""
+
+
+class _SmallProducts(_Dense):
+    """Products by constant weights that threads hardly pay for: one start instead of several, or one where none paid."""
+
+    ops = ("nn.dense", "nn.matmul")
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape, weight = static_shape(call), constant_of(call.args[1])
+        if shape is None or weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False):
+            return None
+        along = self.along(call)
+        if prod(shape) * weight.shape[1 - along] > SMALL:
+            return None
+        return call.op, attrs_key(card.replace(units=None)), weight.shape[1 - along], weight.dtype
+
+    def along(self, call: Call) -> int:
+        """The axis of the weight that columns of the result stand along."""
+        return 0 if is_op(call, "nn.dense") or card_of(call).transpose_b else 1  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], self.along(calls[0]))
+        return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=None), (), calls[0].span)
+
+    def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
+        """Whether fewer kernels are left: a piece that no kernel can read in place is copied by one of its own."""
+        return sum([not read_in_place(e, used) for e in ends]) < len(ends) - 1
+
+
+SMALL_CONVOLUTION = 1 << 20
+"""Multiply-adds of a convolution beside which starting threads counts. Measured with kernels of 1x1 and 3x3, 7x7 to 112x112 pixels, 32 to
+1024 channels read and 8 to 192 written, two and three branches (AVX-512): filters of one vector and less take 0.57 to 0.97 of the time
+joined, small convolutions 0.87 to 0.97 on two threads; others, whose tiles are wide and long by themselves, 0.97 to 1.09."""
+
+
+class _SmallConvolutions(_Conv2D):
+    """Convolutions of one image by constant filters. The channels of one image are one run of memory, so that all that reads a branch
+    reads a piece of the joined result where it lies."""
+
+    def key(self, call: Call) -> Any:
+        shape, data, target = static_shape(call), static_shape(call.args[0]), Target.current(True)
+        if target is None or "cpu" not in target.keys or constant_of(call.args[1]) is None:
+            return None
+        if shape is None or data is None or shape[0] != 1 or self.axis(call) != 1:
+            return None
+        return super().key(call)
+
+    def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
+        """Not those whose results are joined with others: they are written where those lie, and a piece would have to be copied."""
+        return [c for c in calls if not _is_joined(c, used)]
+
+    def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
+        shapes = [static_shape(e) or () for e in ends]
+        offsets = accumulate([prod(shape) * tensor_of(e).dtype.bytes for shape, e in zip(shapes, ends, strict=True)])
+        own = any([_is_epilogue(r, e) for e in ends for r in used.get(e, [])])
+        if own or any([offset % ALIGNMENT for offset in offsets]):
+            # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
+            return False
+        lanes = vector_lanes()
+        if any([shape[1] <= lanes for shape in shapes]):
+            return True
+        taps = prod((static_shape(calls[0].args[1]) or ())[1:])
+        return all([prod(shape) * taps <= SMALL_CONVOLUTION for shape in shapes])
+
+
+def _is_joined(call: Call, used: Users) -> bool:
+    """Whether a concatenation reads what a convolution and its epilogue compute."""
+    e: Expr = call
+    while len(readers := used.get(e, [])) == 1 and _is_epilogue(readers[0], e):
+        e = readers[0]
+    tuples = [r for r in readers if type(r) is Tuple]
+    return any([is_op(user, "concatenate") for t in tuples for user in used.get(t, [])])
+
+
+def _is_epilogue(reader: Expr, of: Expr) -> bool:
+    if type(reader) is not Call or type(reader.op) is not Op or card_of(reader).fuse > BROADCAST:
+        return False
+    return static_shape(reader) == static_shape(of)
+
+
+class _Replaced(ExprMutator):
+    """Calls replaced by others, in whose operands calls are replaced as well."""
+
+    def __init__(self, table: dict[Expr, Expr]) -> None:
+        super().__init__()
+        self.table = table
+
+    def visit_call(self, call: Call) -> Expr:
+        found = self.table.get(call)
+        return typed(super().visit_call(call) if found is None else self.visit(found))
+
+
+class _Combiner:
+    """Joins what can be joined in one function, in rounds."""
+
+    def __init__(self, joiner: Joiner) -> None:
+        self.joiner = joiner
+        self.refused: set[Expr] = set()
+
+    def run(self, func: Function) -> Function:
+        while table := self.round(func):
+            func = _Replaced(table).visit(func)
+        return func
+
+    def round(self, func: Function) -> dict[Expr, Expr]:
+        """The slices that take the place of branches: of all groups that need constants besides their data, so that none waits for
+        another; or of one other group, on which the next may depend."""
+        groups: dict[Any, list[Call]] = {}
+        for e in post_order(func.body, skip=lambda e: type(e) in (Function, If, Let)):
+            if is_op(e, *self.joiner.ops) and e not in self.refused:
+                assert isinstance(e, Call)
+                key = self.joiner.key(e)
+                if key is not None:
+                    groups.setdefault((e.args[0], key), []).append(e)
+        table: dict[Expr, Expr] = {}
+        used: Users | None = None
+        for calls in groups.values():
+            independent: list[Call] = []
+            if len(calls) >= self.joiner.least:
+                used = used or users([func])
+                independent = _independent(self.joiner.candidates(calls, used), lambda c: c.args[1:])
+            if used is not None and len(independent) >= self.joiner.least:
+                found, alone = self.joined(independent, used)
+                if not table.keys() & found.keys():
+                    if found and not alone:
+                        return table or found
+                    table |= found
+                if found:
+                    continue
+            self.refused.update(calls)
+        return table
+
+    def joined(self, calls: Sequence[Call], used: Users) -> tuple[dict[Expr, Expr], bool]:
+        """What takes the place of the branches, nothing where they stay apart; and whether it needs constants only besides its data."""
+        axis = self.joiner.axis(calls[0])
+        result = typed(self.joiner.join(calls))
+        chain: list[Call] = list(calls)
+        alone = all([type(a) is Constant for c in calls for a in c.args[1:]])
+        while True:
+            further = self.further(chain, used, axis, result)
+            if further is None:
+                break
+            following, result = further
+            alone &= all([type(a) is Constant for c in following for a in c.args if a not in chain])
+            chain = following
+        if not self.joiner.pays(calls, chain, used):
+            return {}, alone
+        return dict(zip(chain, self.joiner.parts(result, chain, axis), strict=True)), alone
+
+    def further(self, chain: Sequence[Call], used: Users, axis: int, result: Expr) -> tuple[list[Call], Expr] | None:
+        """What follows all branches alike, and its joined form."""
+        following: list[Call] = []
+        for call in chain:
+            by = used.get(call, [])
+            if len(by) != 1 or type(by[0]) is not Call or type(by[0].op) is not Op:
+                return None
+            following.append(by[0])
+        first = following[0]
+        at = first.args.index(chain[0])
+        if card_of(first).fuse > BROADCAST or not card_of(first).pure or len(set(following)) < len(following):
+            return None
+        for call, before in zip(following, chain, strict=True):
+            alike = call.op is first.op and attrs_key(call.attrs) == attrs_key(first.attrs)
+            if not alike or len(call.args) != len(first.args) or call.args.index(before) != at:
+                return None
+            if type_of(call) is None or not isinstance(call.checked_type, TensorType) or hasattr(card_of(call), "axis"):
+                return None
+            if static_shape(call) is None or static_shape(call) != static_shape(before):
+                return None
+        if len(_independent(following, lambda c: c.args)) < len(following):
+            return None
+        args: list[Expr] = []
+        for i in range(len(first.args)):
+            if i == at:
+                args.append(result)
+                continue
+            extra = self.joiner.extra([c.args[i] for c in following], following, axis)
+            if extra is None:
+                return None
+            args.append(extra)
+        joined = typed(Call(first.op, tuple(args), first.attrs, first.type_args, first.span))
+        return following, joined
+
+
+def _independent(calls: Sequence[Call], operands: Any) -> list[Call]:
+    """The calls none of whose operands needs another of them: joined ones are computed at one time."""
+    others = set(calls)
+    return [c for c in calls if not any([e in others and e is not c for a in operands(c) for e in post_order(a)])]
+
+
+def _pass(name: str, joiner: Joiner, level: int = 4) -> Pass:
+    def run(func: Function, mod: IRModule) -> Expr:
+        return _Combiner(joiner).run(func)
+
+    return typed_pass(name, level, run)
+
+
+def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
+    """Join at least `min_num_branches` convolutions of the same data, with the same kernel size and stride, into one
+    with all channels.
+    """
+    return _pass("CombineParallelConv2D", _Conv2D(min_num_branches))
+
+
+def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pass:
+    """Join dense layers of the same data into one batch_matmul (layers of one shape only). With `to_batch` false, join
+    them into one wider layer.
+    """
+    joiner = _DenseBatch(min_num_branches) if to_batch else _Dense(min_num_branches)
+    return _pass("CombineParallelDense", joiner)
+
+
+def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:
+    """Join at least `min_num_branches` batched products with the same left side into one with all columns."""
+    return _pass("CombineParallelBatchMatmul", _BatchMatmul(min_num_branches))
+
+
+def CombineSmallProducts() -> Pass:
+    """Join products of the same data by constant weights whose time is close to that of starting threads. Readers take
+    slices of the result without a copy.
+    """
+    return _pass("CombineSmallProducts", _SmallProducts(2), 2)
+
+
+def CombineSmallConvolutions() -> Pass:
+    """Join convolutions of one image that have few filters, or whose time is close to that of starting threads. Readers
+    take parts of the result.
+    """
+    return _pass("CombineSmallConvolutions", _SmallConvolutions(2), 2)
+
+
+def BatchingOps() -> Pass:
+    """Join parallel convolutions, dense layers and batched products: the three CombineParallel passes one after the
+    other.
+    """
+    return Sequential(
+        [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], opt_level=4, name="BatchingOps"
+    )
+
+
+__all__ = [
+    "BatchingOps",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
+    "CombineSmallConvolutions",
+    "CombineSmallProducts",
+]

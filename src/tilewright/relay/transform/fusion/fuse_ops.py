@@ -1,0 +1,379 @@
+"""FuseOps: calls that make one kernel become one primitive function.
+
+A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
+all uses of its result lead through (its epilogue), those that lead only there, and a border of a constant around the result.
+Without an anchor, chains of injective operators form kernels, and run into a reduction where one follows. "All uses lead
+through" is post-dominance, so what is merged has one result.
+
+A value inside a kernel is computed wherever it is read, so what reads one value twice doubles what stands before it. Groups stay
+within the depth also when they are written out like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.node import deep_recursion
+from tilewright.relay.adt import Match
+from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import ExprMutator, contains, post_order
+from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
+from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, typed
+from tilewright.relay.typing.bound_once import bound_once
+from tilewright.relay.typing.infer_type import infer_module
+from tilewright.relay.typing.open_types import set_type, type_of
+
+DEFAULT_MAX_DEPTH = 256
+EXPENSIVE = frozenset(
+    (
+        "exp",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "log",
+        "power",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "tan",
+        "divide",
+        "nn.gelu",
+        "nn.silu",
+    )
+)
+"""Not worth computing again for every element that a broadcast makes of one."""
+
+
+class _Group:
+    """A set of calls under union-find; `kind` is the heaviest fusion kind in it."""
+
+    __slots__ = ("calls", "costly", "kind", "parent")
+
+    def __init__(self, call: Call, kind: int, costly: bool) -> None:
+        self.parent: _Group | None = None
+        self.kind, self.costly = kind, costly
+        self.calls = [call]
+
+    def root(self) -> _Group:
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def absorb(self, other: _Group) -> None:
+        a, b = self.root(), other.root()
+        if a is not b:
+            b.parent = a
+            a.kind, a.costly = max(a.kind, b.kind), a.costly or b.costly
+            a.calls += b.calls
+
+
+class _Graph:
+    """The calls of one scope, who uses whom, and immediate post-dominators."""
+
+    def __init__(self, body: Expr) -> None:
+        self.calls: list[Call] = []
+        self.users: dict[Expr, list[Call]] = {}
+        self.escapes: set[Expr] = set()
+        self.escapes.add(body)
+        for node in post_order(body, skip=lambda e: type(e) is Function):
+            if type(node) is Call and type(node.op) is Op:
+                self.calls.append(node)
+                for a in node.args:
+                    self.users.setdefault(a, []).append(node)
+                    if type(a) is Tuple:
+                        self.escapes.update(a.fields)
+            elif type(node) is TupleGetItem:
+                self.escapes.add(node.tuple_value)
+            elif type(node) is Tuple:
+                self.escapes.update(node.fields)
+            elif type(node) not in (Var, Constant):
+                # Lets, ifs and calls of functions: what they use stays a value of its own.
+                for child in _operands(node):
+                    self.escapes.add(child)
+        self.depth: dict[Expr, int] = {}
+        self.dominator: dict[Expr, Call | None] = {}
+        for call in reversed(self.calls):
+            self._dominate(call)
+
+    def _dominate(self, call: Call) -> None:
+        found: Call | None = None
+        users = self.users.get(call, [])
+        if call not in self.escapes and users:
+            found = users[0]
+            for other in users[1:]:
+                found = self._common(found, other)
+        self.dominator[call] = found
+        self.depth[call] = self.depth[found] + 1 if found is not None else 1
+
+    def _common(self, a: Call | None, b: Call | None) -> Call | None:
+        while a is not b:
+            if a is None or b is None:
+                return None
+            if self.depth[a] < self.depth[b]:
+                b = self.dominator[b]
+            elif self.depth[b] < self.depth[a]:
+                a = self.dominator[a]
+            else:
+                a, b = self.dominator[a], self.dominator[b]
+        return a
+
+    def between(self, source: Call, sink: Call) -> list[Call]:
+        """The calls on paths from `source` to `sink`, the sink included."""
+        found: dict[Call, None] = {sink: None}
+        stack = list(self.users[source])
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found[node] = None
+                stack += self.users.get(node, [])
+        return list(found)
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    from tilewright.relay.functor import children
+
+    return children(node)
+
+
+def _inputs(call: Call) -> list[Any]:
+    """The arguments of a call, the fields of tuples for them."""
+    return [f for a in call.args for f in (a.fields if type(a) is Tuple else (a,))]
+
+
+def kind_of(call: Call) -> int:
+    """Fusion kind of a call; several results, and results of unknown type, stay alone."""
+    return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
+
+
+def puts_border(call: Call) -> bool:
+    """Whether a call puts a border of a constant around a tensor of known shape: a kernel's last step, which costs no copy."""
+    if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
+        return False
+    card: Any = card_of(call)
+    return card.pad_mode == "constant" and min([n for width in card.pad_width for n in width], default=0) >= 0
+
+
+def grows(source: Expr, user: Expr) -> bool:
+    """Whether computing `source` where `user` reads it may compute it for more elements than it has."""
+    if same_shape(source, user):
+        return False
+    have, want = static_shape(source), static_shape(user)
+    return have is None or want is None or int(np.prod(want, dtype=np.int64)) > int(np.prod(have, dtype=np.int64))
+
+
+class _Partition:
+    def __init__(self, body: Expr, max_depth: int, fuse: bool) -> None:
+        self.graph = _Graph(body)
+        self.max_depth = max_depth
+        self.kinds = {c: kind_of(c) for c in self.graph.calls}
+        self.groups = {c: _Group(c, self.kinds[c], c.op.name in EXPENSIVE) for c in self.graph.calls}  # type: ignore[attr-defined]
+        self.order = {c: i for i, c in enumerate(self.graph.calls)}
+        self.written = dict.fromkeys(self.graph.calls, 1)
+        if fuse:
+            for anchored in (True, False):
+                for call in self.graph.calls:
+                    self.extend(call, anchored)
+
+    def extend(self, call: Call, anchored: bool) -> None:
+        """Merge the call's group with what post-dominates it, as far as the kinds allow."""
+        sink = self.graph.dominator[call]
+        group = self.groups[call].root()
+        if (
+            sink is None
+            or self.groups[sink].root() is group
+            or (group.kind >= OUT_ELEMWISE) is not anchored
+            or group.kind == OPAQUE
+        ):
+            return
+        path = self.graph.between(call, sink)
+        if anchored or group.kind == COMM_REDUCE:
+            allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
+            allowed = allowed and all([same_shape(p, call) for p in path])
+            allowed = allowed or (group.kind == OUT_ELEMWISE and len(path) == 1 and puts_border(sink))
+        else:
+            allowed = self.injective_path(call, group, path, sink) or self.into_epilogue(call, group, path, sink)
+        if not allowed:
+            return
+        others = {self.groups[p].root() for p in path} - {group}
+        if len(group.calls) + sum([len(g.calls) for g in others]) > self.max_depth:
+            return
+        written = self.written_out(group, others)
+        if max(written.values()) > self.max_depth:
+            return
+        self.written |= written
+        for p in path:
+            group.absorb(self.groups[p])
+
+    def written_out(self, group: _Group, others: set[_Group]) -> dict[Call, int]:
+        """How many operations an element of each call takes that comes to read the group, every value computed where it is read but
+        what heavier operators leave in memory."""
+        found: dict[Call, int] = {}
+        joined = {group, *others}
+        for call in sorted([c for g in others for c in g.calls], key=self.order.__getitem__):
+            total = 1
+            for a in _inputs(call):
+                if a in self.groups and self.groups[a].root() in joined:
+                    total += found.get(a, self.written[a]) if self.kinds[a] < COMM_REDUCE else 1
+            found[call] = total
+        return found
+
+    def injective_path(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
+        """Whether an injective group may be computed inside `sink`, at the places where that reads it."""
+        for p in path:
+            limit = COMM_REDUCE if p is sink and self.kinds[p] == COMM_REDUCE else INJECTIVE
+            if self.groups[p].root().kind > limit:
+                return False
+        if group.costly and any([grows(call, p) for p in path]):
+            return False
+        return self.kinds[sink] != COMM_REDUCE or len(path) == 1
+
+    def into_epilogue(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
+        """Whether element-wise operators end in the epilogue of one anchor, which then reads what they read (narrower numbers,
+        often), and computes them once for each of its elements. None of them leads to the anchor itself."""
+        anchored = self.groups[sink].root()
+        if anchored.kind != OUT_ELEMWISE or group.kind > BROADCAST:
+            return False
+        for p in path:
+            own = self.groups[p].root()
+            if self.kinds[p] > BROADCAST or not same_shape(p, call) or (own.kind > BROADCAST and own is not anchored):
+                return False
+        return True
+
+
+class _Extract(ExprMutator):
+    """Replaces every group by a call of a primitive function."""
+
+    def __init__(self, partition: _Partition, fuse: bool) -> None:
+        super().__init__()
+        self.partition, self.fuse = partition, fuse
+        self.members: dict[_Group, set[Expr]] = {}
+        for call, group in partition.groups.items():
+            self.members.setdefault(group.root(), set()).add(call)
+
+    def run(self, body: Expr) -> Expr:
+        """`body` with its groups extracted: the last call of a group stands for it, the others are never reached."""
+        return self.visit(body)  # type: ignore[no-any-return]
+
+    def visit(self, expr: Expr) -> Any:
+        memo = self.memo_map
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            inputs = self.inputs(node)
+            pending = [c for c in inputs if c not in memo]
+            if pending:
+                pending.reverse()
+                stack += pending
+                continue
+            stack.pop()
+            memo[node] = self.kernel(node) if node in self.partition.groups else self.rebuilt(node)
+        return memo[expr]
+
+    def rebuilt(self, node: Expr) -> Expr:
+        """What is no kernel, over new operands: of the type that it had, which inference does not look for below typed calls."""
+        new: Expr = self._table[type(node)](self, node)
+        known = type_of(node)
+        if new is not node and known is not None and type_of(new) is None:
+            set_type(new, known)
+        return new
+
+    def visit_function(self, fn: Function) -> Expr:
+        """What a local function computes is fused by itself."""
+        return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
+
+    def inputs(self, node: Expr) -> list[Expr]:
+        """What must be rewritten before `node`: its group's inputs, or its own operands."""
+        group = self.partition.groups.get(node)  # type: ignore[call-overload]
+        if group is None:
+            from tilewright.relay.functor import flow_children
+
+            return list(flow_children(node))
+        found: dict[Expr, None] = {}
+        members = self.members[group.root()]
+        stack, seen = [node], set()
+        while stack:
+            e = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            operands = e.fields if type(e) is Tuple else e.args  # type: ignore[attr-defined]
+            for a in operands:
+                if a in members or type(a) is Tuple:
+                    stack.append(a)
+                elif not embedded(a):
+                    found[a] = None
+        return list(found)
+
+    def kernel(self, node: Expr) -> Expr:
+        body = _Body(self.members[self.partition.groups[node].root()])  # type: ignore[index]
+        result = body.visit(node)
+        func = Function(tuple(body.params.values()), result, node.checked_type, (), {"Primitive": 1})
+        typed(func)
+        args = tuple([self.memo_map[a] for a in body.params])
+        call = Call(func, args, None, (), getattr(node, "span", None))
+        set_type(call, node.checked_type)
+        return call
+
+
+def embedded(e: Expr) -> bool:
+    """Whether a constant is written into the kernel's code instead of being an argument."""
+    return type(e) is Constant and e.data.ndim == 0
+
+
+class _Body(ExprMutator):
+    """The body of a primitive function: members copied, inputs replaced by parameters."""
+
+    def __init__(self, members: set[Expr]) -> None:
+        super().__init__()
+        self.members = members
+        self.params: dict[Expr, Var] = {}
+
+    def visit(self, expr: Expr) -> Any:
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        if expr in self.members or type(expr) is Tuple:
+            result = self._table[type(expr)](self, expr)
+        elif embedded(expr):
+            result = expr
+        else:
+            result = self.params[expr] = Var(f"p{len(self.params)}", typed(expr).checked_type)
+        self.memo_map[expr] = result
+        return typed(result)
+
+
+def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
+    """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
+    with deep_recursion():
+        partition = _Partition(func.body, max_depth, fuse)
+        made = func.replace(body=_Extract(partition, fuse).run(func.body))
+        # What several scopes use is rewritten in each of them.
+        return bound_once(made) if contains(made, lambda e: type(e) is Let or type(e) is Match) else made
+
+
+def FuseOps(fuse_opt_level: int = -1) -> Pass:
+    """Group calls into primitive functions. With `fuse_opt_level` 0, each call is a primitive function."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = infer_module(mod)
+        depth = int(ctx.config.get("relay.FuseOps.max_depth", DEFAULT_MAX_DEPTH))
+        level = ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level
+        functions = {
+            g: fuse_function(f, depth, level >= 1) if isinstance(f, Function) and not f.is_primitive else f
+            for g, f in mod.functions.items()
+        }
+        return infer_module(mod.with_functions(functions))
+
+    return Pass(PassInfo(0, "FuseOps", (), ("types",), ("primitive_functions",)), run)
+
+
+__all__ = ["FuseOps", "OUT_ELEMWISE", "fuse_function"]

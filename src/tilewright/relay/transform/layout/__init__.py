@@ -1,0 +1,6 @@
+"""Passes that choose the layouts of tensors and the forms of weights."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

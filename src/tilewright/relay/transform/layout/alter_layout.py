@@ -1,0 +1,344 @@
+"""AlterOpLayout: convolutional graphs on channel blocks (NCHW16c) and dense layers on packed weights.
+
+Every operator is asked (`OpCard.layout_rule`) how it runs on the layouts that its arguments come in. What it answers is built;
+a value is brought to another layout only where a user of it asks for one, once for each layout. Weights are constants, so
+FoldConstant packs them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, IRModule, Op, TensorType
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
+from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
+from tilewright.relay.transform.layout.lone_convs import better_plain, lone_convolutions, woven_convolutions
+from tilewright.relay.transform.operators.legalize import once
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    constant_of,
+    is_op,
+    rewrite_calls,
+    same_shape,
+    static_shape,
+    tensor_of,
+    typed,
+    typed_pass,
+)
+from tilewright.scheduling.cpu.dot_products import dot_product
+from tilewright.scheduling.cpu.tile_products import MOST_COLUMNS, tile_product, whole_steps
+from tilewright.target import Target
+from tilewright.target.cpu import CpuFacts
+from tilewright.tir.tensor_intrin.amx import SIDE
+from tilewright.topi.nn.product import GATHER, Costs
+from tilewright.topi.transform import layout_axes
+
+PLAIN = "NCHW"
+
+
+def plain_layout(layout: str) -> str:
+    """The layout without its blocks: NCHW of NCHW16c."""
+    return "".join([c for c in layout if c.isupper()])
+
+
+def innermost_block(layout: str | None) -> int:
+    """The channels of a block of a layout; 1 where there are none."""
+    return next((size for letter, size in layout_axes(layout or PLAIN) if letter == "c"), 1)
+
+
+def not_full(value: Expr, layout: str) -> bool:
+    """Whether a value has fewer channels than the blocks of a layout hold; the rest is anything finite, and met with weights of zero."""
+    shape = tensor_of(value).shape
+    blocks = [size for letter, size in layout_axes(layout) if letter == "c"]
+    return bool(blocks) and len(shape) == 4 and isinstance(shape[1], IntImm) and shape[1].value % blocks[0] != 0
+
+
+FINITE = frozenset(
+    {
+        "add", "subtract", "multiply", "maximum", "minimum", "clip", "negative", "abs", "sigmoid", "tanh", "erf", "nn.relu",
+        "nn.leaky_relu", "nn.bias_add", "cast", "copy", "floor", "ceil", "round",
+    }
+)  # fmt: skip
+"""Operators that make finite numbers of those that fill blocks up: zeros, and what these operators make of them."""
+
+
+def keeps_finite(call: Call) -> bool:
+    """Whether an element-wise operator gives finite numbers for what fills blocks up: a division does by a number that is not zero."""
+    if is_op(call, "divide"):
+        by = constant_of(call.args[1])
+        return by is not None and by.size == 1 and bool(by.all())
+    return is_op(call, *FINITE)
+
+
+class _AlterLayout(ExprMutator):
+    """`self.layouts` holds the layout of every rewritten value that is not plain; `self.alone` what no other convolution asks for
+    blocks beside; `self.woven` those whose results are wanted plain."""
+
+    def __init__(self, alone: set[Call], woven: set[Call]) -> None:
+        super().__init__()
+        self.alone, self.woven = alone, woven
+        self.layouts: dict[Expr, str] = {}
+        self.brought: dict[tuple[Expr, str], Expr] = {}
+
+    def bring(self, e: Expr, layout: str | None, original: Expr) -> Expr:
+        """A rewritten value in the wanted layout (None: plain). `original` is the value it stands for."""
+        have = self.layouts.get(e)
+        if have == layout:
+            return e
+        if isinstance(e, Tuple) and isinstance(original, Tuple):
+            fields = [self.bring(f, layout, o) for f, o in zip(e.fields, original.fields, strict=True)]
+            return typed(Tuple(tuple(fields), e.span))
+        source = have or plain_layout(layout or "")
+        target = layout or plain_layout(source)
+        if source == target:
+            return e
+        if have and layout and not_full(original, have):
+            return self.bring(self.bring(e, None, original), layout, original)
+        key = (e, target)
+        found = self.brought.get(key)
+        if found is None:
+            found = typed(constructor("layout_transform")(e, source, target))
+            if layout is None and not_full(original, source):
+                # The last block holds more than there are channels.
+                channels: Any = tensor_of(original).shape[1]
+                found = typed(constructor("strided_slice")(found, [0], [int(channels)], [1], axes=[1]))
+            self.brought[key] = found
+            if layout is not None:
+                self.layouts[found] = layout
+        return found
+
+    def plain(self, e: Expr, original: Expr) -> Expr:
+        return self.bring(e, None, original) if e in self.layouts else e
+
+    def visit_call(self, call: Call) -> Expr:
+        args = [self.visit(a) for a in call.args]
+        if type(call.op) is Op:
+            found = self.choose(call, args)
+            if found is not None:
+                choice, new_args = found
+                new = typed(Call(choice.card.op, tuple(new_args), choice.card, (), call.span))
+                if choice.result is not None:
+                    self.layouts[new] = choice.result
+                return new
+        plain = tuple([self.plain_deep(a, o) for a, o in zip(args, call.args, strict=True)])
+        op = call.op if type(call.op) is Op else self.visit(call.op)
+        if op is call.op and all([a is b for a, b in zip(plain, call.args, strict=True)]):
+            return call
+        return typed(Call(op, plain, call.attrs, call.type_args, call.span))
+
+    def plain_deep(self, e: Expr, original: Expr) -> Expr:
+        """The value, or every element of a tuple, in its plain layout."""
+        if isinstance(e, Tuple) and isinstance(original, Tuple):
+            fields = tuple([self.plain_deep(f, o) for f, o in zip(e.fields, original.fields, strict=True)])
+            if all([a is b for a, b in zip(fields, original.fields, strict=True)]):
+                return original
+            return typed(Tuple(fields, e.span))
+        return self.plain(e, original)
+
+    def choose(self, call: Call, args: Sequence[Expr]) -> tuple[LayoutChoice, list[Expr]] | None:
+        """The operator's own rule, or the common one of element-wise operators; None: everything plain."""
+        card = card_of(call)
+        joined = len(args) == 1 and isinstance(args[0], Tuple)
+        parts: Sequence[Any] = args[0].fields if joined else args  # type: ignore[attr-defined]
+        originals: Sequence[Any] = call.args[0].fields if joined else call.args  # type: ignore[attr-defined]
+        layouts = [self.layouts.get(p) for p in parts]
+        if type(card).layout_rule is OpCard.layout_rule:
+            return self.elementwise(call, card, args, layouts) if card.fuse <= BROADCAST and not joined else None
+        lone, types = call in self.alone, [o.checked_type for o in originals]
+        choice = card.lone_layout(layouts, types) if lone else card.layout_rule(layouts, types)  # type: ignore[attr-defined]
+        if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
+            return None
+        if (lone or call in self.woven) and choice.result is not None:
+            block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
+            if better_plain(call, block_in, block_out, layouts[0] is not None):
+                return None
+        brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
+        return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
+
+    def weights_known(self, choice: LayoutChoice, call: Call) -> bool:
+        """Weights are packed at compile time only; a weight that is computed keeps its operator plain."""
+        return all(
+            [
+                want is None or plain_layout(want) == PLAIN or constant_of(a) is not None
+                for want, a in zip(choice.args, call.args, strict=True)
+            ]
+        )
+
+    def elementwise(
+        self, call: Call, card: OpCard, args: Sequence[Expr], layouts: Sequence[str | None]
+    ) -> tuple[LayoutChoice, list[Expr]] | None:
+        """Element-wise operators follow the blocked operand; others of the full shape are brought to its layout, smaller
+        ones get it where they vary along the channels, and an axis of extent 1 where they do not."""
+        if len(tensor_of(call).shape) != 4 or hasattr(card, "axis"):
+            return None
+        full = [layout for layout, a in zip(layouts, call.args, strict=True) if layout and same_shape(a, call)]
+        if not full:
+            return None
+        layout = full[0]
+        if not_full(call, layout) and not keeps_finite(call):
+            return None
+        brought: list[Expr] = []
+        for new, old in zip(args, call.args, strict=True):
+            if same_shape(old, call):
+                brought.append(self.bring(new, layout, old))
+                continue
+            shape = static_shape(old)
+            if shape is None or len(shape) > 4:
+                return None
+            brought.append(self.broadcast_operand(new, old, (1,) * (4 - len(shape)) + shape, layout))
+        return LayoutChoice(card, [], layout), brought
+
+    def broadcast_operand(self, new: Expr, old: Expr, shape: tuple[int, ...], layout: str) -> Expr:
+        """An operand of a blocked element-wise operator; `shape` is its plain shape with four axes."""
+        if not static_shape(old):
+            return new
+        if shape[1] == 1:
+            return typed(constructor("reshape")(self.plain(new, old), (*shape, 1)))
+        if len(static_shape(old) or ()) != 4:
+            new = typed(constructor("reshape")(new, shape))
+        return self.bring(new, layout, old)
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        fields = tuple([self.visit(f) for f in tup.fields])
+        return tup if all([a is b for a, b in zip(fields, tup.fields, strict=True)]) else Tuple(fields, tup.span)
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        value = self.plain_deep(self.visit(op.tuple_value), op.tuple_value)
+        return op if value is op.tuple_value else typed(TupleGetItem(value, op.index, op.span))
+
+    def visit_function(self, fn: Function) -> Expr:
+        if fn.is_primitive:
+            return fn
+        return fn.replace(body=self.plain_deep(self.visit(fn.body), fn.body))
+
+    def visit_if(self, ite: If) -> Expr:
+        cond, a, b = (self.plain_deep(self.visit(e), e) for e in (ite.cond, ite.true_branch, ite.false_branch))
+        return ite.replace(cond=cond, true_branch=a, false_branch=b)
+
+    def visit_let(self, let: Let) -> Expr:
+        # Inside lets everything stays plain: their variables have one declared type.
+        return let
+
+
+def AlterOpLayout() -> Pass:
+    """Run convolutions, and the operators between them, on channel blocks as wide as the vectors of the current target."""
+
+    def by_program(call: Call) -> Expr | None:
+        """What a program says for the operator (`relay.op.register_alter_op_layout`)."""
+        alter = call.op.get_attr("FTVMAlterOpLayout")  # type: ignore[attr-defined]
+        if alter is None:
+            return None
+        return alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)  # type: ignore[no-any-return]
+
+    def run(func: Function, mod: IRModule) -> Expr:
+        altered = rewrite_calls(func, once(by_program))
+        return _AlterLayout(lone_convolutions(altered), woven_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
+
+    return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
+
+
+def panel_width(columns: int, bytes_of_column: int, rows: int | None, cpu: CpuFacts) -> int:
+    """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
+    divides the columns where there is one. A panel of more than two takes no more than half of the second cache: a tile of two reads
+    every other pair of lines of a wider one, which share half of that cache's sets. A few rows are one tile of registers, and memory
+    bounds their product: then a panel is no wider than the tile, so that weights are read in the order in which they lie."""
+    lanes, registers = cpu.lanes(32), cpu.vector_registers
+    widest = 4 if lanes >= 16 else 2
+    while widest > 2 and widest * lanes * bytes_of_column > cpu.l2_bytes // 2:
+        widest -= 1
+    if rows is not None:
+        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
+    for vectors in range(widest, 0, -1):
+        if columns % (vectors * lanes) == 0:
+            return vectors * lanes
+    return min(widest, -(-columns // lanes)) * lanes
+
+
+def sums_along_k(rows: int, columns: int, inner: int, target: Target) -> bool:
+    """Whether a product by constant weights costs less with vectors along the reduction than along columns in panels."""
+    lanes = target.cpu.lanes(32)
+    if rows >= lanes and columns % (4 * lanes) == 0:
+        # Whole panels over enough rows run at the multipliers' rate, wherever the rows come from.
+        return False
+    costs = Costs.of(rows, columns, inner, True, True, target.cpu, lanes)
+    return lanes >= 4 and costs.dots < costs.panels - columns * inner * GATHER
+
+
+def pack_dense(call: Call) -> Expr | None:
+    """dense or matmul by a constant weight -> the packed form; columns that fill no panel are zeros, and cut off again."""
+    if not is_op(call, "nn.dense", "nn.matmul"):
+        return None
+    card: Any = card_of(call)
+    weight = constant_of(call.args[1])
+    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or len(call.args) != 2:
+        return None
+    result = str(tensor_of(call).dtype)
+    transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
+    by_columns = weight.T if transposed else weight
+    if result == weight.dtype.name == "float32":
+        target, rows = Target.current(True), static_shape(call.args[0])
+        inner, columns = by_columns.shape
+        if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target):
+            # Few columns: weights that lie along the reduction need no panels.
+            along = const(np.ascontiguousarray(by_columns.T))
+            return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
+        return packed_product(call, call.args[0], by_columns, 1)
+    types = str(tensor_of(call.args[0]).dtype), weight.dtype.name, result
+    tiles = tile_product(Target.current(True), *types)
+    if tiles is not None and len(static_shape(call.args[0]) or ()) > 1:
+        inner = whole_steps(-(-by_columns.shape[0] // tiles.group)) * tiles.group
+        panel = MOST_COLUMNS if by_columns.shape[1] > SIDE else SIDE
+        return packed_product(call, *filled_up(call.args[0], by_columns, inner), tiles.group, panel)
+    found = dot_product(Target.current(True), *types)
+    if found is None:
+        return None
+    return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
+
+
+def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
+    """Data (.., K) and weights (K, N) with zeros at the end of K, so that `group` divides it."""
+    more = -weight.shape[0] % group
+    if not more:
+        return data, weight
+    dtype, ndim = tensor_of(data).dtype, len(tensor_of(data).shape)
+    width = [(0, 0)] * (ndim - 1) + [(0, more)]
+    return typed(constructor("nn.pad")(data, width, const(0, dtype))), np.pad(weight, ((0, more), (0, 0)))
+
+
+def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, nr: int = 0) -> Expr:
+    """The product of data (.., K) and weights (K, N), which are packed in panels (of `nr` columns, where that is known), and in groups
+    of K in them."""
+    card: Any = card_of(call)
+    inner, columns = by_columns.shape
+    shape = static_shape(data)
+    rows = None if shape is None else prod(shape[:-1])
+    nr = nr or panel_width(
+        columns, inner * by_columns.itemsize, rows, (Target.current(True) or Target("llvm -mcpu=x86-64-v4")).cpu
+    )
+    panels = -(-columns // nr)
+    if panels * nr != columns:
+        filled = np.zeros((inner, panels * nr), by_columns.dtype)
+        filled[:, :columns] = by_columns
+        by_columns = filled
+    # Where nothing was filled up it is a view: the values are moved once, when the constants are laid out.
+    packed = by_columns.reshape(inner // group, group, panels, nr).transpose(2, 0, 3, 1)
+    layout = f"NK{nr}n{group}k"
+    if group == 1:
+        packed, layout = packed[..., 0], f"NK{nr}n"
+    make = constructor("nn.contrib_dense_pack")
+    units = columns if panels * nr != columns else None
+    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)  # type: ignore[no-any-return]
+
+
+def PackDense() -> Pass:
+    """Pack the constant weights of dense layers into panels."""
+    return typed_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
+
+
+__all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense", "panel_width"]

@@ -1,0 +1,264 @@
+"""ImagesInTurn: layers whose values for a whole batch leave the last cache, for a few images after the other.
+
+    y = f(x: (8, ..))  ->  y = concatenate(f(x[:2]), f(x[2:4]), f(x[4:6]), f(x[6:]))
+
+What a layer writes is read by the next one, and should still be in the cache then; the first layers of a network for images write the
+most. Layers that work on each image alone run for as many images as fit, up to where one value goes on. The pass works on primitive
+functions, since what they read and write is what goes through memory.
+
+How many images at a time, and how far, is what saves the most bytes of memory: those of layers that fit only so, less what comes again
+in every turn, the constants of all layers and the start of their threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from tilewright.ir import Op, TensorType
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import post_order, substitute
+from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
+from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+from tilewright.relay.typing.infer_type import infer_types
+from tilewright.relay.typing.open_types import type_of
+from tilewright.scheduling.cpu.tiles import divisors
+from tilewright.target import Target
+
+PART = 2
+"""A layer's data fit where they take this part of the last cache: its constants, what goes on beside it, and others are there too."""
+START = 1 << 17
+"""Bytes that the last cache gives in the time that a kernel takes to start its threads."""
+
+
+def images_apart(call: Call, batched: Sequence[bool]) -> bool:
+    """Whether item i along the first axis of a call's result needs no other items of those operands that are `batched`."""
+    card: Any = card_of(call)
+    shape = static_shape(call)
+    shapes = [static_shape(a) for a in call.args]
+    if not shape:
+        return False
+    only_first = batched[0] and not any(batched[1:])
+    layout = getattr(card, "data_layout", None) or getattr(card, "layout", None)
+    if layout:
+        # Weights are of no image; what else stands beside data (a grid of places, boxes) may be.
+        alone = only_first and len(call.args) == (2 if hasattr(card, "data_layout") else 1)
+        return bool(alone and layout[0] == (getattr(card, "out_layout", None) or layout)[0] == "N")
+    if is_op(call, "layout_transform"):
+        return bool(card.src_layout[0] == card.dst_layout[0] == "N")
+    if is_op(call, "nn.pad"):
+        return only_first and tuple(card.pad_width[0]) == (0, 0)
+    if is_op(call, "strided_slice"):
+        return only_first and card.axes is not None and all([a % len(shape) > 0 for a in card.axes])
+    if is_op(call, "nn.contrib_weave_phases"):
+        return batched == [True]
+    if is_op(call, "concatenate"):
+        return bool(card.axis % len(shape) > 0)
+    if card.fuse == COMM_REDUCE and hasattr(card, "exclude"):
+        axes = card.axis if isinstance(card.axis, (list, tuple)) else (card.axis,)
+        return (
+            batched == [True]
+            and not card.exclude
+            and all([a is not None and a % len(shapes[0] or ()) > 0 for a in axes])
+        )
+    if card.fuse > BROADCAST or not card.pure:
+        return False
+    if hasattr(card, "axis"):
+        return only_first and card.axis % len(shape) > 0
+    # Element by element: what is no batch is the same for all images.
+    return all(
+        [
+            s is not None and (len(s) == len(shape) if part else len(s) < len(shape) or s[0] == 1)
+            for s, part in zip(shapes, batched, strict=True)
+        ]
+    )
+
+
+def of_images(func: Function, batched: Sequence[bool], images: int) -> Function | None:
+    """A primitive function for that many images: along the first axis of its result and of those parameters that are `batched`. None
+    where it does not work on each image alone."""
+    batch = batch_of([p for p, part in zip(func.params, batched, strict=True) if part])
+    if batch is None:
+        return None
+    values: dict[Expr, Expr] = {}
+    parts: set[Expr] = set()
+    for p, part in zip(func.params, batched, strict=True):
+        values[p] = Var(p.name_hint, fewer(p, images)) if part else p
+        if part:
+            parts.add(p)
+    for e in post_order(func.body, skip=lambda e: isinstance(e, Op)):
+        inputs = e.fields if isinstance(e, Tuple) else e.args if isinstance(e, Call) else ()
+        if e in values or not any([a in parts for a in inputs]):
+            values.setdefault(e, e)
+            continue
+        made = of_parts(e, [a in parts for a in inputs], [values[a] for a in inputs])
+        if made is None or not (
+            isinstance(e, Tuple) or (batch_of([e]) == batch and made.checked_type == fewer(e, images))
+        ):
+            return None
+        values[e] = made
+        parts.add(e)
+    if func.body not in parts:
+        return None
+    return primitive([values[p] for p in func.params], values[func.body], func.attrs)
+
+
+def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr | None:
+    """A step of a function with `inputs` of fewer images; None where there is no such thing."""
+    if isinstance(e, Tuple):
+        return typed(Tuple(tuple(inputs), e.span)) if all(batched) else None
+    if type(e) is not Call or type(e.op) is not Op or not images_apart(e, batched):
+        return None
+    return typed(Call(e.op, tuple(inputs), e.attrs, e.type_args, e.span))
+
+
+def batch_of(values: Sequence[Expr]) -> int | None:
+    """How many images tensors hold; None where they are no tensors, or not of as many."""
+    found = {shape[0] if (shape := static_shape(v)) else None for v in values}
+    return found.pop() if len(found) == 1 else None
+
+
+def fewer(e: Expr, images: int) -> TensorType:
+    """The type of a tensor with so many images."""
+    t = e.checked_type
+    assert isinstance(t, TensorType)
+    return TensorType((images, *t.concrete_shape[1:]), t.dtype)  # type: ignore[arg-type]
+
+
+def primitive(params: Sequence[Any], body: Expr, attrs: Any) -> Function:
+    """A primitive function, its types known."""
+    made = Function(params, body, typed(body).checked_type, (), attrs)
+    infer_types(made)
+    return made
+
+
+class Layer(NamedTuple):
+    """A call that works on each image alone; which operands are of images, bytes of these and of its result, bytes of its constants."""
+
+    call: Call
+    batched: list[bool]
+    moved: int
+    constants: int
+
+
+class Turns(NamedTuple):
+    """Layers for so many images at a time, of which `last` alone has a result that goes on; the bytes that it saves."""
+
+    saved: int
+    images: int
+    layers: Sequence[Layer]
+    last: Call
+
+
+def size(e: Expr) -> int:
+    """Bytes of a tensor of known shape; 0 for other values."""
+    t = type_of(e)
+    shape = static_shape(e) if isinstance(t, TensorType) else None
+    return 0 if shape is None else prod(shape) * int(t.dtype.bytes)  # type: ignore[union-attr]
+
+
+def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> list[Layer]:
+    """The calls that work on each image alone, from the inputs on."""
+    found: list[Layer] = []
+    of_batch: set[Expr] = set()
+    for e in order:
+        if (
+            not isinstance(e, Call)
+            or not isinstance(e.op, Function)
+            or not e.op.is_primitive
+            or "Compiler" in e.op.attrs
+        ):
+            continue
+        batched = [a in inputs or a in of_batch for a in e.args]
+        if not any(batched) or batch_of([e]) != batch or of_images(e.op, batched, 1) is None:
+            continue
+        of_batch.add(e)
+        moved = size(e) + sum([size(a) for a, part in zip(e.args, batched, strict=True) if part])
+        found.append(Layer(e, batched, moved, sum([size(a) for a in e.args if isinstance(a, Constant)])))
+    return found
+
+
+def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int) -> Turns | None:
+    """What saves the most bytes, if anything does."""
+    place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
+    # The layer that reads a result last; the end where others read it.
+    until: dict[Expr, int] = {}
+    for e in order:
+        for a in operands(e):
+            if a in place:
+                until[a] = max(until.get(a, 0), place.get(e, len(layers)))
+    best: Turns | None = None
+    # As many images as threads, so that each has one of its own, or else fewer.
+    for images in divisors(gcd(batch, threads), batch // 2):
+        turns, saved = batch // images, 0
+        going_on: list[Call] = []
+        for i, layer in enumerate(layers):
+            if layer.moved // turns <= cache < layer.moved:
+                saved += layer.moved
+            saved -= (turns - 1) * (layer.constants + START)
+            going_on = [v for v in (*going_on, layer.call) if until.get(v, len(layers)) > i]
+            if i > 0 and len(going_on) == 1 and saved > 0 and (best is None or saved >= best.saved):
+                best = Turns(saved, images, layers[: i + 1], going_on[0])
+    return best
+
+
+def operands(e: Expr) -> Sequence[Expr]:
+    """What a step of a program reads."""
+    if isinstance(e, Call):
+        return e.args
+    return e.fields if isinstance(e, Tuple) else (e.tuple_value,) if isinstance(e, TupleGetItem) else ()
+
+
+def joined(turns: Turns, batch: int) -> Expr:
+    """The result of the layers, part by part."""
+    count = batch // turns.images
+    inputs = {
+        a: None for x in turns.layers for a, part in zip(x.call.args, x.batched, strict=True) if part and type(a) is Var
+    }
+    functions = [of_images(x.call.op, x.batched, turns.images) for x in turns.layers]  # type: ignore[arg-type]
+    parts: list[Expr] = []
+    for turn in range(count):
+        values: dict[Expr, Expr] = {a: piece_of(a, turn * turns.images, turns.images) for a in inputs}
+        for layer, function in zip(turns.layers, functions, strict=True):
+            assert function is not None
+            call = layer.call
+            values[call] = Call(function, tuple([values.get(a, a) for a in call.args]), None, (), call.span)
+        parts.append(values[turns.last])
+    params = [Var(f"p{i}", fewer(turns.last, turns.images)) for i in range(count)]
+    return Call(
+        primitive(params, constructor("concatenate")(Tuple(tuple(params)), axis=0), {"Primitive": 1}), tuple(parts)
+    )
+
+
+def piece_of(x: Var, first: int, images: int) -> Expr:
+    """Some images of a batch, which lie one after the other in it."""
+    p = Var("p0", x.checked_type)
+    piece = constructor("strided_slice")(p, [first], [first + images], [1], axes=[0])
+    return Call(primitive([p], piece, {"Primitive": 1}), (x,))
+
+
+def in_turn(func: Function) -> Function:
+    """The function with its first layers in turn, where that saves bytes."""
+    target = Target.current(True)
+    cache, threads = (target.cpu.l3_bytes // PART, target.cpu.threads) if target is not None else (0, 1)
+    inputs = [p for p in func.params if len(static_shape(p) or ()) > 2]
+    batch = batch_of(inputs)
+    if not cache or batch is None or batch < 2:
+        return func
+    order = list(post_order(func.body, skip=lambda e: isinstance(e, Function)))
+    if all([size(e) + sum(map(size, operands(e))) <= cache for e in order]):
+        return func
+    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache, threads)
+    return func if turns is None else func.replace(body=substitute(func.body, {turns.last: joined(turns, batch)}))
+
+
+def ImagesInTurn() -> Pass:
+    """Split a batch for layers whose values do not fit into the last-level cache: run them for as many images at a time
+    as fit.
+    """
+    return typed_pass("ImagesInTurn", 2, lambda f, mod: in_turn(f), ("primitive_functions",))
+
+
+__all__ = ["ImagesInTurn"]

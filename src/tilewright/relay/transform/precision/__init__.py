@@ -1,0 +1,6 @@
+"""Passes that change the types that a program computes with."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

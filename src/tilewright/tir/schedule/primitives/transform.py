@@ -1,0 +1,431 @@
+"""Primitives that change the layout of a buffer or the iterations of a block: transform_layout, transform_block_layout,
+reindex.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tilewright.ir import IntImm, Op, Range, as_prim_expr
+from tilewright.tir import (
+    EQ,
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    Cast,
+    Evaluate,
+    For,
+    ForKind,
+    IterVar,
+    Not,
+    Or,
+    Var,
+    decl_buffer,
+)
+from tilewright.tir.schedule.arguments import block_map, either, layout_map
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.facts.binding import binding_of
+from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters, written_buffers
+from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
+from tilewright.tir.schedule.facts.linear_forms import combine
+from tilewright.tir.schedule.facts.point_effects import need_order_free, writes_exactly
+from tilewright.tir.schedule.facts.regions import swept
+from tilewright.tir.schedule.facts.solve import solve
+from tilewright.tir.schedule.index_map import IndexMap
+from tilewright.tir.schedule.primitives.cache import need_no_outer_init, need_written, top_statement
+from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, RewriteAccesses, body_list, vars_in
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.trace import BlockRV, recorded_as
+from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def _buffer_of(block: Any, argument: tuple[str, int]) -> tuple[str, Any]:
+    kind, index = argument
+    return kind, (block.writes if kind == "write" else block.reads)[index].buffer
+
+
+def _checked(call: Any) -> Any:
+    try:
+        return call()
+    except ValueError as error:
+        refuse(str(error))
+
+
+@recorded_as(layout_map)
+def transform_layout(
+    s: Schedule,
+    block: BlockRV | str,
+    buffer: Any,
+    index_map: Any,
+    pad_value: Any = None,
+    assume_injective_transform: bool = False,
+) -> None:
+    """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
+
+    buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old indices.
+    pad_value: the value of padding elements in the new layout, a number or a function of the new indices. None: the new
+    layout must have no padding. A block after the writer fills the padding; of a parameter, the value is assumed.
+    assume_injective_transform: check neither that elements get different places, nor the padding.
+    """
+    state = s.state
+    ref = s.block(block)
+    kind, old = _buffer_of(ref.stmt, buffer)
+    mapping, separators = index_map, ()
+    forms = state.forms
+    new_shape = mapping.map_shape(old.shape)
+    new = decl_buffer(new_shape, old.dtype, old.name, scope=old.scope(), axis_separators=separators or None)
+    padding: Any = IntImm("bool", 0)
+    inverse: Any = None
+    if not assume_injective_transform:
+        inverse, padding = _checked(lambda: mapping.non_surjective_inverse(old.shape))
+    padded = not isinstance(padding, IntImm)
+    if padded and pad_value is None:
+        refuse(
+            f"the new layout of {{0}} has padding (where {padding}), so pad_value must say what it holds", old, ref.stmt
+        )
+
+    def at(indices: Any) -> tuple[Any, ...]:
+        env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
+        return tuple(
+            [forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, new_shape, strict=True)]
+        )
+
+    def region(r: Any) -> Any:
+        if all([isinstance(x.extent, IntImm) and x.extent.value == 1 for x in r.region]):
+            return BufferRegion(
+                new, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in at([x.min for x in r.region])])
+            )
+        relaxed = {}
+        for v, x in zip(mapping.initial_indices, r.region, strict=True):
+            low = forms.of(x.min)
+            relaxed[v] = (low, forms.of(x.min + x.extent - 1))
+            bounds = forms.const_bounds(relaxed[v][0])[0], forms.const_bounds(relaxed[v][1])[1]
+            forms.ranges[v] = bounds  # type: ignore[assignment]
+        out = []
+        for e, n in zip(mapping.final_indices, new_shape, strict=True):
+            b = forms.bounds(forms.of(e), relaxed)
+            dtype = str(n.dtype)
+            if b is None:
+                out.append(Range.from_min_extent(IntImm(dtype, 0), n))
+            else:
+                low_e, high_e = forms.emit(b[0], dtype), forms.emit(b[1], dtype)
+                out.append(Range.from_min_extent(low_e, forms.simplify(high_e - low_e + 1)))
+        return BufferRegion(new, tuple(out))
+
+    rewriter = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, at(x.indices)),
+        lambda x: BufferStore(new, x.value, at(x.indices)),
+        region,
+    )
+    site = alloc_site(ref, old)
+    if site is None and old not in state.function(state.function_of(ref)).buffer_map.values():
+        refuse("{0} must be a parameter or allocated by a block, not a part of another buffer", old)
+    site_ref = site if site is not None else state.roots[state.function_of(ref)]
+    body = rewriter.visit(site_ref.stmt.body)
+    if pad_value is not None and padded:
+        before = body_list(site_ref.stmt.body)
+        writers = [i for i, st in enumerate(before) if any([old in written_buffers(x.block) for x in leaves(st)])]
+        statements = body_list(body)
+        if writers:
+            nest = _padding_nest(state, new, padding, inverse, pad_value, f"{new.name}_pad")
+            place = writers[-1] + 1
+        elif site is None:
+            # The caller of the function promises what its padding holds.
+            nest = _padding_nest(state, new, padding, inverse, pad_value, f"buffer_{new.name}_assumptions", True)
+            place = 0
+        else:
+            refuse("{0} must be written in its scope, so that its padding can be filled", old)
+        body = seq_of([*statements[:place], nest, *statements[place:]])
+    allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
+    state.replace(site_ref, site_ref.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
+    if site is None:
+        gvar = state.function_of(site_ref)
+        func = state.function(gvar)
+        state.set_function(
+            gvar, func.replace(buffer_map={p: new if b is old else b for p, b in func.buffer_map.items()})
+        )
+
+
+def _padding_nest(
+    state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool = False
+) -> Any:
+    """Loops that set the padding of a buffer, or that assume its value."""
+    loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
+    iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
+    value = pad_value
+    if isinstance(pad_value, IndexMap):
+        if len(pad_value.final_indices) != 1:
+            refuse(f"pad_value must give one value, but gives {len(pad_value.final_indices)}")
+        value = substitute(pad_value.final_indices[0], dict(zip(pad_value.initial_indices, iter_vars, strict=True)))
+    if isinstance(value, float) and not buffer.dtype.is_float:
+        if not value.is_integer():
+            refuse(f"pad_value must be of the type of {{0}}, which is {buffer.dtype}, but is {value}", buffer)
+        value = int(value)
+    value = as_prim_expr(value, "pad_value", buffer.dtype)
+    if value.dtype is not buffer.dtype:
+        value = Cast(buffer.dtype, value)
+    region = (BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])),)
+    iters = []
+    for v, n in zip(iter_vars, buffer.shape, strict=True):
+        state.note_range(v, IntImm(v.dtype, 0), n)
+        iters.append(IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR))
+    predicate: Any = IntImm("bool", 1)
+    if assumed:
+        inside = substitute(padding, dict(zip(inverse.initial_indices, iter_vars, strict=True)))
+        claim = Or(Not(inside), EQ(BufferLoad(buffer, tuple(iter_vars)), value))
+        body: Any = Evaluate(Call("bool", Op.get("tir.assume"), (claim,)))
+        block = Block(tuple(iters), region, (), name, body)
+    else:
+        block = Block(tuple(iters), (), region, name, BufferStore(buffer, value, tuple(iter_vars)))
+        predicate = substitute(padding, dict(zip(inverse.initial_indices, loop_vars, strict=True)))
+    nest: Any = BlockRealize(tuple(loop_vars), predicate, block)
+    for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    return nest
+
+
+@recorded_as(block_map)
+def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) -> None:
+    """for i in 16: block(vi = i)   -->   for a in 4: for b in 4: block(va = a, vb = b) with vi := va * 4 + vb"""
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    need_simple_iters(old)
+    need_order_free(state, old)
+    leaf = leaf_of(ref)
+    need_whole(state, ref)
+    mapping = index_map
+    loop_vars = [lp.loop_var for lp in leaf.loops]
+    for value in leaf.realize.iter_values:
+        if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
+            refuse(f"each iteration variable of {{0}} must be bound to one loop, but one is bound to {value}", old)
+    if conjuncts(leaf.realize.predicate):
+        refuse("{0} must have no predicate", old)
+    own = [lp for lp in leaf.loops if any([lp.loop_var is v for v in leaf.realize.iter_values])]
+    if own:
+        top = own[0]
+        if len(leaves(top)) != 1 or own != list(leaf.loops[leaf.loops.index(top) :]):
+            refuse("the loops of {0} must hold nothing else", old)
+    extents: dict[Any, int] = {}
+    for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True):
+        if not isinstance(iv.dom.extent, IntImm):
+            refuse(f"{iv.var.name} of {{0}} must have a constant domain", old)
+        extents[v] = iv.dom.extent.value
+    forms = state.forms
+    for v, n in extents.items():
+        forms.ranges[v] = (0, n - 1)
+    kinds: list[int] = []
+    for e in mapping.final_indices:
+        found = {
+            iv.iter_type
+            for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
+            if v in forms.leaves(forms.of(e))
+        }
+        if len(found) > 1:
+            refuse(f"{e} must not mix spatial and reduction variables of {{0}}", old)
+        kinds.append(found.pop() if found else DATA_PAR)
+    new_vars = [Var(f"v{i}", "int32") for i in range(len(kinds))]
+    sizes = mapping.map_shape([IntImm("int32", n) for n in extents.values()])
+    for v, n in zip(new_vars, sizes, strict=True):
+        state.note_range(v, IntImm("int32", 0), n)
+
+    def no(why: str) -> NoReturn:
+        refuse(f"the index map must have an inverse, but {why}", old)
+
+    solved, guards = solve(
+        forms, [(forms.of(e), forms.var(v)) for e, v in zip(mapping.final_indices, new_vars, strict=True)], extents, no
+    )
+    if guards:
+        refuse(f"the index map must be one to one for {{0}}, but leaves gaps where not {guards[0]}", old)
+    env = {
+        iv.var: forms.emit(combine(solved[v], forms.of(iv.dom.min)), iv.var.dtype)
+        for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
+    }
+    iters = tuple(
+        [
+            IterVar(Range.from_min_extent(IntImm("int32", 0), n), v, k)
+            for v, n, k in zip(new_vars, sizes, kinds, strict=True)
+        ]
+    )
+    new = substitute(old, env).replace(iter_vars=iters)
+    loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
+    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), new)
+    for v, n in reversed(list(zip(loops, sizes, strict=True))):
+        state.note_range(v, IntImm("int32", 0), n)
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    scope = scope_root(ref)
+    target = own[0] if own else leaf.realize
+    body = ReplaceStmts({id(target): nest}).run(scope.stmt.body)
+    state.replace(scope, scope.stmt.replace(body=body), {old: new})
+
+
+@recorded_as(either)
+def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
+    """C[i, j] += A[i + j, 0]   -->   A_reindex[i, j] = A[i + j, 0];  C[i, j] += A_reindex[i, j]
+
+    The indices of the new buffer are the block's iteration variables that occur in the access. For a buffer that the
+    block writes, the copy is inserted after the block. Returns the copying block.
+    """
+    ref = s.block(block)
+    kind, old = _buffer_of(ref.stmt, buffer)
+    return s.block_rv(reindex_buffer(s.state, ref, kind, old, f"{old.name}_reindex", None))
+
+
+def reindex_buffer(
+    state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None
+) -> StmtSRef:
+    """Stage one access of a block in a buffer that is indexed by its iteration variables (or by `chosen`, indices over
+    them).
+    """
+    block = ref.stmt
+    accesses: list[Any] = []
+
+    def note(x: Any) -> Any:
+        accesses.append(x.indices)
+        return x
+
+    RewriteAccesses(old, note, note).visit(block)
+    forms = state.forms
+    first = [forms.of(i) for i in accesses[0]] if accesses else []
+    for indices in accesses:
+        if any(
+            [a.terms != forms.of(i).terms or a.const != forms.of(i).const for a, i in zip(first, indices, strict=True)]
+        ):
+            refuse("all accesses of {0} in {1} must have the same indices", old, block)
+    if not accesses:
+        refuse("{1} must access {0} in its own body", old, block)
+    used: set[Any] = set()
+    for f in first:
+        used |= forms.leaves(f)
+    named = {v for i in accesses[0] for v in vars_in(i)}
+    if not used | named <= {iv.var for iv in block.iter_vars}:
+        refuse("{1} must access {0} at indices of its own iteration variables", old, block)
+    used |= named
+    scope = scope_root(ref)
+    if scope.parent is not None:
+        # The copy takes all of the domain, of which the block around may read and write less.
+        refuse("{1} must stand in the function's own scope, but is in {2}", old, block, scope.stmt)
+    for index, dim in zip(first, old.shape, strict=True):
+        if not forms.inside(block.iter_vars, index, dim):
+            refuse(
+                f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}",
+                old,
+                block,
+            )
+    if kind == "write" and any([iv.var in used and iv.iter_type != DATA_PAR for iv in block.iter_vars]):
+        refuse("{1} must write {0} at indices of spatial variables", old, block)
+    own = [iv for iv in block.iter_vars if iv.var in used]
+    iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
+    env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
+    # The staged buffer begins at 0, wherever the variables do.
+    from_zero = {iv.var: forms.simplify(iv.var - iv.dom.min) for iv in block.iter_vars}
+    if chosen is None:
+        at: list[Any] = [from_zero[iv.var] for iv in own]
+        shape: list[Any] = [iv.dom.extent for iv in own]
+    else:
+        mapping = chosen
+        at = [
+            substitute(
+                e, dict(zip(mapping.initial_indices, [from_zero[iv.var] for iv in block.iter_vars], strict=True))
+            )
+            for e in mapping.final_indices
+        ]
+        shape = mapping.map_shape([iv.dom.extent for iv in block.iter_vars])
+        stray = set()
+        for e in at:
+            stray |= forms.leaves(forms.of(e))
+        if not {iv.var for iv in own if forms.ranges.get(iv.var) != (0, 0)} <= stray:
+            refuse("the index map must use all variables that index {0} in {1}", old, block)
+        own = [iv for iv in block.iter_vars if iv.var in used]
+        if not {v for v in stray if forms.ranges.get(v) != (0, 0)} <= used:
+            refuse("the index map must use only variables that index {0} in {1}", old, block)
+        at = [substitute(e, {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in used}) for e in at]
+        iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
+        env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
+    new = decl_buffer(shape, old.dtype, name, scope=storage_scope or old.scope())
+    rewriter = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, tuple(at)),
+        lambda x: BufferStore(new, x.value, tuple(at)),
+        lambda r: _point(new, at),
+    )
+    new_block = rewriter.visit(block)
+    fixed = {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}
+    there = tuple(
+        [substitute(forms.emit(f, i.dtype), {**fixed, **env}) for f, i in zip(first, accesses[0], strict=True)]
+    )
+    here = tuple([substitute(i, {**fixed, **env}) for i in at])
+    iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
+    if kind == "read":
+        copier = Block(
+            iters, (_point(old, there),), (_point(new, here),), name, BufferStore(new, BufferLoad(old, there), here)
+        )
+    else:
+        copier = Block(
+            iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there)
+        )
+    loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
+    values = [forms.simplify(v + iv.dom.min) for v, iv in zip(loops, own, strict=True)]
+    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), copier)
+    for v, iv in reversed(list(zip(loops, own, strict=True))):
+        state.note_range(v, IntImm(v.dtype, 0), iv.dom.extent)
+        nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
+    leaf = leaf_of(ref)
+    body = ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new_block)}).run(scope.stmt.body)
+    statements = body_list(body)
+    place = top_statement(scope.stmt, block) + (kind == "write")
+    if kind == "read":
+        if any([r.buffer is old for r in block.writes]):
+            refuse("{0} must only read {1}, but writes it too", block, old)
+        _need_copied_written(state, scope, statements[:place], old, block, leaf)
+        for st in statements[place:]:
+            for x in leaves(st):
+                if any([r.buffer is old for r in x.block.writes]):
+                    refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
+    if kind == "write":
+        need_whole(state, ref)
+        need_order_free(state, block)
+        if not writes_exactly(state, block, old):
+            refuse("{0} must surely write what it declares to write of {1}", block, old)
+        if block.init is None and any([r.buffer is old for r in block.reads]):
+            refuse("{0} must not go on with what {1} holds", block, old)
+        need_no_outer_init(scope.stmt, old)
+        for st in statements[:place]:
+            for x in leaves(st):
+                if x.block is not new_block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
+                    refuse("{0} must be the only block that uses {1} in its loops", block, old)
+    body = seq_of([*statements[:place], nest, *statements[place:]])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
+    state.replace(scope, new_scope, {block: new_block})
+    return state.ref(copier)
+
+
+def _need_copied_written(
+    state: ScheduleState, scope: StmtSRef, before: list[Any], old: Any, block: Any, leaf: Leaf
+) -> None:
+    """Require that everything a block may read is written, also where no iteration reads: the copy covers its whole
+    domain.
+    """
+    loops = tuple([For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, block.body) for iv in block.iter_vars])
+    everywhere = Leaf(leaf.realize.replace(iter_values=tuple([iv.var for iv in block.iter_vars])), loops)
+    for r in block.reads:
+        if r.buffer is old:
+            need_written(state, scope, before, old, swept(state, r, everywhere, loops), block)
+
+
+def need_whole(state: ScheduleState, ref: StmtSRef) -> None:
+    """Require that the block visits each of its points once, so that a copy of its output is complete."""
+    binding = binding_of(state, leaf_of(ref))
+    if not binding.covers:
+        refuse(f"{{0}} must compute all of its points, but {binding.reason}", ref.stmt)
+
+
+def _point(buffer: Any, indices: Any) -> Any:
+    return BufferRegion(buffer, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in indices]))

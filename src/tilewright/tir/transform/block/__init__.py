@@ -1,0 +1,6 @@
+"""Passes on programs that hold blocks, up to their lowering to plain loops."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -1,0 +1,6 @@
+"""Passes on whole functions and modules: host and device, calling conventions, signatures."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

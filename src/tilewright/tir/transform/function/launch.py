@@ -1,0 +1,225 @@
+"""Kernels called from the host: LowerDeviceKernelLaunch; special memory: LowerDeviceStorageAccessInfo, LowerVtcmAlloc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.node import Mutator, Node, Visitor, on
+from tilewright.support.errors import TVMError
+from tilewright.tir.arithmetic import cast_to, const, floordiv, multiply
+from tilewright.tir.buffer import decl_buffer
+from tilewright.tir.builtin import tvm_stack_make_shape
+from tilewright.tir.expr import BufferLoad, Call, IterVar, StringImm, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import address_of, call_packed
+from tilewright.tir.stmt import Allocate, AttrStmt, LetStmt
+from tilewright.tir.stmt_functor import substitute, used_vars
+from tilewright.tir.transform.base import body_pass, call_name
+from tilewright.tir.transform.thread.thread_sync import scope_of
+
+DEVICE_KERNEL_LAUNCH = 2
+"""The attribute "calling_conv" of a kernel that is launched through a packed function."""
+DYNAMIC = "tir.use_dyn_shared_memory"
+
+
+class _Launch(Visitor):
+    """The extents of a kernel's thread axes by tag, and the size of its dynamic shared memory."""
+
+    def __init__(self) -> None:
+        self.extents: dict[str, PrimExpr] = {}
+        self.dynamic: PrimExpr | None = None
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        if s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.thread_tag:
+            self.extents.setdefault(s.node.thread_tag, s.value)
+        self.visit(s.body)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        if scope_of(s.buffer_var) == "shared.dyn":
+            if self.dynamic is not None:
+                raise TVMError(
+                    "LowerDeviceKernelLaunch: a kernel allocates dynamic shared memory twice; run"
+                    " MergeSharedMemoryAllocations first"
+                )
+            size: Any = const(s.dtype.bytes * s.dtype.lanes, "int32")
+            for e in s.extents:
+                size = multiply(size, cast_to(e, "int32"))
+            self.dynamic = size
+        self.visit(s.body)
+
+
+def _kind(target: Any) -> str:
+    return str(getattr(getattr(target, "kind", None), "name", ""))
+
+
+class _Calls(Mutator):
+    def __init__(self, mod: IRModule, caller: Any) -> None:
+        self.mod, self.caller = mod, caller
+        self.launched: dict[GlobalVar, tuple[str, ...]] = {}
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        new = self.rebuild(e)
+        gvar = new.op
+        func = self.mod.functions.get(gvar) if isinstance(gvar, GlobalVar) else None
+        if not isinstance(func, PrimFunc) or self.caller is None:
+            return new
+        target = func.attrs.get("target")
+        if target is None or _kind(target) == _kind(self.caller):
+            return new
+        symbol = str(func.attrs.get("global_symbol") or gvar.name_hint)
+        look = _Launch()
+        look.visit(func.body)
+        env = dict(zip(func.params, new.args, strict=True))
+        extents = [substitute(x, env) for x in look.extents.values()]
+        tags = tuple(look.extents)
+        if look.dynamic is not None:
+            tags, extents = (*tags, DYNAMIC), [*extents, substitute(look.dynamic, env)]
+        for tag, extent in zip(look.extents, look.extents.values(), strict=True):
+            foreign = [v.name for v in used_vars(extent) if v not in func.params]
+            if foreign:
+                raise TVMError(
+                    f"LowerDeviceKernelLaunch: the extent of {tag} in {symbol} depends on {', '.join(foreign)}, which its"
+                    " caller does not pass"
+                )
+        self.launched[gvar] = tags
+        return call_packed(symbol, *new.args, *extents)
+
+
+def LowerDeviceKernelLaunch() -> Pass:
+    """Lower calls of device functions from the host to packed calls, with the arguments and the extents of the thread
+    axes.
+
+    The kernel gets the attribute "tir.kernel_launch_params" with the names of these axes, and "calling_conv" 2.
+    """
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        functions = dict(mod.functions)
+        launched: dict[GlobalVar, tuple[str, ...]] = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, PrimFunc):
+                target = func.attrs.get("target")
+                walk = _Calls(mod, getattr(target, "host", None) or target)
+                functions[gvar] = func.replace(body=walk.visit(func.body))
+                launched |= walk.launched
+        for gvar, tags in launched.items():
+            func = functions[gvar]
+            attrs = {
+                "calling_conv": DEVICE_KERNEL_LAUNCH,
+                "tir.kernel_launch_params": tags,
+                "tir.is_global_func": True,
+                "global_symbol": str(func.attrs.get("global_symbol") or gvar.name_hint),  # type: ignore[attr-defined]
+            }
+            functions[gvar] = func.with_attrs(attrs)
+        return mod.with_functions(functions)
+
+    return Pass(PassInfo(0, "tir.LowerDeviceKernelLaunch"), run)
+
+
+class MemoryInfo(Node, key="MemoryInfo"):
+    """The description of a device memory, as the registered function "tvm.info.mem.<scope>" returns it.
+
+    unit_bits: the addressable unit; max_num_bits: the size of the memory; max_simd_bits: the width of an access;
+    head_address: the address of the first allocation, or None if the compiler does not place storage.
+    """
+
+    unit_bits: int
+    max_num_bits: int
+    max_simd_bits: int
+    head_address: Any = None
+
+
+def memory_info(scope: str) -> MemoryInfo | None:
+    """The memory of a scope, from the registered function "tvm.info.mem.<scope>"; None without such a function."""
+    from tilewright.runtime import get_global_func
+
+    found = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
+    info = None if found is None else found()
+    if info is not None and not isinstance(info, MemoryInfo):
+        raise TVMError(f"tvm.info.mem.{scope} must give a MemoryInfo, but gave {type(info).__name__}")
+    return info
+
+
+class _Storage(Mutator):
+    """Storage of special memories placed at its head address; access pointers as addresses."""
+
+    def __init__(self) -> None:
+        self.infos: dict[Var, MemoryInfo] = {}
+        self.types: dict[Var, Any] = {}
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        scope = scope_of(s.buffer_var)
+        self.types[s.buffer_var] = s.dtype
+        info = memory_info(scope) if "." in scope and not scope.startswith(("shared.dyn", "wmma.")) else None
+        if info is None:
+            return self.rebuild(s)
+        bits = s.dtype.bits * s.dtype.lanes
+        for e in s.extents:
+            bits = bits * e.value if isinstance(e, IntImm) else 0
+        if bits > info.max_num_bits:
+            raise TVMError(
+                f"LowerDeviceStorageAccessInfo: {s.buffer_var.name} takes {bits} bits, more than the {info.max_num_bits} of"
+                f" memory {scope}"
+            )
+        self.infos[s.buffer_var] = info
+        body = self.visit(s.body)
+        if info.head_address is None:
+            return s.replace(body=body)
+        return LetStmt(s.buffer_var, info.head_address, body)
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        new = self.rebuild(e)
+        if call_name(new) != "tvm_access_ptr":
+            return new
+        dtype, data, offset = new.args[0].dtype, new.args[1], new.args[2]
+        info = self.infos.get(data)
+        if info is not None:
+            bits = dtype.bits * dtype.lanes
+            if info.unit_bits % bits and bits % info.unit_bits:
+                raise TVMError(
+                    f"LowerDeviceStorageAccessInfo: elements of {bits} bits do not fit units of {info.unit_bits} bits"
+                )
+            by: PrimExpr = offset
+            if info.unit_bits > bits:
+                by = floordiv(offset, info.unit_bits // bits)
+            elif info.unit_bits < bits:
+                by = multiply(offset, const(bits // info.unit_bits, offset.dtype))
+            return Call("handle", "handle_add_byte_offset", (data, by))
+        return address_of(BufferLoad(decl_buffer((1,), dtype, data.name, data=data), (offset,)))
+
+
+def LowerDeviceStorageAccessInfo() -> Pass:
+    """Lower tvm_access_ptr to addresses, and place storage of memories that "tvm.info.mem.<scope>" describes at their
+    head address.
+    """
+    return body_pass("LowerDeviceStorageAccessInfo", lambda f: _Storage().visit(f.body), gives=("no_access_pointers",))
+
+
+class _Vtcm(Mutator):
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        new = self.rebuild(s)
+        scope = scope_of(s.buffer_var)
+        if scope not in ("global.vtcm", "global.vtcm.dyn"):
+            return new
+        args = (StringImm("global.vtcm"), const(len(s.extents), "int64"), tvm_stack_make_shape(*s.extents))
+        return LetStmt(s.buffer_var, Call("handle", "nd_mem_alloc_with_scope", args), new.body)
+
+
+def LowerVtcmAlloc() -> Pass:
+    """Replace allocations of scope "global.vtcm" by calls of nd_mem_alloc_with_scope."""
+    return body_pass("LowerVtcmAlloc", lambda f: _Vtcm().visit(f.body), gives=("no_vtcm",))

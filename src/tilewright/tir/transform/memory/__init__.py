@@ -1,0 +1,6 @@
+"""Passes on buffers: flat addresses, shared storage."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

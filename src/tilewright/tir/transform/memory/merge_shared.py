@@ -1,0 +1,134 @@
+"""MergeSharedMemoryAllocations: makes the dynamic shared memory of a kernel one allocation, as a kernel launch
+requires.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.script.underline import located
+from tilewright.support.errors import TVMError
+from tilewright.tir.arithmetic import add, const_true
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Ramp, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Stmt
+from tilewright.tir.transform.base import prim_func_pass
+from tilewright.tir.transform.thread.thread_sync import scope_of
+
+SCOPE, ALIGN = "shared.dyn", 16
+
+
+class _Find(Visitor):
+    def __init__(self) -> None:
+        self.found: list[Allocate] = []
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        if scope_of(s.buffer_var) == SCOPE:
+            self.found.append(s)
+        self.visit(s.body)
+
+
+class _Move(Mutator):
+    """Accesses of the merged storage's parts -> accesses behind their offsets."""
+
+    def __init__(self, data: Var, offsets: dict[Var, int], total: int) -> None:
+        self.data, self.offsets, self.total = data, offsets, total
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def _access(self, b: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+        size = b.dtype.bytes * b.dtype.lanes
+        if b not in self.buffers:
+            self.buffers[b] = b.replace(data=self.data, shape=(IntImm(b.shape[0].dtype, self.total // size),))
+        at = mutate_tuple(self.visit, indices)[0]
+        by = IntImm(at.dtype.element, self.offsets[b.data] // size)
+        moved = Ramp(add(at.base, by), at.stride, at.lanes) if isinstance(at, Ramp) else add(at, by)
+        return self.buffers[b], (moved,)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        if e.buffer.data not in self.offsets:
+            return self.rebuild(e)
+        return BufferLoad(*self._access(e.buffer, e.indices), e.predicate, e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        if s.buffer.data not in self.offsets:
+            return self.rebuild(s)
+        buffer, indices = self._access(s.buffer, s.indices)
+        return BufferStore(buffer, self.visit(s.value), indices, s.predicate, s.span)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        return self.visit(s.body) if s.buffer_var in self.offsets else self.rebuild(s)
+
+    @on(Var)
+    def _var(self, v: Var) -> Var:
+        if v in self.offsets:
+            raise TVMError(
+                located(f"MergeSharedMemoryAllocations: the address of {v.name} is taken; use its elements instead", v)
+            )
+        return v
+
+
+class _Kernels(Mutator):
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        return self._merge(s) if s.attr_key == "thread_extent" else self.rebuild(s)
+
+    @staticmethod
+    def _merge(s: AttrStmt) -> Stmt:
+        look = _Find()
+        look.visit(s)
+        if len(look.found) < 2:
+            return s
+        offsets: dict[Var, int] = {}
+        total = 0
+        for a in look.found:
+            size = a.dtype.bytes * a.dtype.lanes
+            for e in a.extents:
+                if not isinstance(e, IntImm):
+                    raise TVMError(
+                        located(
+                            f"MergeSharedMemoryAllocations: the size of {a.buffer_var.name} is {a.extents}; it must be constant",
+                            a,
+                        )
+                    )
+                size *= e.value
+            offsets[a.buffer_var] = total
+            total += -(-size // ALIGN) * ALIGN
+        data = Var("buf_dyn_shmem", PointerType(PrimType(DataType("uint8")), SCOPE))
+        axes: list[AttrStmt] = []
+        body: Any = s
+        while isinstance(body, AttrStmt) and body.attr_key == "thread_extent":
+            axes.append(body)
+            body = body.body
+        out: Stmt = _Move(data, offsets, total).visit(body)
+        out = Allocate(data, DataType("uint8"), (IntImm("int32", total),), const_true(), out)
+        for axis in reversed(axes):
+            out = axis.replace(body=out)
+        return out
+
+
+def MergeSharedMemoryAllocations() -> Pass:
+    """Merge the allocations of scope "shared.dyn" in a kernel into one, with parts aligned to 16 bytes. Needs flat
+    buffers.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Kernels().visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.MergeSharedMemoryAllocations", needs=("flat_buffers",))
+    return made
