@@ -244,6 +244,25 @@ def test_places_that_many_rows_ask_for_are_computed_once() -> None:
         assert ("T_places = T.alloc_buffer" in text) == kept, rows
 
 
+def test_gathers_at_gathered_places_do_not_grow_exponentially() -> None:
+    """Each reads its place several times: eight of them inlined into one another are past any memory."""
+    x = te.placeholder((3, 3), "int32", name="x")
+    found: te.Tensor = x
+    for _ in range(8):
+        found = topi.gather(found, 1, found)
+    func = te.create_prim_func([x, found])
+    values = np.array([[1, -3, 0], [2, 7, 1], [0, 0, -1]], "int32")
+    wanted = values
+    for _ in range(8):
+        at = np.clip(np.where(wanted < 0, wanted + 3, wanted), 0, 2)
+        wanted = np.take_along_axis(wanted, at, 1)
+    scheduled = schedule_kernel(func, Target(TARGETS["avx2"]))
+    assert len(str(scheduled)) < 100_000
+    got = np.zeros((3, 3), "int32")
+    interp.run(scheduled, [values, got])
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_loops_that_are_shared_out_leave_a_loop_inside() -> None:
     """9 x 784 vectors, of which 18 parts are enough."""
     x = ph(784, 9, 16)

@@ -38,16 +38,20 @@ CHAINS = frozenset(f"tir.{name}" for name in ("exp", "tanh", "sigmoid", "erf"))
 
 
 class _Uses(Visitor):
-    """Variables, intrinsic names and loads below an expression or statement."""
+    """Variables, intrinsic names and loads below an expression or statement; the number of uses of variables, shared expressions
+    counted each time.
+    """
 
     def __init__(self) -> None:
         self.vars: set[Var] = set()
+        self.leaves = 0
         self.calls: set[str] = set()
         self.loads: list[BufferLoad] = []
 
     @on(Var)
     def _var(self, v: Var) -> None:
         self.vars.add(v)
+        self.leaves += 1
 
     @on(Call)
     def _call(self, c: Call) -> None:
@@ -209,6 +213,12 @@ class BlockView:
             return False
         indices = [i for load in uses(reader.block.body).loads for i in load.indices]
         return any([load.buffer is store.buffer for i in indices for load in uses(i).loads])
+
+    def size_in(self, reader: BlockView) -> int:
+        """The number of uses of variables in another block once this one is inlined there."""
+        there = uses(reader.block.body)
+        reads = [load for load in there.loads if any([load.buffer is w.buffer for w in self.block.writes])]
+        return there.leaves + len(reads) * uses(self.block.body).leaves
 
     @property
     def has_condition(self) -> bool:

@@ -31,6 +31,9 @@ from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import Schedule
 
+LARGEST = 256
+"""The number of uses of variables in a block up to which producers are inlined into it: gathers at gathered places, each of which reads
+its place several times, would grow exponentially."""
 REPEATED = 4
 """The number of uses of an index from which on it is computed once and stored."""
 
@@ -132,6 +135,9 @@ def inline_producers(view: KernelView) -> None:
         if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
             continue
         if any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers]):
+            continue
+        inlined = BlockView(view.sch, block.rv)  # with what was inlined into it
+        if any([inlined.size_in(c) > LARGEST for c in consumers]):
             continue
         try:
             view.sch.compute_inline(block.rv)
