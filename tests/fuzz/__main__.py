@@ -6,10 +6,10 @@ import argparse
 import itertools
 import os
 import sys
-import time
 from collections import Counter
 
 from tests.fuzz.check import Mismatch
+from tests.fuzz.progress import Progress
 from tests.fuzz.shrink import report, smallest
 from tests.fuzz.worker import Pool, Worker
 from tests.generators.case import LARGEST, Recipe
@@ -64,35 +64,6 @@ def main(argv: list[str] | None = None) -> int:
     print(summary(totals), file=sys.stderr)
     print(progress.text(f"from seed {options.seed}"), file=sys.stderr)
     return int(progress.failures > 0)
-
-
-class Progress:
-    """A line that tells how far it is: live on a terminal, now and then elsewhere."""
-
-    def __init__(self, count: int) -> None:
-        self.count, self.done, self.failures = count, 0, 0
-        self.start = self.shown = time.monotonic()
-        self.live = sys.stderr.isatty()
-
-    def text(self, where: str = "") -> str:
-        rate = self.done / max(time.monotonic() - self.start, 1e-9)
-        return f"{self.done} programs {where}, {self.failures} failures, {rate:.1f} programs a second"
-
-    def show(self) -> None:
-        now = time.monotonic()
-        if now - self.shown < (0.5 if self.live else 60):
-            return
-        self.shown = now
-        line = self.text(f"of {self.count}" if self.count else "so far")
-        if self.count:
-            left = int((self.count - self.done) * (now - self.start) / self.done)
-            line += f", {left // 60} min {left % 60:02d} s left"
-        print(f"\r\033[K{line}" if self.live else line, end="" if self.live else "\n", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Removes the line."""
-        if self.live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def summary(totals: Counter[str]) -> str:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import damage, damage_trees, model_files
+from tests.fuzz.progress import Progress
 from tests.fuzz.second_opinion import UNCHECKED, verdict
 
 CPU_SECONDS = 10
@@ -230,6 +231,8 @@ def opinion(path: Path, args: list[np.ndarray], results: list[np.ndarray], made:
     """The verdict; an error on the way to it is one of the tests or the package."""
     try:
         return verdict(path, args, results, made)
+    except MemoryError:
+        return UNCHECKED + " (no memory for a verdict)"
     except Exception as error:
         return f"no verdict: {type(error).__name__}: {error}\n{place(error)}"
 
@@ -387,7 +390,7 @@ def survey(
     gc.freeze()  # children share what is not collected
     counts: collections.Counter[str] = collections.Counter()
     problems = []
-    shown = time.monotonic()
+    shown = Progress(count, "files")
     worker = Worker()
     given = f" --models {models}" if models else ""
     seeds = (k for k in itertools.count(first) if not formats or kind_of(k).split()[0] in formats)
@@ -396,14 +399,16 @@ def survey(
         known = text in ("right", "imported", "refused") or text.startswith(UNCHECKED)
         counts[text if known else "failed"] += 1
         if not known:
+            shown.failures += 1
             problems.append(
                 f"seed {seed} ({kind_of(seed)}): {text}\nrepeat it: python -m tests.fuzz.mutations --seed {seed} --count 1{given}"
             )
             if progress:
+                shown.clear()
                 print(problems[-1] + "\n", flush=True)
-        if progress and time.monotonic() - shown > 10:
-            shown = time.monotonic()
-            print(f"{done} of {count} files, {len(problems)} failures", file=sys.stderr, flush=True)
+        shown.done = done
+        if progress:
+            shown.show()
     worker.stop()
     return counts, problems
 

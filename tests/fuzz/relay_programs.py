@@ -1,14 +1,13 @@
 """`python -m tests.fuzz.relay_programs --count 500`: random well-typed relay programs. Each must come back from its text, keep its values
-through passes in a random order, and give in the virtual machine, or as a graph, what the interpreter gives."""
+through passes in a random order, and give in the virtual machine, or as a graph, what the interpreter gives. Each runs in a process of its
+own, for a limited time."""
 
 from __future__ import annotations
 
 import argparse
 import collections
 import random
-import resource
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.forked import CPU_SECONDS, Died, forked
+from tests.fuzz.progress import Progress
 from tests.generators.relay_language import Program
 from tests.generators.relay_roundtrip import assert_relay_roundtrip
 from tilewright import relay
@@ -24,8 +25,6 @@ from tilewright.ir.instrument import PassVerifier
 from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
 
-MEMORY = 12 << 30
-"""Bytes of address space that a run may have."""
 PASSES = (
     "SimplifyInference", "FoldConstant", "CanonicalizeOps", "SimplifyExpr", "EliminateCommonSubexpr", "DeadCodeElimination",
     "ToANormalForm", "ToGraphNormalForm", "ToBasicBlockNormalForm", "Inline", "LambdaLift", "FoldScaleAxis", "DynamicToStatic",
@@ -106,20 +105,29 @@ def main(
     parser.add_argument(
         "--vm", action="store_true", help="compile each program too, for the virtual machine or as a graph"
     )
+    parser.add_argument(
+        "--limit", type=int, default=CPU_SECONDS, help="seconds of processor time that a program may take (%(default)s)"
+    )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    relay.vm.compile(IRModule.from_expr(relay.const(0)), "llvm")  # what compiling imports, processes share
     fates: collections.Counter[str] = collections.Counter()
-    start = time.monotonic()
-    for done, seed in enumerate(range(options.seed, options.seed + options.count), 1):
-        what, text = fate(seed, options.vm)
+    progress = Progress(options.count)
+    for seed in range(options.seed, options.seed + options.count):
+        try:
+            what, text = forked(lambda seed=seed: fate(seed, options.vm), options.limit)
+        except Died as how:
+            what, text = f"BAD process: {how}", ""
         fates[what.partition(":")[0]] += 1
         if what != "ran":
+            progress.failures += 1
+            progress.clear()
             print(f"seed {seed}: {what}", flush=True)
             if options.count == 1:
                 print(text)
-        if done % 200 == 0:
-            print(f"{done} programs, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+        progress.done += 1
+        progress.show()
+    progress.clear()
     for what, count in fates.most_common():
         print(f"{count:6} {what}")
     ran = fates["ran"]

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
+from tests.fuzz import mutations
 from tests.fuzz.mutations import NATIVE, fate, opinion
 from tests.fuzz.second_opinion import Open, Unknown, judged, of_reference, own, weighed
 from tests.fuzz.tflite_departures import departure, without_unwritten
@@ -85,6 +86,16 @@ def test_numbers_that_overflow() -> None:
                 weighed(mod, got, want)
         else:
             assert weighed(mod, got, want).startswith("wrong")
+
+
+def test_a_verdict_that_memory_does_not_hold_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge computes the model twice more, in the memory that the file's own run had."""
+
+    def large(*_: Any) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(mutations, "verdict", large)
+    assert opinion(tmp_path, [], [], None) == "unchecked (no memory for a verdict)"
 
 
 def test_old_softmax_has_no_second_opinion(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from tests.fuzz import check as fuzz
 from tests.fuzz import families, relay_interp, relay_programs, shrink, worker
+from tests.fuzz.forked import Died, forked
 from tests.fuzz.native import Guarded
 from tests.generators import tensors
 from tests.generators.case import Recipe, difference
@@ -181,3 +183,31 @@ def test_a_relay_program_that_differs_is_told(capsys: pytest.CaptureFixture[str]
         == 1
     )
     assert capsys.readouterr().out.endswith("1 of 3 programs from seed 0 ran (33.3 %)\n")
+
+
+def test_relay_programs_that_hang_or_end_the_process_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each program has a process of its own, whose end is a find as its answer is."""
+
+    def fate(seed: int, compiled: bool) -> tuple[str, str]:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        while seed == 2:
+            pass
+        return "ran", "text"
+
+    assert relay_programs.main(["--count", "4", "--limit", "1"], fate) == 1
+    said = capsys.readouterr().out
+    assert "seed 1: BAD process: the process died of SIGSEGV\n" in said
+    assert "seed 2: BAD process: no result in 1 s of processor time\n" in said
+    assert said.endswith("2 of 4 programs from seed 0 ran (50.0 %)\n")
+
+
+def test_what_a_forked_check_raises_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    def check() -> str:
+        raise RuntimeError("not caught")
+
+    with pytest.raises(Died, match="the process ended without a result"):
+        forked(check)
+    assert "not caught" in capfd.readouterr().err
+    with pytest.raises(Died, match="no result in 1 s"):
+        forked(lambda: time.sleep(60), patience=1)
