@@ -4,9 +4,12 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <type_traits>
@@ -108,7 +111,7 @@ class SharedLibrary : public Library {
   explicit SharedLibrary(const std::string& path) : path_(path) {
     // A bare name is a file of the working folder first; the loader would look for it among the system's libraries alone.
     bool here = path.find('/') == std::string::npos && access(path.c_str(), F_OK) == 0;
-    handle_ = open(here ? "./" + path : path);
+    handle_ = open_once(here ? "./" + path : path);
     auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(foreign_symbol("TVMFFIErrorMoveFromRaised"));
     auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(foreign_symbol("TVMFFIErrorSetRaised"));
     if (take && take != TWErrorTake) add_foreign_errors(take, put);
@@ -123,6 +126,62 @@ class SharedLibrary : public Library {
     return found ? found : dlsym(RTLD_DEFAULT, name);
   }
 
+  // What tells a file from one that was written over it.
+  struct Identity {
+    dev_t device;
+    ino_t number;
+    off_t size;
+    int64_t seconds, nanoseconds;
+    bool operator==(const Identity& o) const {
+      return device == o.device && number == o.number && size == o.size && seconds == o.seconds && nanoseconds == o.nanoseconds;
+    }
+  };
+  // The system answers a path, and a file, that it has loaded once with what it loaded then. So what was written over a library since is
+  // loaded from a copy.
+  static void* open_once(const std::string& path) {
+    struct Loaded {
+      Identity file;
+      void* handle;
+    };
+    static std::mutex lock;
+    static auto* loaded = new std::map<std::string, Loaded>;
+    struct stat s;
+    if (stat(path.c_str(), &s) != 0) return open(path);
+#if defined(__APPLE__)
+    const timespec changed = s.st_mtimespec;
+#else
+    const timespec changed = s.st_mtim;
+#endif
+    const Identity file{s.st_dev, s.st_ino, s.st_size, static_cast<int64_t>(changed.tv_sec), static_cast<int64_t>(changed.tv_nsec)};
+    std::unique_ptr<char, void (*)(void*)> whole(realpath(path.c_str(), nullptr), free);
+    const std::string key = whole ? whole.get() : path;
+    std::lock_guard<std::mutex> hold(lock);
+    auto known = loaded->find(key);
+    if (known != loaded->end() && known->second.file == file) return known->second.handle;
+    void* handle = known == loaded->end() ? open(path) : open_copy(path);
+    (*loaded)[key] = {file, handle};
+    return handle;
+  }
+  static void* open_copy(const std::string& path) {
+    const char* folder = getenv("TMPDIR");
+    std::string copy = std::string(folder && *folder ? folder : "/tmp") + "/tilewright-XXXXXX";
+    const int to = mkstemp(&copy[0]);
+    std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(path.c_str(), "rb"), fclose), out(to < 0 ? nullptr : fdopen(to, "wb"), fclose);
+    bool whole = in && out;
+    char piece[1 << 16];
+    while (whole) {
+      const size_t n = fread(piece, 1, sizeof piece, in.get());
+      if (n == 0) break;
+      whole = fwrite(piece, 1, n, out.get()) == n;
+    }
+    whole = whole && !ferror(in.get()) && fflush(out.get()) == 0;
+    struct Removed {  // the system keeps what it has loaded
+      const std::string& name;
+      ~Removed() { unlink(name.c_str()); }
+    } removed{copy};
+    if (!whole) fail("RuntimeError", "%s was written over since it was loaded, and cannot be copied to %s, from where the new one would be loaded", path.c_str(), copy.c_str());
+    return open(copy);
+  }
   static void* open(const std::string& path) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     std::string why = dlerror();

@@ -178,7 +178,7 @@ def test_graph_texts_cut_anywhere(model):
         ValueError, match=r"device must be a Device such as cpu\(0\), or a list of them, but 'cpu' was given"
     ):
         graph_executor.create(text, model, "cpu")
-    with pytest.raises(ValueError, match=r"create its executor with cpu\(0\), not device type 2"):
+    with pytest.raises(ValueError, match=r"the graph was compiled for the CPU; create it with cpu\(0\), not cuda\(0\)"):
         graph_executor.create(text, model, runtime.cuda(0))
 
 
@@ -197,7 +197,7 @@ def test_executor_input_errors(model):
     with pytest.raises(ValueError, match="must be aligned to 64 bytes"):
         off = np.from_dlpack(runtime.empty((8,)))[1:5]
         model["default"](runtime.cpu(0))["set_input_zero_copy"]("x", off)
-    with pytest.raises(ValueError, match=r"was compiled for the CPU; create it with cpu\(0\)"):
+    with pytest.raises(ValueError, match=r"was compiled for the CPU; create it with cpu\(0\), not cuda\(0\)"):
         model["default"](runtime.cuda(0))
 
 
@@ -434,6 +434,26 @@ def test_code_lives_as_long_as_its_functions(jit):
     function = runtime.Module.from_symbols(held.symbols, held)["parallel"]
     del held
     assert function(3) == 6
+
+
+def test_a_library_that_was_written_over(tmp_path, monkeypatch):
+    """The system would answer its path with what it has loaded before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    loaded = []
+    for factor in (2.0, 3.0, 4.0):
+        a = te.placeholder((4,), name="a")
+        func = te.create_prim_func([a, te.compute((4,), lambda i, a=a, k=factor: a[i] * k, name="b")])
+        tvm.build(func, target="llvm").export_library("scaled.so")
+        loaded += [
+            (factor, runtime.load_module(str(tmp_path / "scaled.so"))),
+            (factor, runtime.load_module("scaled.so")),
+        ]
+    for factor, module in loaded:
+        out = runtime.empty((4,))
+        module(runtime.array(np.ones(4, "float32")), out)
+        assert out.numpy()[0] == factor
+    assert [p.name for p in tmp_path.iterdir()] == ["scaled.so"]
 
 
 def test_library_is_small():
