@@ -1,4 +1,5 @@
 // What every executor of a compiled library begins with: its metadata, whether this CPU can run it, and its constants.
+#include "devices/device.h"
 #include "json.h"
 #include "module.h"
 
@@ -53,7 +54,6 @@ Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, 
   return copy;
 }
 
-static std::string device_text(DLDevice d) { return d.device_type == kDLCPU ? format("cpu(%d)", d.device_id) : format("device %d(%d)", d.device_type, d.device_id); }
 DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted) {
   std::string text;
   for (auto& d : given) {
@@ -63,10 +63,19 @@ DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted) {
   fail("ValueError", "the model was compiled for %s among others, but the executor was created with %s only; give all devices", device_text(wanted).c_str(), text.c_str());
 }
 
+DLDevice device_of(const Json& pair) {
+  if (pair.items.size() != 2) fail("ValueError", "the metadata is damaged: a device is [type, number]");
+  return {static_cast<int32_t>(pair.items[0].integer), static_cast<int32_t>(pair.items[1].integer)};
+}
+void need_type(const std::string& label, int32_t type, const std::vector<DLDevice>& devices) {
+  for (auto& d : devices)
+    if (d.device_type != type)
+      fail("ValueError", "%s was compiled for %s; create it with %s, not %s", label.c_str(), type == kDLCPU ? "the CPU" : (device_type_text(type) + " devices").c_str(),
+           device_text({type, 0}).c_str(), device_text(d).c_str());
+}
+
 Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode) {
   std::string label = code.library->label();
-  for (auto& d : devices)
-    if (d.device_type != kDLCPU) fail("ValueError", "%s was compiled for the CPU; create it with cpu(0), not device type %d", label.c_str(), d.device_type);
   Json meta = JsonReader(code.metadata).read();
   if (meta.kind != Json::kObject) fail("ValueError", "the metadata of %s is no JSON object", label.c_str());
   const std::string& executor = meta["executor"].string;
@@ -75,10 +84,17 @@ Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std:
     fail("ValueError", "%s holds the kernels of a graph only; graph_executor.create(graph_json, library, device) runs them", label.c_str());
   if (executor == "graph") return make_graph_executor(std::move(module), meta["graph"].string, std::move(devices), false);
   check_cpu(meta);
+  const auto& compiled = meta["devices"].items;
+  const int32_t type = compiled.empty() ? static_cast<int32_t>(kDLCPU) : device_of(compiled[0]).device_type;
+  if (compiled.size() < 2) need_type(label, type, devices);
+  for (auto& d : devices) need_device(d);
   auto constants = constants_of(*code.library, code.constants, meta["constants_bytes"].integer);
-  for (auto& d : meta["devices"].items)
-    if (d.items.size() == 2) device_among(devices, {static_cast<int32_t>(d.items[0].integer), static_cast<int32_t>(d.items[1].integer)});
-  if (executor == "vm") return make_machine(std::move(module), code.library, meta, std::move(constants), std::move(bytecode));
+  if (compiled.size() > 1) {  // in the order in which the code counts them
+    std::vector<DLDevice> ordered;
+    for (auto& d : compiled) ordered.push_back(device_among(devices, device_of(d)));
+    devices = std::move(ordered);
+  }
+  if (executor == "vm") return make_machine(std::move(module), code.library, meta, std::move(constants), std::move(bytecode), devices);
   return make_aot_executor(std::move(module), code.library, code.metadata, meta, std::move(constants), devices);
 }
 

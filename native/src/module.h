@@ -63,13 +63,17 @@ struct Code {
 Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode);
 Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const std::string& metadata,
                                     const Json& meta, Ref<TensorObject> constants, const std::vector<DLDevice>& devices);
+// A device as metadata tell it: [type, number].
+DLDevice device_of(const Json& pair);
+// Throws unless all devices are of the type that `label` was compiled for.
+void need_type(const std::string& label, int32_t type, const std::vector<DLDevice>& devices);
 // The device among those given that code was compiled for; throws where it is not there.
 DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted);
 // The executor of a graph in the classic JSON form. Its functions are kernels of the module's code where it has some, else packed
 // functions of the module and its imports. With `debug` it also runs and times single nodes.
 Ref<ModuleObject> make_graph_executor(Ref<ModuleObject> module, const std::string& graph_json, std::vector<DLDevice> devices, bool debug);
 Ref<ModuleObject> make_machine(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const Json& meta,
-                               Ref<TensorObject> constants, Ref<TensorObject> bytecode);
+                               Ref<TensorObject> constants, Ref<TensorObject> bytecode, std::vector<DLDevice> devices);
 
 // Throws when this CPU cannot run what the metadata describes.
 void check_cpu(const Json& meta);

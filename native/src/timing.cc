@@ -3,7 +3,7 @@
 #include <cmath>
 #include <thread>
 
-#include "core.h"
+#include "devices/device.h"
 
 namespace tw {
 namespace {
@@ -14,8 +14,47 @@ struct Plan {
   int64_t number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_ms, repeats_to_cooldown, flush_bytes;
 };
 
+// Measures what happens between start and stop on a device: by its own clock where it has one, else by ours, once it has done all.
+class Timer {
+ public:
+  explicit Timer(DLDevice device) : device_(device), api_(on_cpu(device) ? nullptr : &device_api(device.device_type)) {
+    if (api_ && !api_->create_event) api_ = nullptr;
+    if (api_) check_device(api_->create_event(api_->self, device_, &begin_), "make an event of", device_);
+    if (api_) check_device(api_->create_event(api_->self, device_, &end_), "make an event of", device_);
+  }
+  ~Timer() {
+    auto pending = take_raised();
+    for (void* event : {begin_, end_})
+      if (event && api_->release_event(api_->self, device_, event)) take_raised();
+    if (pending) set_raised(std::move(pending));
+  }
+  void start() {
+    synchronize(device_, current_stream(device_));
+    if (api_) record(begin_);
+    else from_ = now();
+  }
+  double stop() {
+    if (!api_) {
+      synchronize(device_, current_stream(device_));
+      return now() - from_;
+    }
+    double seconds = 0;
+    record(end_);
+    check_device(api_->elapsed(api_->self, device_, begin_, end_, &seconds), "read the clock of", device_);
+    return seconds;
+  }
+
+ private:
+  void record(void* event) { check_device(api_->record_event(api_->self, device_, event, current_stream(device_)), "record an event of", device_); }
+  DLDevice device_;
+  const TWDeviceAPI* api_;
+  void *begin_ = nullptr, *end_ = nullptr;
+  double from_ = 0;
+};
+
 // Returns seconds per call, one for each repeat.
-std::vector<double> measure(FunctionObject* f, const TVMFFIAny* args, int32_t count, Plan plan, FunctionObject* before) {
+std::vector<double> measure(FunctionObject* f, const TVMFFIAny* args, int32_t count, Plan plan, FunctionObject* before, DLDevice device) {
+  Timer timer(device);
   auto once = [&] {
     TVMFFIAny result = call(f, args, count);
     destroy(result);
@@ -32,9 +71,9 @@ std::vector<double> measure(FunctionObject* f, const TVMFFIAny* args, int32_t co
     for (size_t i = 0; i < flush.size(); i += 64) ++flush[i];
     double spent = 0;
     for (int64_t zero_runs = 0;;) {
-      double start = now();
+      timer.start();
       for (int64_t i = 0; i < number; ++i) once();
-      spent = now() - start;
+      spent = timer.stop();
       if (check_signals() != 0) throw Raised{};
       if (spent <= 0 && ++zero_runs >= plan.limit_zero_time_iterations) break;
       if (spent * 1e3 >= static_cast<double>(plan.min_repeat_ms)) break;
@@ -51,7 +90,7 @@ std::vector<double> measure(FunctionObject* f, const TVMFFIAny* args, int32_t co
 
 void register_timing() {
   // (function, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
-  //  cache_flush_bytes, function to call before each repeat or None) -> function that answers with float64 bytes
+  //  cache_flush_bytes, function to call before each repeat or None, device) -> function that answers with float64 bytes
   register_global("runtime.TimeEvaluator", [](Args args) {
     if (args[0].type_index != kTVMFFIFunction) fail("TypeError", "time_evaluator needs a function");
     auto f = Ref<FunctionObject>::share(args[0].v_obj);
@@ -61,8 +100,10 @@ void register_timing() {
     if (plan.number < 1 || plan.repeat < 1) fail("ValueError", "number and repeat must be at least 1, got %lld and %lld", static_cast<long long>(plan.number), static_cast<long long>(plan.repeat));
     Ref<FunctionObject> before;
     if (args[8].type_index == kTVMFFIFunction) before = Ref<FunctionObject>::share(args[8].v_obj);
-    return from_ref(make_function([f, plan, before](Args inner) {
-      auto seconds = measure(f.get(), inner.values, inner.count, plan, before.get());
+    if (args[9].type_index != kTVMFFIDevice) fail("TypeError", "time_evaluator needs a device");
+    const DLDevice device = args[9].v_device;
+    return from_ref(make_function([f, plan, before, device](Args inner) {
+      auto seconds = measure(f.get(), inner.values, inner.count, plan, before.get(), device);
       return from_string(std::string(reinterpret_cast<char*>(seconds.data()), seconds.size() * sizeof(double)), true);
     }));
   });

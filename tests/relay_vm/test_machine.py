@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay, runtime
 from tilewright.relay.backend.vm import Executable, VMCompiler, compile
-from tilewright.relay.backend.vm.code import checksum
+from tilewright.relay.backend.vm.code import Instruction, Label, checksum
 from tilewright.runtime.container import ADT, tuple_object
 from tilewright.runtime.vm import VirtualMachine
 
@@ -240,6 +242,26 @@ def test_code_that_is_wrong_by_itself_is_refused(exe: Executable) -> None:
         except (ValueError, MemoryError):
             refused += 1
     assert refused > 200
+
+
+@pytest.mark.parametrize("name", ["goto", "if_tag"])
+def test_a_loop_without_an_end_is_interrupted(name: str) -> None:
+    """Code that jumps to itself, as no compiler makes it."""
+    exe = compile(relay.parse("def @main(%p: (float32, float32)) { %p.0 + %p.1 }"), "llvm")
+    back = Label()
+    operands = (back,) if name == "goto" else (0, 1, back)
+    exe.program.functions[0].code[:0] = [back, Instruction(name, *operands)]
+    code = exe.program.to_bytes(lambda dtype: runtime.parse_dtype(str(dtype)))
+    loop = VirtualMachine(Executable.load_exec(code, exe.lib), tvm.cpu())
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(tuple_object([runtime.array(np.float32(1)), runtime.array(np.float32(2))]))
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, previous)
 
 
 def test_ill_typed_programs_name_the_place() -> None:

@@ -119,7 +119,7 @@ typedef struct {
  * why there is none); it is called when the first device of the type is used, and its answer stays for the life of the process.
  * Functions answer 0, or leave an error for this thread and answer another number. Several threads may call them at once.
  * An address is an integer: where `a` is that of memory of n bytes, a + i is that of its byte i. Only the device knows what lies there. */
-#define TW_DEVICE_API_VERSION 1
+#define TW_DEVICE_API_VERSION 2
 enum {
   kTWDeviceExist = 0, kTWDeviceMaxThreadsPerBlock = 1, kTWDeviceWarpSize = 2, kTWDeviceMaxSharedMemoryPerBlock = 3,
   kTWDeviceComputeVersion = 4, kTWDeviceName = 5, kTWDeviceMaxClockRate = 6, kTWDeviceMultiProcessorCount = 7,
@@ -127,6 +127,16 @@ enum {
   kTWDeviceDriverVersion = 12, kTWDeviceL2CacheSizeBytes = 13, kTWDeviceTotalGlobalMemory = 14,
   kTWDeviceAvailableGlobalMemory = 15, kTWDeviceImagePitchAlignment = 16, kTWDeviceTextureSpatialLimit = 17
 };
+/* One launch of a kernel: how many blocks, how many threads in each, bytes of shared memory that each block has beside what its code
+ * declares. args[i] points to argument i, of type types[i]: an address on the device (kDLOpaque), or a number. */
+typedef struct {
+  void* kernel;
+  uint32_t grid[3], block[3];
+  size_t shared_bytes;
+  void* const* args;
+  const DLDataType* types;
+  int32_t num_args;
+} TWLaunch;
 typedef struct {
   int32_t version; /* TW_DEVICE_API_VERSION */
   void* self;      /* first argument of all functions */
@@ -145,6 +155,17 @@ typedef struct {
   int32_t (*release_stream)(void* self, DLDevice device, void* stream);
   int32_t (*set_stream)(void* self, DLDevice device, void* stream); /* what this thread gives it from now on */
   int32_t (*order_streams)(void* self, DLDevice device, void* first, void* then); /* what `then` is given waits for `first` */
+  /* Null where a device runs no code that it is given. Code is in a form that the device knows ("ptx", "cl"); a kernel of it lives as
+   * long as it. A launch is in the order of the stream, and need not wait. */
+  int32_t (*load_code)(void* self, DLDevice device, const char* form, const void* data, size_t bytes, void** result);
+  int32_t (*release_code)(void* self, DLDevice device, void* code);
+  int32_t (*find_kernel)(void* self, DLDevice device, void* code, const char* name, void** result);
+  int32_t (*launch)(void* self, DLDevice device, const TWLaunch* launch, void* stream);
+  /* Null where a device has no clock. An event is a moment of a stream, when all is done that it was given before. */
+  int32_t (*create_event)(void* self, DLDevice device, void** result);
+  int32_t (*release_event)(void* self, DLDevice device, void* event);
+  int32_t (*record_event)(void* self, DLDevice device, void* event, void* stream);
+  int32_t (*elapsed)(void* self, DLDevice device, void* begin, void* end, double* seconds); /* waits for both */
 } TWDeviceAPI;
 
 #ifdef __cplusplus

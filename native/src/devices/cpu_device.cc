@@ -113,6 +113,6 @@ const TWDeviceAPI kCPUDevice = {
     },
     [](void*, DLDevice, void* data) { return free(data), 0; },
     [](void*, const DLTensor* from, const DLTensor* to, void*) { return guarded([&] { copy_tensor(*from, *to); }); },
-    [](void*, DLDevice, void*) { return 0; }, nullptr, nullptr, nullptr, nullptr};
+    [](void*, DLDevice, void*) { return 0; }, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace tw

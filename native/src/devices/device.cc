@@ -53,8 +53,6 @@ struct DeviceMemory {
   }
 };
 
-DLTensor flat_tensor(void* data, DLDevice device, int64_t* bytes) { return DLTensor{data, device, 1, {kDLUInt, 8, 1}, bytes, nullptr, 0}; }
-
 // Memory of the CPU for the time of a copy.
 struct Staging {
   std::unique_ptr<void, void (*)(void*)> memory;
@@ -70,6 +68,7 @@ struct Stream {
   void* stream;
 };
 thread_local std::vector<Stream> streams;
+thread_local std::vector<DLDevice> current_devices;  // at most one of each type
 
 // The table that a copy between two tensors goes through; null where no device does it alone.
 const TWDeviceAPI* copier(DLDevice from, DLDevice to) {
@@ -79,6 +78,8 @@ const TWDeviceAPI* copier(DLDevice from, DLDevice to) {
 }
 
 }  // namespace
+
+DLTensor flat_tensor(void* data, DLDevice device, int64_t* bytes) { return DLTensor{data, device, 1, {kDLUInt, 8, 1}, bytes, nullptr, 0}; }
 
 std::string device_type_text(int32_t type) {
   const char* name = name_of(type);
@@ -103,6 +104,13 @@ const TWDeviceAPI* find_device_api(int32_t type) {
   } catch (const Error&) {
   }
   return nullptr;
+}
+void need_device(DLDevice d) {
+  if (on_cpu(d)) return;
+  const TWDeviceAPI& api = device_api(d.device_type);
+  TVMFFIAny found = none();
+  check_device(api.attribute(api.self, d, kTWDeviceExist, &found), "ask about", d);
+  if (found.v_int64 == 0) fail("ValueError", "there is no device %s", device_text(d).c_str());
 }
 void check_device(int32_t code, const char* what, DLDevice device) {
   if (code == 0) return;
@@ -187,6 +195,19 @@ void clear_tensor(const DLTensor& t) {
   copy_tensor(host.tensor(), t);
 }
 
+DLDevice current_device(int32_t type) {
+  for (auto& d : current_devices)
+    if (d.device_type == type) return d;
+  return {type, 0};
+}
+void set_current_device(DLDevice device) {
+  for (auto& d : current_devices)
+    if (d.device_type == device.device_type) {
+      d = device;
+      return;
+    }
+  current_devices.push_back(device);
+}
 void* current_stream(DLDevice device) {
   for (auto& s : streams)
     if (same_device(s.device, device)) return s.stream;

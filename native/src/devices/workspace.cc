@@ -5,6 +5,8 @@
 namespace tw {
 namespace {
 
+int64_t whole_pages(size_t bytes) { return static_cast<int64_t>((bytes + 4095) & ~size_t{4095}); }
+
 constexpr size_t kMost = size_t{256} << 20;
 thread_local std::shared_ptr<Pool> cpu_workspaces;
 
@@ -22,7 +24,7 @@ struct DeviceWorkspaces {
     for (auto& b : blocks)
       if (!b.taken && same_device(b.memory->tensor.device, device) && b.bytes >= bytes && (!best || b.bytes < best->bytes)) best = &b;
     if (!best) {
-      int64_t shape[1] = {static_cast<int64_t>((bytes + 4095) & ~size_t{4095})};
+      int64_t shape[1] = {whole_pages(bytes)};
       blocks.push_back({empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device), static_cast<size_t>(shape[0]), false});
       best = &blocks.back();
     }
@@ -41,6 +43,48 @@ struct DeviceWorkspaces {
 thread_local DeviceWorkspaces device_workspaces;
 
 }  // namespace
+
+void DevicePool::give_memory(TensorObject& t, size_t bytes) {
+  int64_t shape[1] = {whole_pages(std::max<size_t>(bytes, 1))};
+  const DLDevice device = t.tensor.device;
+  void* stream = current_stream(device);
+  std::unique_ptr<Block> block;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    for (auto& b : free_)
+      if (b->stream == stream && b->memory->tensor.shape[0] == shape[0] && same_device(b->memory->tensor.device, device)) {
+        block = std::move(b);
+        b = std::move(free_.back());
+        free_.pop_back();
+        break;
+      }
+  }
+  if (!block) {
+    block = std::make_unique<Block>(Block{nullptr, {}, stream});
+    try {
+      block->memory = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
+    } catch (...) {  // perhaps there is enough without what waits here
+      trim();
+      take_raised();
+      block->memory = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
+    }
+  }
+  block->pool = shared_from_this();
+  t.tensor.data = block->memory->tensor.data;
+  t.release = Block::give;
+  t.owner = block.release();
+}
+void DevicePool::Block::give(void* owner) {
+  std::unique_ptr<Block> block(static_cast<Block*>(owner));
+  auto pool = std::move(block->pool);
+  std::lock_guard<std::mutex> hold(pool->lock_);
+  pool->free_.push_back(std::move(block));
+}
+void DevicePool::trim() {
+  std::vector<std::unique_ptr<Block>> all;
+  std::lock_guard<std::mutex> hold(lock_);
+  all.swap(free_);
+}
 
 void* alloc_workspace(int64_t bytes, int32_t device_type, int32_t device_id) {
   void* found = nullptr;

@@ -1,4 +1,5 @@
 // The ahead-of-time executor: one compiled entry, one arena, constants of the library; and its kernels one by one.
+#include "../devices/device.h"
 #include "static.h"
 
 namespace tw {
@@ -7,19 +8,43 @@ namespace {
 struct KernelArg {
   enum Kind { kInput, kOutput, kConstant, kWorkspace } kind;
   int64_t value;
-  int64_t offset;  // bytes from the beginning of an output, of which a kernel may write a part
+  int64_t offset;  // of an output, of which a kernel may write a part: bytes from its beginning; else the memory's number
 };
 struct KernelCall {
   std::string name;
   Kernel entry;
   std::vector<KernelArg> args;
+  size_t device = 0;         // where it runs, or copies to
+  int64_t from = -1, bytes;  // of a copy between devices: where from, and how much
 };
+
+// What kernels on one device find the constants and their workspace in. The entry gets a pair of addresses for each.
+struct Memory {
+  DLDevice device;
+  Ref<TensorObject> constants, workspace;  // constants: of a device that is no CPU, which has those that lie from byte `first` on
+  int64_t first = 0;
+};
+
+// (address, device type, device number) of what is copied, the same of where to, bytes: what an entry calls.
+const int copy_registered = [] {
+  register_global("tilewright.copy_between_devices", [](Args args) {
+    auto end = [&](int at, int64_t* bytes) {
+      const DLDevice device{static_cast<int32_t>(as_int(args[at + 1], "a device's type")), static_cast<int32_t>(as_int(args[at + 2], "a device's number"))};
+      return flat_tensor(args[at].v_ptr, device, bytes);
+    };
+    int64_t bytes = as_int(args[6], "the number of bytes");
+    copy_tensor(end(0, &bytes), end(3, &bytes));
+    return none();
+  });
+  return 0;
+}();
 
 class AotExecutor : public StaticExecutor {
  public:
   AotExecutor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, const Json& meta,
               Ref<TensorObject> constants, const std::vector<DLDevice>& devices)
       : module_(std::move(module)), library_(std::move(library)), constants_(std::move(constants)), device_(devices[0]) {
+    make_memories(meta, devices);
     metadata_ = metadata;
     std::string entry = meta["entry"].kind == Json::kString ? meta["entry"].string : "__tilewright_run";
     entry_ = reinterpret_cast<Kernel>(library_->symbol(entry));
@@ -28,10 +53,6 @@ class AotExecutor : public StaticExecutor {
     read_slots(meta["outputs"], devices, &outputs_);
     read_constants(meta);
     for (auto& name : meta["bound_params"].items) bound_.push_back(name.string);
-    int64_t bytes = meta["workspace_bytes"].integer;
-    int64_t shape[1] = {bytes > 64 ? bytes : 64};
-    workspace_ = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device_);
-    memset(workspace_->tensor.data, 0, static_cast<size_t>(shape[0]));  // pages are there before the first run
     read_kernels(meta["kernels"]);
     bind();
   }
@@ -69,52 +90,82 @@ class AotExecutor : public StaticExecutor {
       constants_ = std::move(copy);
       owns_constants_ = true;
     }
-    for (size_t i = 0; i < params_.size(); ++i) {
-      params_[i]->view(constants_data() + offsets_[i], device_, Ref<>::share(constants_.get()));
-      params_[i]->constant = false;
-    }
+    for (size_t i = 0; i < params_.size(); ++i)
+      if (on_cpu(memories_[homes_[i]].device)) show(i);
     bind();
   }
 
   void bind() override {
     for (size_t i = 0; i < params_.size(); ++i)
-      if (params_[i]->data() != constants_data() + offsets_[i]) take_over(i);
+      if (params_[i]->data() != place(i)) take_over(i);
     args_.clear();
     for (auto* slot : inputs_) args_.push_back(slot->data());
     for (auto* slot : outputs_) args_.push_back(slot->data());
-    args_.push_back(constants_data());
-    args_.push_back(workspace_->tensor.data);
+    for (size_t m = 0; m < memories_.size(); ++m) {
+      args_.push_back(constant(m, 0));
+      args_.push_back(memories_[m].workspace->tensor.data);
+    }
   }
 
   TVMFFIAny run(Args) override {
     Use use(*this);
+    if (!on_cpu(device_)) set_current_device(device_);
     if (int32_t code = entry_(args_.data())) check(code, "the model", library_->label());
     return none();
   }
 
  private:
+  // "arenas" and "constant_ranges" are there where a device is none of the CPUs: bytes of the workspace of each, and where its constants
+  // begin and end among all. CPUs share one workspace, whose parts the code knows.
+  void make_memories(const Json& meta, const std::vector<DLDevice>& devices) {
+    const auto &arenas = meta["arenas"].items, &ranges = meta["constant_ranges"].items;
+    if (arenas.size() > devices.size() || arenas.size() != ranges.size()) fail("ValueError", "the library's metadata is damaged: %zu arenas on %zu devices", arenas.size(), devices.size());
+    for (size_t m = 0; m < std::max<size_t>(arenas.size(), 1); ++m) {
+      Memory memory{devices[m], {}, {}};
+      int64_t shape[1] = {std::max<int64_t>(arenas.empty() ? meta["workspace_bytes"].integer : arenas[m].integer, 64)};
+      memory.workspace = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, memory.device);
+      if (on_cpu(memory.device)) {
+        clear_tensor(memory.workspace->tensor);  // pages are there before the first run
+      } else {
+        const auto& range = ranges[m].items;
+        const int64_t begin = range.size() == 2 ? range[0].integer : -1, end = range.size() == 2 ? range[1].integer : -1;
+        if (begin < 0 || end < begin || end > tensor_bytes(constants_->tensor)) fail("ValueError", "the library's metadata is damaged: constants of device %zu", m);
+        int64_t bytes[1] = {end - begin};
+        memory.first = begin;
+        memory.constants = empty_tensor(1, bytes, DLDataType{kDLUInt, 8, 1}, memory.device);
+        copy_tensor(flat_tensor(constants_data() + begin, {kDLCPU, 0}, bytes), memory.constants->tensor);
+      }
+      memories_.push_back(std::move(memory));
+    }
+  }
   char* constants_data() const { return static_cast<char*>(constants_->tensor.data); }
+  // The byte of a device's constants that is at `offset` among all; as a number, since none need be there.
+  char* constant(size_t memory, int64_t offset) const {
+    const Memory& m = memories_[memory];
+    if (on_cpu(m.device)) return constants_data() + offset;
+    return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(m.constants->tensor.data) + static_cast<uintptr_t>(offset - m.first));
+  }
+  char* place(size_t i) const { return constant(homes_[i], offsets_[i]); }
+  // Makes a parameter a view of the constants.
+  void show(size_t i) {
+    const Memory& m = memories_[homes_[i]];
+    params_[i]->view(place(i), m.device, Ref<>::share((on_cpu(m.device) ? constants_ : m.constants).get()));
+    params_[i]->constant = on_cpu(m.device) && !owns_constants_;
+  }
 
   // A parameter that was given as memory of a caller's: its values are copied, where they differ.
   void take_over(size_t i) {
     Slot& s = *params_[i];
     auto given = s.tensor;
-    char* place = constants_data() + offsets_[i];
-    size_t size = static_cast<size_t>(s.bytes());
-    s.view(place, device_, Ref<>::share(constants_.get()));
-    s.constant = !owns_constants_;
-    const char* from = static_cast<const char*>(given->tensor.data) + given->tensor.byte_offset;
-    if (memcmp(place, from, size) == 0) return;
-    if (!owns_constants_) unshare(s);
-    memcpy(s.data(), from, size);
+    show(i);
+    write(s, given->tensor);
   }
 
   void read_slots(const Json& list, const std::vector<DLDevice>& devices, std::vector<Slot*>* out) {
     for (auto& item : list.items) {
       slots_.push_back(read_slot(item));
       const Json& at = item["device"];  // [type, number], where there are several
-      bool several = at.items.size() == 2;
-      slots_.back().allocate(several ? device_among(devices, {static_cast<int32_t>(at.items[0].integer), static_cast<int32_t>(at.items[1].integer)}) : device_);
+      slots_.back().allocate(at.items.empty() ? device_ : device_among(devices, device_of(at)));
       out->push_back(&slots_.back());
     }
   }
@@ -125,10 +176,13 @@ class AotExecutor : public StaticExecutor {
       Slot& s = slots_.back();
       int64_t offset = item["offset"].integer;
       if (offset < 0 || offset + s.bytes() > total) fail("ValueError", "the library's metadata is damaged: parameter `%s` lies outside the constants", s.name.c_str());
-      s.view(constants_data() + offset, device_, Ref<>::share(constants_.get()));
-      s.constant = true;
+      const size_t home = memory_number(item["memory"].integer);
+      if (!on_cpu(memories_[home].device) && (offset < memories_[home].first || offset + s.bytes() > memories_[home].first + tensor_bytes(memories_[home].constants->tensor)))
+        fail("ValueError", "the library's metadata is damaged: parameter `%s` is not on its device", s.name.c_str());
       params_.push_back(&s);
       offsets_.push_back(offset);
+      homes_.push_back(home);
+      show(params_.size() - 1);
     }
   }
   void read_kernels(const Json& list) {
@@ -143,8 +197,26 @@ class AotExecutor : public StaticExecutor {
         if (kind == kinds.end()) fail("ValueError", "the library's metadata is damaged: argument of kernel `%s`", k.name.c_str());
         k.args.push_back({kind->second, arg.items[1].integer, arg.items.size() > 2 ? arg.items[2].integer : 0});
       }
+      k.device = memory_number(item["memory"].integer);
+      if (item.has("copied_from")) {
+        k.from = static_cast<int64_t>(memory_number(item["copied_from"].integer));
+        k.bytes = item["arg_bytes"].items.empty() ? 0 : item["arg_bytes"].items[0].integer;
+        if (k.args.size() != 2) fail("ValueError", "the library's metadata is damaged: copy `%s`", k.name.c_str());
+      }
       kernels_.push_back(std::move(k));
     }
+  }
+
+  size_t memory_number(int64_t i) const {
+    if (i < 0 || i >= static_cast<int64_t>(memories_.size())) fail("ValueError", "the library's metadata is damaged: there is no device %lld", static_cast<long long>(i));
+    return static_cast<size_t>(i);
+  }
+  void run_once(KernelCall& k, std::vector<void*>& pointers) {
+    if (k.from >= 0) {
+      copy_tensor(flat_tensor(pointers[0], memories_[static_cast<size_t>(k.from)].device, &k.bytes), flat_tensor(pointers[1], memories_[k.device].device, &k.bytes));
+      return;
+    }
+    if (int32_t code = k.entry(pointers.data())) check(code, k.name, library_->label());
   }
 
   KernelCall& kernel(Args args) {
@@ -154,13 +226,13 @@ class AotExecutor : public StaticExecutor {
   }
   TVMFFIAny run_kernel(Args args) {
     KernelCall& k = kernel(args);
-    if (!k.entry) fail("ValueError", "kernel `%s` is not exported by %s", k.name.c_str(), library_->label().c_str());
+    if (!k.entry && k.from < 0) fail("ValueError", "kernel `%s` is not exported by %s", k.name.c_str(), library_->label().c_str());
     std::vector<void*> pointers;
     for (auto& a : k.args) pointers.push_back(address(a));
     int64_t times = args.count > 1 ? as_int(args[1], "the number of runs") : 1;
     Use use(*this);
-    for (int64_t i = 0; i < times; ++i)
-      if (int32_t code = k.entry(pointers.data())) check(code, k.name, library_->label());
+    if (!on_cpu(memories_[k.device].device)) set_current_device(memories_[k.device].device);
+    for (int64_t i = 0; i < times; ++i) run_once(k, pointers);
     return none();
   }
   void* address(const KernelArg& a) {
@@ -173,8 +245,8 @@ class AotExecutor : public StaticExecutor {
     switch (a.kind) {
       case KernelArg::kInput: return at(inputs_);
       case KernelArg::kOutput: return at(outputs_);
-      case KernelArg::kConstant: return constants_data() + a.value;
-      default: return static_cast<char*>(workspace_->tensor.data) + a.value;
+      case KernelArg::kConstant: return constant(memory_number(a.offset), a.value);
+      default: return static_cast<char*>(memories_[memory_number(a.offset)].workspace->tensor.data) + a.value;
     }
   }
   TVMFFIAny get_kernel_args(Args args) {
@@ -187,12 +259,14 @@ class AotExecutor : public StaticExecutor {
 
   Ref<ModuleObject> module_;
   std::shared_ptr<Library> library_;
-  Ref<TensorObject> constants_, workspace_;
+  Ref<TensorObject> constants_;  // of the library
+  std::vector<Memory> memories_;
   DLDevice device_;
   bool owns_constants_ = false;
   Kernel entry_ = nullptr;
   std::vector<Slot*> params_;
   std::vector<int64_t> offsets_;
+  std::vector<size_t> homes_;    // the memory of each parameter
   std::vector<KernelCall> kernels_;
   std::vector<void*> args_;
 };

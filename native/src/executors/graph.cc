@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "../devices/device.h"
 #include "static.h"
 
 namespace tw {
@@ -27,6 +28,7 @@ struct Op {
   std::vector<Ref<TensorObject>> flat;
   std::vector<TVMFFIAny> values;
   int32_t node = 0;
+  bool away = false;            // it runs on another device than the CPU, or copies from or to one
 };
 
 int32_t copy_kernel(void** args) {
@@ -53,6 +55,7 @@ class GraphExecutor : public StaticExecutor {
     make_ops(meta["kernels"]);
     place_tensors(graph["attrs"]);
     read_ends(graph);
+    find_devices();
     bind();
   }
   const char* kind() const override { return debug_ ? "GraphExecutorDebug" : "GraphExecutor"; }
@@ -80,7 +83,7 @@ class GraphExecutor : public StaticExecutor {
   void unshare(Slot& s) override {
     auto old = s.tensor;
     s.allocate(old->tensor.device);
-    memcpy(s.data(), static_cast<const char*>(old->tensor.data) + old->tensor.byte_offset, static_cast<size_t>(s.bytes()));
+    copy_tensor(old->tensor, s.tensor->tensor);
     s.constant = false;
     bind();
   }
@@ -130,7 +133,15 @@ class GraphExecutor : public StaticExecutor {
     *place = tensor_view(DLTensor{s.data(), s.tensor->tensor.device, 1, s.dtype, &count, nullptr, 0}, Ref<>::share(s.tensor.get()));
     return *place;
   }
+  // What is not on the CPU alone.
+  void run_away(const Op& op) {
+    const Node& node = nodes_[static_cast<size_t>(op.node)];
+    if (op.kernel == copy_kernel) return copy_tensor(entry(node.inputs[0]).tensor->tensor, entry(node.first).tensor->tensor);
+    set_current_device(device_of(node));
+    if (int32_t code = op.kernel(op.args)) failed(op, code);
+  }
   void run_op(const Op& op) {
+    if (op.away) return run_away(op);
     if (op.kernel) {
       if (int32_t code = op.kernel(op.args)) failed(op, code);
       return;
@@ -232,6 +243,7 @@ class GraphExecutor : public StaticExecutor {
       if (node.is_input) is_input[static_cast<size_t>(node.first)] = true;
     std::vector<DLDevice> at;
     for (size_t e = 0; e < slots_.size(); ++e) at.push_back(device_of(types.empty() ? nullptr : &types[e], numbers.empty() ? nullptr : &numbers[e]));
+    for (auto& d : devices_) need_device(d);
     // Tensors that are planned share arenas, one for each device; those of one storage share that; inputs and constants stand alone.
     std::vector<int64_t> arena_bytes(devices_.size(), 0), needed(devices_.size(), 0);
     std::map<int64_t, std::pair<int64_t, DLDevice>> pools;
@@ -255,7 +267,7 @@ class GraphExecutor : public StaticExecutor {
     auto memory = [](int64_t bytes, DLDevice device) {
       int64_t shape[1] = {std::max<int64_t>(bytes, 64)};
       auto made = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
-      memset(made->tensor.data, 0, static_cast<size_t>(shape[0]));  // pages are there before the first run
+      if (on_cpu(device)) clear_tensor(made->tensor);  // pages are there before the first run
       return made;
     };
     std::vector<Ref<TensorObject>> arenas;
@@ -268,8 +280,13 @@ class GraphExecutor : public StaticExecutor {
       is_param_[e] = place >= 0;
       if (place >= 0 && constants_) {
         if (place > kMostBytes || place + sizes_[e] > tensor_bytes(constants_->tensor) || place % 64) fail("ValueError", "the graph does not fit the library: tensor %zu lies outside its constants", e);
-        s.view(static_cast<char*>(constants_->tensor.data) + place, at[e], Ref<>::share(constants_.get()));
-        s.constant = true;
+        s.view(static_cast<char*>(constants_->tensor.data) + place, {kDLCPU, on_cpu(at[e]) ? at[e].device_id : 0}, Ref<>::share(constants_.get()));
+        s.constant = on_cpu(at[e]);
+        if (!s.constant) {
+          auto values = s.tensor;
+          s.tensor = empty_tensor(static_cast<int32_t>(s.shape.size()), s.shape.data(), s.dtype, at[e]);
+          copy_tensor(values->tensor, s.tensor->tensor);
+        }
       } else if (planned(e)) {
         auto& arena = arenas[index_of(at[e])];
         s.view(static_cast<char*>(arena->tensor.data) + offsets[e].integer, at[e], Ref<>::share(arena.get()));
@@ -282,14 +299,38 @@ class GraphExecutor : public StaticExecutor {
     }
   }
   DLDevice device_of(const Json* type, const Json* number) const {
-    if (!number) return devices_[0];
-    DLDevice wanted{type ? static_cast<int32_t>(type->integer) : kDLCPU, static_cast<int32_t>(number->integer)};
-    return device_among(devices_, wanted);
+    const int32_t wanted = type ? static_cast<int32_t>(type->integer) : static_cast<int32_t>(kDLCPU);
+    if (number) return device_among(devices_, {wanted, static_cast<int32_t>(number->integer)});
+    for (auto& d : devices_)
+      if (d.device_type == wanted) return d;
+    need_type("the graph", wanted, devices_);
+    return devices_[0];
   }
   size_t index_of(DLDevice device) const {
     for (size_t i = 0; i < devices_.size(); ++i)
       if (devices_[i].device_type == device.device_type && devices_[i].device_id == device.device_id) return i;
     return 0;
+  }
+
+  // Where a node's kernel runs.
+  DLDevice device_of(const Node& node) {
+    if (node.outputs) return entry(node.first).tensor->tensor.device;
+    return node.inputs.empty() ? devices_[0] : entry(node.inputs[0]).tensor->tensor.device;
+  }
+  // Kernels get mere addresses, so that all tensors of one must be on its device.
+  void find_devices() {
+    for (auto& op : ops_) {
+      if (!op.kernel) continue;
+      const Node& node = nodes_[static_cast<size_t>(op.node)];
+      const DLDevice at = device_of(node);
+      op.away = !on_cpu(at);
+      for (int32_t e : node.inputs) {
+        const DLDevice from = entry(e).tensor->tensor.device;
+        if (op.kernel == copy_kernel) op.away |= !on_cpu(from);
+        else if (!same_device(from, at) && !(on_cpu(from) && on_cpu(at)))
+          fail("ValueError", "the graph is damaged: the kernel of node `%s` runs on %s, but is given a tensor on %s", node.name.c_str(), device_text(at).c_str(), device_text(from).c_str());
+      }
+    }
   }
 
   void read_ends(const Json& graph) {
@@ -431,7 +472,7 @@ class GraphExecutor : public StaticExecutor {
     if (k < 0 || k >= n.outputs) fail("IndexError", "output %lld is out of range: node `%s` has %d", static_cast<long long>(k), n.name.c_str(), n.outputs);
     Slot& s = entry(n.first + static_cast<int32_t>(k));
     auto copy = empty_tensor(static_cast<int32_t>(s.shape.size()), s.shape.data(), s.dtype, s.tensor->tensor.device);
-    memcpy(copy->tensor.data, s.data(), static_cast<size_t>(s.bytes()));
+    copy_tensor(s.tensor->tensor, copy->tensor);
     return from_ref(std::move(copy));
   }
   // (node, tensor or None): runs everything up to a node; its first output.
@@ -454,6 +495,7 @@ class GraphExecutor : public StaticExecutor {
     auto last = Clock::now();
     for (const Op& op : ops_) {
       run_op(op);
+      if (op.away) synchronize(device_of(nodes_[static_cast<size_t>(op.node)]), nullptr);
       auto now = Clock::now();
       seconds[static_cast<size_t>(op.node)] = std::chrono::duration<double>(now - last).count();
       last = now;
@@ -478,8 +520,6 @@ class GraphExecutor : public StaticExecutor {
 }  // namespace
 
 Ref<ModuleObject> make_graph_executor(Ref<ModuleObject> module, const std::string& graph_json, std::vector<DLDevice> devices, bool debug) {
-  for (auto& d : devices)
-    if (d.device_type != kDLCPU) fail("ValueError", "the graph runs on the CPU; create its executor with cpu(0), not device type %d", d.device_type);
   return make_module(std::make_unique<GraphExecutor>(std::move(module), graph_json, std::move(devices), debug));
 }
 

@@ -1,6 +1,8 @@
 // Inputs, outputs and parameters of executors of graphs with fixed shapes.
 #include "static.h"
 
+#include "../devices/device.h"
+
 namespace tw {
 
 int64_t bytes_in_memory(const DLTensor& t) {
@@ -15,7 +17,7 @@ int64_t Slot::bytes() const {
 }
 void Slot::allocate(DLDevice device) {
   tensor = empty_tensor(static_cast<int32_t>(shape.size()), shape.data(), dtype, device);
-  memset(tensor->tensor.data, 0, static_cast<size_t>(bytes()));
+  clear_tensor(tensor->tensor);
 }
 void Slot::view(void* data, DLDevice device, Ref<> keep) {
   tensor = tensor_view(DLTensor{data, device, static_cast<int32_t>(shape.size()), dtype, shape.data(), nullptr, 0}, std::move(keep));
@@ -85,7 +87,6 @@ const DLTensor* StaticExecutor::matching(const Slot& s, const TVMFFIAny& value, 
   const DLTensor* t = as_tensor(value);
   const char* name = s.name.c_str();
   if (!t) fail("TypeError", "%s `%s` must be a tensor, got a value of type index %d", what, name, value.type_index);
-  if (t->device.device_type != kDLCPU) fail("ValueError", "%s `%s` must be on the CPU, but is on device type %d; copy it first", what, name, t->device.device_type);
   bool same = t->ndim == static_cast<int32_t>(s.shape.size());
   for (int32_t i = 0; same && i < t->ndim; ++i) same = t->shape[i] == s.shape[static_cast<size_t>(i)];
   if (!same)
@@ -98,6 +99,11 @@ const DLTensor* StaticExecutor::matching(const Slot& s, const TVMFFIAny& value, 
 }
 
 void StaticExecutor::write(Slot& s, const DLTensor& value) {
+  if (!on_cpu(s.tensor->tensor.device) || !on_cpu(value.device)) {
+    if (s.constant) unshare(s);
+    copy_tensor(value, s.tensor->tensor);
+    return;
+  }
   const char* from = static_cast<const char*>(value.data) + value.byte_offset;
   auto size = static_cast<size_t>(bytes_in_memory(value));
   if (s.data() == from) return;
@@ -111,7 +117,7 @@ TVMFFIAny StaticExecutor::set_input(Args args) {
   Use use(*this);
   Slot& s = input(args[0]);
   const DLTensor* t = matching(s, args[1], "input", false);
-  if (is_compact(*t)) {
+  if (is_compact(*t) || !on_cpu(t->device)) {
     write(s, *t);
   } else {  // apart first: it may be a view of the input itself
     auto copy = empty_tensor(t->ndim, t->shape, t->dtype, {kDLCPU, 0});
@@ -122,6 +128,9 @@ TVMFFIAny StaticExecutor::set_input(Args args) {
 }
 TVMFFIAny StaticExecutor::share(Slot& s, const TVMFFIAny& value, const char* what) {
   const DLTensor* t = matching(s, value, what);
+  const DLDevice mine = s.tensor->tensor.device;
+  if (t->device.device_type != mine.device_type || (!on_cpu(mine) && t->device.device_id != mine.device_id))
+    fail("ValueError", "%s `%s` lies on %s: memory of %s cannot stand for it; copy it first", what, s.name.c_str(), device_text(mine).c_str(), device_text(t->device).c_str());
   auto address = reinterpret_cast<uintptr_t>(t->data) + t->byte_offset;
   if (address % 64)
     fail("ValueError", "%s `%s` starts at address %#zx: without a copy it must be aligned to 64 bytes; make it with nd.empty, or use set_input", what, s.name.c_str(), static_cast<size_t>(address));
@@ -159,7 +168,8 @@ TVMFFIAny StaticExecutor::is_bound(Args args) {
 TVMFFIAny StaticExecutor::fetch(Slot& s, Args args, const char* what) {
   if (args.count > 1 && args[1].type_index != kTVMFFINone) {
     const DLTensor* to = matching(s, args[1], what);
-    memcpy(static_cast<char*>(to->data) + to->byte_offset, s.data(), static_cast<size_t>(bytes_in_memory(*to)));
+    if (on_cpu(to->device) && on_cpu(s.tensor->tensor.device)) memcpy(static_cast<char*>(to->data) + to->byte_offset, s.data(), static_cast<size_t>(bytes_in_memory(*to)));
+    else copy_tensor(s.tensor->tensor, *to);
     return own(args[1]);
   }
   return from_ref(s.tensor);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "../devices/device.h"
 #include "../json.h"
 #include "run.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 class Machine : public ModuleImpl {
  public:
-  Machine(Ref<ModuleObject> module, std::shared_ptr<Library> library, const Json& meta, Ref<TensorObject> constants, Ref<TensorObject> bytecode)
+  Machine(Ref<ModuleObject> module, std::shared_ptr<Library> library, const Json& meta, Ref<TensorObject> constants, Ref<TensorObject> bytecode, const std::vector<DLDevice>& devices)
       : module_(std::move(module)), library_(std::move(library)), constants_(std::move(constants)) {
     auto* code = static_cast<const char*>(library_->symbol("__tilewright_bytecode"));
     int64_t bytes = meta["bytecode_bytes"].integer;
@@ -20,8 +21,7 @@ class Machine : public ModuleImpl {
       bytes = tensor_bytes(bytecode->tensor);
     }
     if (!code || bytes <= 0) fail("ValueError", "%s exports no `__tilewright_bytecode`: it is no program for the virtual machine", library_->label().c_str());
-    auto& t = constants_->tensor;
-    program_ = std::make_unique<Program>(code, static_cast<size_t>(bytes), *library_, static_cast<char*>(t.data), tensor_bytes(t));
+    program_ = std::make_unique<Program>(code, static_cast<size_t>(bytes), *library_, constants_, devices);
   }
   const char* kind() const override { return "VirtualMachine"; }
 
@@ -66,7 +66,6 @@ class Machine : public ModuleImpl {
     return "(" + text + (s.shape.size() == 1 ? ",) " : ") ") + dtype_text(s.dtype);
   }
   static void check(const TensorSpec& s, const DLTensor& t, const char* name, const Function& f) {
-    if (t.device.device_type != kDLCPU) fail("ValueError", "argument `%s` of %s must be on the CPU, but is on device type %d; copy it first", name, f.name.c_str(), t.device.device_type);
     bool same = t.ndim == static_cast<int32_t>(s.shape.size());
     for (int32_t i = 0; same && i < t.ndim; ++i) same = s.shape[static_cast<size_t>(i)] < 0 || t.shape[i] == s.shape[static_cast<size_t>(i)];
     bool is_bool = s.dtype.bits == 1 && (t.dtype.code == kDLBool || t.dtype.bits == 1);
@@ -74,14 +73,16 @@ class Machine : public ModuleImpl {
       fail(same ? "TypeError" : "ValueError", "argument `%s` of %s must be a tensor %s, but is %s %s", name, f.name.c_str(), spec_text(s).c_str(),
            shape_text(t.ndim, t.shape).c_str(), dtype_text(t.dtype).c_str());
   }
-  // A tensor that kernels can read: compact, aligned, and owned by a reference.
-  static TVMFFIAny usable(const TVMFFIAny& v, const DLTensor& t) {
+  // A tensor that kernels on a device can read: there, compact, aligned, and owned by a reference.
+  static TVMFFIAny usable(const TVMFFIAny& v, const DLTensor& t, DLDevice device) {
     bool aligned = (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0;
-    if (v.type_index == kTVMFFITensor && aligned && is_compact(t)) return own(v);
-    auto copy = empty_tensor(t.ndim, t.shape, t.dtype, {kDLCPU, 0});
-    gather(t, copy->tensor.data);
+    bool there = on_cpu(device) ? on_cpu(t.device) : same_device(t.device, device);
+    if (v.type_index == kTVMFFITensor && aligned && there && is_compact(t)) return own(v);
+    auto copy = empty_tensor(t.ndim, t.shape, t.dtype, on_cpu(device) ? DLDevice{kDLCPU, 0} : device);
+    copy_tensor(t, copy->tensor);
     return from_ref(std::move(copy));
   }
+  DLDevice device_of(const TensorSpec& s) const { return program_->devices[static_cast<size_t>(s.device)]; }
   TVMFFIAny number(const TensorSpec& s, const TVMFFIAny& v) const {
     auto t = empty_tensor(0, nullptr, s.dtype, {kDLCPU, 0});
     double real = v.type_index == kTVMFFIFloat ? v.v_float64 : static_cast<double>(v.v_int64);
@@ -91,7 +92,10 @@ class Machine : public ModuleImpl {
     else if (s.dtype.code == kDLFloat && s.dtype.bits == 64) memcpy(to, &real, 8);
     else if (s.dtype.code == kDLInt || s.dtype.code == kDLUInt || s.dtype.code == kDLBool) memcpy(to, &whole, static_cast<size_t>(s.dtype.bits + 7) / 8);
     else fail("TypeError", "a number cannot be made a %s; give a tensor", dtype_text(s.dtype).c_str());
-    return from_ref(std::move(t));
+    TVMFFIAny made = from_ref(std::move(t));
+    if (on_cpu(device_of(s))) return made;
+    Owned here{{made}};
+    return usable(made, *as_tensor(made), device_of(s));
   }
   TVMFFIAny argument(const Function& f, int32_t i, const TVMFFIAny& v) const {
     const TensorSpec* spec = spec_of(f, i);
@@ -99,14 +103,18 @@ class Machine : public ModuleImpl {
     if (!spec) return structure(v, name);
     if (const DLTensor* t = as_tensor(v)) {
       check(*spec, *t, name, f);
-      return usable(v, *t);
+      return usable(v, *t, device_of(*spec));
     }
     bool is_number = v.type_index == kTVMFFIInt || v.type_index == kTVMFFIBool || v.type_index == kTVMFFIFloat;
     if (is_number && spec->shape.empty()) return number(*spec, v);
     fail("TypeError", "argument `%s` of %s must be a tensor %s, but %s was given", name, f.name.c_str(), spec_text(*spec).c_str(), described(v).c_str());
   }
   TVMFFIAny structure(const TVMFFIAny& v, const char* name) const {
-    if (const DLTensor* t = as_tensor(v)) return usable(v, *t);
+    if (const DLTensor* t = as_tensor(v)) {  // where nothing says its device, it stays on its own, if that is one of the program's
+      for (auto& d : program_->devices)
+        if (same_device(d, t->device)) return usable(v, *t, d);
+      return usable(v, *t, program_->devices[0]);
+    }
     if (v.type_index == kTVMFFIArray) {
       auto* array = reinterpret_cast<ArrayObject*>(v.v_obj);
       Owned fields;
@@ -122,7 +130,7 @@ class Machine : public ModuleImpl {
     for (int32_t i = 0; i < n; ++i) out.values.push_back(argument(f, i, given[i]));
     return out.release();
   }
-  TVMFFIAny run(const Function& f, Values args) { return Run(*program_, pool_, limit_).call(f, std::move(args)); }
+  TVMFFIAny run(const Function& f, Values args) { return Run(*program_, pool_, away_, limit_).call(f, std::move(args)); }
 
   TVMFFIAny invoke(Args args) {
     const Function& f = function(args[0]);
@@ -135,7 +143,7 @@ class Machine : public ModuleImpl {
     Owned inputs{args.count == 1 ? stored_inputs(f) : arguments(f, args.values + 1, args.count - 1)};
     std::vector<KernelRecord> records;
     auto begin = std::chrono::steady_clock::now();
-    Owned result{{Run(*program_, pool_, limit_, &records).call(f, inputs.release())}};
+    Owned result{{Run(*program_, pool_, away_, limit_, &records).call(f, inputs.release())}};
     std::string text = "[" + format("%.9g", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     for (auto& r : records) text += format(", [\"%s\", %.9g, \"%s\"]", kernel_name(r.kernel).c_str(), r.seconds, r.shapes.c_str());
     return from_string(text + "]");
@@ -233,7 +241,7 @@ class Machine : public ModuleImpl {
       for (int32_t d = 0; same && d < to->ndim; ++d) same = from->shape[d] == to->shape[d];
       if (!same) fail("ValueError", "output %zu is %s %s, but the tensor set for it is %s %s", i, shape_text(from->ndim, from->shape).c_str(), dtype_text(from->dtype).c_str(),
                       shape_text(to->ndim, to->shape).c_str(), dtype_text(to->dtype).c_str());
-      gather(*from, static_cast<char*>(to->data) + to->byte_offset);
+      copy_tensor(*from, *to);
     }
   }
   TVMFFIAny get_output(Args args) {
@@ -266,13 +274,18 @@ class Machine : public ModuleImpl {
   }
   // The most bytes that tensors of runs took at once since this was last asked; workspaces of kernels are not among them.
   TVMFFIAny peak_memory(Args) { return from_int(static_cast<int64_t>(pool_->peak())); }
-  TVMFFIAny trim(Args) { pool_->trim(); return none(); }
+  TVMFFIAny trim(Args) {
+    pool_->trim();
+    away_->trim();
+    return none();
+  }
 
   Ref<ModuleObject> module_;
   std::shared_ptr<Library> library_;
   Ref<TensorObject> constants_;
   std::unique_ptr<Program> program_;
   std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
+  std::shared_ptr<DevicePool> away_ = std::make_shared<DevicePool>();
   std::atomic<size_t> limit_{100000};
   TVMFFIAny main_ = from_string("main");
   std::mutex lock_;
@@ -283,8 +296,8 @@ class Machine : public ModuleImpl {
 }  // namespace
 
 Ref<ModuleObject> make_machine(Ref<ModuleObject> module, std::shared_ptr<Library> library, const Json& metadata, Ref<TensorObject> constants,
-                               Ref<TensorObject> bytecode) {
-  return make_module(std::make_unique<Machine>(std::move(module), std::move(library), metadata, std::move(constants), std::move(bytecode)));
+                               Ref<TensorObject> bytecode, std::vector<DLDevice> devices) {
+  return make_module(std::make_unique<Machine>(std::move(module), std::move(library), metadata, std::move(constants), std::move(bytecode), devices));
 }
 
 }  // namespace tw

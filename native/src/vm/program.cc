@@ -1,6 +1,8 @@
 // Reading bytecode and checking it.
 #include "program.h"
 
+#include "../devices/device.h"
+
 #include <algorithm>
 
 namespace tw {
@@ -62,11 +64,12 @@ uint64_t checksum(const char* data, size_t size) {
   return h;
 }
 
-constexpr int64_t kMagic = 0x334d56776c6974;  // "tilwVM3"
+constexpr int64_t kMagic = 0x344d56776c6974;  // "tilwVM4"
 
 }  // namespace
 
-Program::Program(const char* code, size_t size, const Library& library, char* constants, int64_t constant_bytes) {
+Program::Program(const char* code, size_t size, const Library& library, Ref<TensorObject> constants, const std::vector<DLDevice>& all) : devices(all) {
+  for (auto& d : devices) on_cpus &= on_cpu(d);
   Reader in(code, size);
   if (in.word() != kMagic) in.damaged("it does not begin as bytecode of this version does");
   auto sum = static_cast<uint64_t>(in.word());
@@ -74,18 +77,13 @@ Program::Program(const char* code, size_t size, const Library& library, char* co
   for (size_t n = in.count("the number of tensor types"); n--;) specs.push_back(read_spec(in));
   for (size_t n = in.count("the number of messages"); n--;) messages.push_back(in.text());
   for (size_t n = in.count("the number of kernels"); n--;) {
-    Kernel k{in.text(), nullptr};
+    Kernel k{in.text(), nullptr, 0};
+    k.device = read_device(in);
     k.entry = reinterpret_cast<int32_t (*)(void**)>(library.symbol(k.name));
     if (!k.entry) fail("ValueError", "%s does not export the kernel `%s` that its bytecode calls", library.label().c_str(), k.name.c_str());
     kernels.push_back(std::move(k));
   }
-  for (size_t n = in.count("the number of constants"); n--;) {
-    const TensorSpec& spec = specs[static_cast<size_t>(in.small("the type of a constant", 0, static_cast<int64_t>(specs.size()) - 1))];
-    int64_t offset = in.word();
-    if (offset < 0 || offset % 64 || offset + static_cast<int64_t>(spec.bytes) > constant_bytes) in.damaged("a constant lies outside of the constants");
-    DLTensor t{constants + offset, {kDLCPU, 0}, static_cast<int32_t>(spec.shape.size()), spec.dtype, const_cast<int64_t*>(spec.shape.data()), nullptr, 0};
-    this->constants.push_back(from_ref(tensor_view(t, {})));
-  }
+  for (size_t n = in.count("the number of constants"); n--;) read_constant(in, *constants.get());
   for (size_t n = in.count("the number of functions"); n--;) read_function(in);
   size_t words = in.count("the length of the code");
   text.resize(words);
@@ -94,12 +92,27 @@ Program::Program(const char* code, size_t size, const Library& library, char* co
   for (auto& f : functions) check(f, in);
 }
 
+int32_t Program::read_device(Reader& in) { return in.small("a device", 0, static_cast<int64_t>(devices.size()) - 1); }
+
+// On another device than the CPU it is a copy.
+void Program::read_constant(Reader& in, TensorObject& all) {
+  const TensorSpec& spec = specs[static_cast<size_t>(in.small("the type of a constant", 0, static_cast<int64_t>(specs.size()) - 1))];
+  const int64_t offset = in.word();
+  if (offset < 0 || offset % 64 || offset + static_cast<int64_t>(spec.bytes) > tensor_bytes(all.tensor)) in.damaged("a constant lies outside of the constants");
+  const DLDevice device = devices[static_cast<size_t>(spec.device)];
+  DLTensor t{static_cast<char*>(all.tensor.data) + offset, {kDLCPU, on_cpu(device) ? device.device_id : 0}, static_cast<int32_t>(spec.shape.size()), spec.dtype, const_cast<int64_t*>(spec.shape.data()), nullptr, 0};
+  if (on_cpu(device)) return constants.push_back(from_ref(tensor_view(t, {})));
+  auto there = empty_tensor(t.ndim, t.shape, t.dtype, device);
+  copy_tensor(t, there->tensor);
+  constants.push_back(from_ref(std::move(there)));
+}
+
 TensorSpec Program::read_spec(Reader& in) {
   TensorSpec s;
   s.dtype.code = static_cast<uint8_t>(in.small("a data type", 0, 255));
   s.dtype.bits = static_cast<uint8_t>(in.small("a data type", 0, 255));
   s.dtype.lanes = static_cast<uint16_t>(in.small("a data type", 1, 65535));
-  s.device = in.small("a device", 0, INT32_MAX);
+  s.device = read_device(in);
   size_t ndim = in.count("a number of dimensions");
   int64_t bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
   for (size_t i = 0; i < ndim; ++i) {

@@ -15,7 +15,8 @@ namespace tw {
   X(AllocAdt, "dxS") X(AllocClosure, "dcS") X(Invoke, "dfS") X(TailInvoke, "fS") X(InvokeClosure, "dsS")              \
   X(TailInvokeClosure, "sS") X(Kernel, "kSS") X(AllocStatic, "dY") X(Alloc, "dyS") X(ReshapeStatic, "dsY")            \
   X(Reshape, "dsS") X(ShapeOf, "dsn") X(Int, "dosss") X(LoadInt, "dxx") X(LoadElement, "dss") X(RefNew, "ds")         \
-  X(RefRead, "ds") X(RefWrite, "ss") X(Kill, "R") X(Need, "smS") X(PartStatic, "dsnY")
+  X(RefRead, "ds") X(RefWrite, "ss") X(Kill, "R") X(Need, "smS") X(PartStatic, "dsnY")             \
+  X(Copy, "ss")
 enum Op : int32_t {
 #define TW_NAME(name, layout) k##name,
   TW_INSTRUCTIONS(TW_NAME)
@@ -29,12 +30,13 @@ struct TensorSpec {
   DLDataType dtype;
   std::vector<int64_t> shape;  // -1: not known before the run
   size_t bytes;
-  int32_t device;              // the number of the CPU
+  int32_t device;              // its place among the machine's devices
 };
 
 struct Kernel {
   std::string name;
   int32_t (*entry)(void** args);
+  int32_t device;
 };
 
 struct Function {
@@ -48,9 +50,11 @@ class Reader;
 
 class Program {
  public:
-  Program(const char* code, size_t size, const Library& library, char* constants, int64_t constant_bytes);
+  Program(const char* code, size_t size, const Library& library, Ref<TensorObject> constants, const std::vector<DLDevice>& devices);
   ~Program() { for (auto& c : constants) destroy(c); }
 
+  std::vector<DLDevice> devices;
+  bool on_cpus = true;  // all of them are
   std::vector<TensorSpec> specs;
   std::vector<std::string> messages;
   std::vector<Kernel> kernels;
@@ -60,6 +64,8 @@ class Program {
   std::vector<int32_t> text;
 
  private:
+  int32_t read_device(Reader& in);
+  void read_constant(Reader& in, TensorObject& all);
   TensorSpec read_spec(Reader& in);
   void read_function(Reader& in);
   void check(const Function& f, Reader& in);

@@ -17,6 +17,8 @@ int32_t Run::timed(int32_t kernel, const int32_t* tensors, int32_t n) {
   }
   auto begin = Clock::now();
   int32_t code = p_.kernels[static_cast<size_t>(kernel)].entry(pointers_.data());
+  const DLDevice device = p_.devices[static_cast<size_t>(p_.kernels[static_cast<size_t>(kernel)].device)];
+  if (!on_cpu(device)) synchronize(device, current_stream(device));
   record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   records_->push_back(std::move(record));
   return code;
@@ -45,9 +47,9 @@ TVMFFIAny Run::loop() {
       }
       case kMove: put(w[1], own(value(w[2]))); at += 3; continue;
       case kFatal: fail("TVMError", "%s: %s", function_->name.c_str(), p_.messages[static_cast<size_t>(w[1])].c_str());
-      case kGoto: at = w[1]; continue;
-      case kIf: at = element(tensor(w[1]), 0) ? at + 3 : w[2]; continue;
-      case kIfTag: at = adt(w[1]).tag == w[2] ? at + 4 : w[3]; continue;
+      case kGoto: at = jump(at, w[1]); continue;
+      case kIf: at = element(tensor(w[1]), 0) ? at + 3 : jump(at, w[2]); continue;
+      case kIfTag: at = adt(w[1]).tag == w[2] ? at + 4 : jump(at, w[3]); continue;
       case kGetField: {
         const AdtObject& v = adt(w[2]);
         if (static_cast<size_t>(w[3]) >= v.fields.size()) fail("IndexError", "%s: field %d of a value with %zu was asked for", function_->name.c_str(), w[3], v.fields.size());
@@ -89,6 +91,7 @@ TVMFFIAny Run::loop() {
         int32_t n = w[2];
         const int32_t* operands = w + 3;
         int32_t m = operands[n];
+        if (!p_.on_cpus) prepare(k, operands + n + 1, m);
         pointers_.clear();
         for (int32_t i = 0; i < m; ++i) {
           const DLTensor& t = tensor(operands[n + 1 + i]);
@@ -143,6 +146,12 @@ TVMFFIAny Run::loop() {
       case kInt: put(w[1], from_int(arithmetic(w[2], integer(w[3]), integer(w[4]), integer(w[5])))); at += 6; continue;
       case kLoadInt: put(w[1], from_int(static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(w[2])) | static_cast<uint64_t>(static_cast<uint32_t>(w[3])) << 32))); at += 4; continue;
       case kLoadElement: put(w[1], from_int(element(tensor(w[2]), integer(w[3])))); at += 4; continue;
+      case kCopy: {
+        const DLTensor &from = tensor(w[1]), &to = tensor(w[2]);
+        copy_tensor(from, to);
+        at += 3;
+        continue;
+      }
       case kRefNew: put(w[1], from_object(&make<RefObject>(own(value(w[2])))->header)); at += 3; continue;
       case kRefRead: put(w[1], own(ref(w[2])->cell[0])); at += 3; continue;
       case kRefWrite: {

@@ -1,5 +1,6 @@
 // One run of one function.
 #pragma once
+#include "../devices/device.h"
 #include "../pool.h"
 #include "program.h"
 #include "values.h"
@@ -21,8 +22,8 @@ struct KernelRecord {
 // One run of one function: a stack of registers and frames of its own, so that several threads may run one program.
 class Run {
  public:
-  Run(const Program& program, const std::shared_ptr<Pool>& pool, size_t depth_limit, std::vector<KernelRecord>* records = nullptr)
-      : p_(program), pool_(pool), limit_(depth_limit), records_(records) {}
+  Run(const Program& program, const std::shared_ptr<Pool>& pool, const std::shared_ptr<DevicePool>& away, size_t depth_limit, std::vector<KernelRecord>* records = nullptr)
+      : p_(program), pool_(pool), away_(away), limit_(depth_limit), records_(records) {}
   ~Run() { while (!stack_.empty()) { destroy(stack_.back()); stack_.pop_back(); } }
 
   // Takes the arguments over.
@@ -65,10 +66,15 @@ class Run {
     return out;
   }
   TVMFFIAny allocate(const TensorSpec& spec, int32_t ndim, const int64_t* shape, size_t bytes) {
-    void* data = pool_->take(bytes);
+    const DLDevice device = p_.devices[static_cast<size_t>(spec.device)];
     auto t = Ref<TensorObject>::steal(make<TensorObject>());
-    t->tensor = DLTensor{data, {kDLCPU, spec.device}, 0, spec.dtype, nullptr, nullptr, 0};
+    t->tensor = DLTensor{nullptr, device, 0, spec.dtype, nullptr, nullptr, 0};
     t->set_dims(ndim, shape, nullptr);
+    if (!on_cpu(device)) {
+      away_->give_memory(*t.get(), bytes);
+      return from_ref(std::move(t));
+    }
+    void* data = t->tensor.data = pool_->take(bytes);
     t->owner = data;
     t->release = Pool::give;
     return from_ref(std::move(t));
@@ -103,6 +109,11 @@ class Run {
     return scratch_;
   }
   static int64_t element(const DLTensor& t, int64_t i) {
+    if (!on_cpu(t.device)) {
+      auto here = empty_tensor(t.ndim, t.shape, t.dtype, {kDLCPU, 0});
+      copy_tensor(t, here->tensor);
+      return element(here->tensor, i);
+    }
     const char* data = static_cast<const char*>(t.data) + t.byte_offset;
     int64_t count = 1;
     for (int32_t d = 0; d < t.ndim; ++d) count *= t.shape[d];
@@ -155,6 +166,21 @@ class Run {
     stack_.resize(base_ + static_cast<size_t>(f.registers), none());
     function_ = &f;
   }
+  // Where a jump leads. One that leads back may be a loop without an end.
+  int32_t jump(int32_t from, int32_t to) {
+    if (to <= from && (++turns_ & 1023) == 0 && check_signals() != 0) throw Raised{};
+    return to;
+  }
+  // A kernel gets mere addresses: its tensors must be on its device. Of programs for CPUs alone that is known.
+  void prepare(const Kernel& k, const int32_t* tensors, int32_t n) const {
+    const DLDevice device = p_.devices[static_cast<size_t>(k.device)];
+    for (int32_t i = 0; i < n; ++i) {
+      const DLDevice at = tensor(tensors[i]).device;
+      if (!same_device(at, device) && !(on_cpu(at) && on_cpu(device)))
+        fail("ValueError", "%s: the kernel %s runs on %s, but its argument %d is on %s", function_->name.c_str(), k.name.c_str(), device_text(device).c_str(), i, device_text(at).c_str());
+    }
+    if (!on_cpu(device)) set_current_device(device);
+  }
   void interruptible(std::vector<TVMFFIAny>& args) {
     if (check_signals() == 0) return;
     for (auto& a : args) destroy(a);
@@ -184,6 +210,7 @@ class Run {
 
   const Program& p_;
   std::shared_ptr<Pool> pool_;
+  std::shared_ptr<DevicePool> away_;
   size_t limit_, base_ = 0;
   uint32_t turns_ = 0;
   const Function* function_ = nullptr;

@@ -190,7 +190,8 @@ class Module(_ffi.Object):
         cache_flush_bytes: int = 0,
         f_preproc: str | PackedFunc | Callable[..., Any] = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that measures a call natively: `number` runs make one result, `repeat` results are taken."""
+        """A function that measures a call natively: `number` runs make one result, `repeat` results are taken. The clock is that of the
+        device, where it has one; else it is the CPU's, once the device has done all."""
         before: Any = None
         if isinstance(f_preproc, str):
             before = global_func(f_preproc) if f_preproc else None
@@ -207,6 +208,7 @@ class Module(_ffi.Object):
             repeats_to_cooldown,
             cache_flush_bytes,
             before,
+            dev,
         )
 
     def get_source(self, fmt: str = "") -> str:
@@ -344,6 +346,7 @@ def time_function(
         repeats_to_cooldown,
         0,
         None,
+        _ffi.Device(1, 0),
     )()
 
 

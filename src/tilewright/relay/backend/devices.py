@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
-from tilewright.relay.expr import Expr, Function
+from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.transform.memory.device_planner import DevicePlan
-from tilewright.runtime import Device
+from tilewright.runtime import Device, cpu
 from tilewright.target import CompilationConfig
 from tilewright.tir import Var
+
+CPU = cpu().device_type
 
 
 class DeviceCompilers:
@@ -32,9 +34,27 @@ class DeviceCompilers:
         with compiler.target:
             return compiler.kernel(func, sizes)
 
+    def number(self, e: Expr) -> int:
+        """The device that a value is on, by its place among the devices."""
+        return self.plan.of(e) if self.plan is not None else 0
+
     def device(self, e: Expr) -> Device:
         """The device that a value is on."""
-        return self.config.devices[self.plan.of(e) if self.plan is not None else 0]
+        return self.config.devices[self.number(e)]
+
+    def params(self, call: Call) -> list[int]:
+        """The devices of the parameters of the function that a call is of."""
+        return self.plan.params(call) if self.plan is not None else [0] * len(call.args)
+
+    def at_hand(self, number: int) -> int:
+        """The device whose constants code on a device reads: all CPUs read those of the first."""
+        devices = self.config.devices
+        return 0 if all([d.device_type == CPU for d in (devices[0], devices[number])]) else number
+
+    def crosses(self, copy: Call) -> bool:
+        """Whether a copy is one from or to a device whose memory the CPU cannot touch, which no kernel makes."""
+        ends = (self.device(copy.args[0]), self.device(copy))
+        return any([d.device_type != CPU for d in ends])
 
     @property
     def kernels(self) -> list[Kernel]:

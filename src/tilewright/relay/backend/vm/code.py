@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.ir import DataType
+from tilewright.runtime import Device
 
 LAYOUTS = {
     "ret": "s",
@@ -36,6 +37,7 @@ LAYOUTS = {
     "kill": "R",
     "need": "smS",
     "part_static": "dsnY",
+    "copy": "ss",
 }
 """What follows an instruction's word: d register written, s operand (below 0: constant -1 - i), S and R counted operands and
 registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,
@@ -46,7 +48,7 @@ INT_OPS = ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "eq", "lt"
 ENDS = frozenset(("ret", "fatal", "goto", "tail_invoke", "tail_invoke_closure"))
 NUMBER = "\x01"
 """In a message of `need`: where one of its numbers stands."""
-MAGIC = 0x334D56776C6974
+MAGIC = 0x344D56776C6974
 
 Operand = int | list[int]
 
@@ -123,11 +125,11 @@ class Instruction:
             elif kind in "fc":
                 parts.append(f"@{program.functions[value].name}")  # type: ignore[index]
             elif kind == "k":
-                parts.append(program.kernels[value])  # type: ignore[index]
+                parts.append(program.kernels[value][0])  # type: ignore[index]
             elif kind == "m":
                 parts.append(repr(program.messages[value]))  # type: ignore[index]
             elif kind in "yY":
-                parts.append(str(program.types[value]))  # type: ignore[index]
+                parts.append(program.type_text(value))  # type: ignore[arg-type]
             elif kind == "o":
                 parts.append(INT_OPS[value])  # type: ignore[index]
             else:
@@ -140,7 +142,7 @@ def _operand(register: int) -> str:
 
 
 class TensorSpec:
-    """A tensor's dtype and shape, -1 where a dimension is known only at run time; and the number of the CPU that it is on."""
+    """A tensor's dtype and shape, -1 where a dimension is known only at run time; and its device, by its place among the program's."""
 
     __slots__ = ("device", "dtype", "shape")
 
@@ -157,7 +159,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         dims = ", ".join(["?" if d < 0 else str(d) for d in self.shape])
-        return f"{self.dtype}[{dims}]" + (f" on cpu({self.device})" if self.device else "")
+        return f"{self.dtype}[{dims}]"
 
 
 class VMFunction:
@@ -222,10 +224,12 @@ class VMFunction:
 class Program:
     """Everything that the runtime reads, besides the kernels' machine code and the bytes of the constants."""
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self.devices = list(devices)
         self.types: list[TensorSpec] = []
         self.messages: list[str] = []
-        self.kernels: list[str] = []
+        self.kernels: list[tuple[str, int]] = []
+        """Their names, and the device of each, by its place among the devices."""
         self.constants: list[tuple[int, int]] = []
         self.functions: list[VMFunction] = []
         self._types: dict[TensorSpec, int] = {}
@@ -236,6 +240,11 @@ class Program:
             self._types[spec] = len(self.types)
             self.types.append(spec)
         return self._types[spec]
+
+    def type_text(self, index: int) -> str:
+        """A type as people read it."""
+        spec = self.types[index]
+        return f"{spec} on {self.devices[spec.device]}" if spec.device else str(spec)
 
     def message(self, text: str) -> int:
         """The place of a message in the table."""
@@ -267,8 +276,9 @@ class Program:
         for text in self.messages:
             out.text(text)
         out.word(len(self.kernels))
-        for name in self.kernels:
+        for name, device in self.kernels:
             out.text(name)
+            out.word(device)
         out.word(len(self.constants))
         for type_index, offset in self.constants:
             out.words(type_index, offset)

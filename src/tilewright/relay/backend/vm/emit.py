@@ -39,6 +39,7 @@ from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
 from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
 from tilewright.relay.transform.functional.lambda_lift import CLOSURE
+from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
@@ -54,8 +55,10 @@ class ProgramCompiler:
 
     def __init__(self, mod: IRModule, compiler: DeviceCompilers) -> None:
         self.mod, self.compiler = mod, compiler
-        self.program = Program()
+        self.program = Program(compiler.config.devices)
         self.pool = ConstantPool()
+        self.constants: dict[tuple[int, int], int] = {}
+        """By places in the pool and among the devices: places in the program."""
         self.kernel_index: dict[str, int] = {}
         self.functions: dict[str, int] = {}
         self.captures: dict[str, int] = {}
@@ -85,23 +88,24 @@ class ProgramCompiler:
 
     def param_type(self, p: Var) -> int:
         t = type_of(p) or p.type_annotation
-        return self.program.type_index(spec_of(t)) if isinstance(t, TensorType) else -1
+        return self.program.type_index(spec_of(t, self.compiler.number(p))) if isinstance(t, TensorType) else -1
 
-    def constant(self, value: np.ndarray[Any, Any]) -> int:
-        """The operand that stands for a constant."""
-        index = self.pool.add(value)
-        while len(self.program.constants) < len(self.pool.arrays):
-            i = len(self.program.constants)
-            array = self.pool.arrays[i]
-            spec = spec_of(TensorType(array.shape, array.dtype.name))
-            self.program.constants.append((self.program.type_index(spec), self.pool.offsets[i]))
-        return -1 - index
+    def constant(self, value: np.ndarray[Any, Any], device: int) -> int:
+        """The operand that stands for a constant on a device."""
+        key = self.pool.add(value), self.compiler.at_hand(device)
+        if key not in self.constants:
+            self.constants[key] = len(self.program.constants)
+            array = self.pool.arrays[key[0]]
+            spec = spec_of(TensorType(array.shape, array.dtype.name), key[1])
+            self.program.constants.append((self.program.type_index(spec), self.pool.offsets[key[0]]))
+        return -1 - self.constants[key]
 
-    def kernel(self, name: str) -> int:
-        """The place of a kernel in the table."""
+    def kernel(self, func: Function, value: Expr, sizes: Sequence[SizeName] = ()) -> int:
+        """The kernel that computes a value by a primitive function, by its place in the table."""
+        name = self.compiler.kernel(func, value, sizes).name
         if name not in self.kernel_index:
             self.kernel_index[name] = len(self.program.kernels)
-            self.program.kernels.append(name)
+            self.program.kernels.append((name, self.compiler.number(value)))
         return self.kernel_index[name]
 
 
@@ -126,6 +130,8 @@ class _FunctionCompiler:
         self.sizes = Sizes(out)
         self.joined: dict[Expr, _JoinedLets] = {}
         """Concatenations without a kernel, and calls that compute parts of them."""
+        self.around = 0
+        """The device of a constant that is a result."""
         self.cut: dict[Expr, int] = {}
         """Slices without a kernel: where each lies in its argument, in bytes."""
         for i, p in enumerate(params):
@@ -174,16 +180,17 @@ class _FunctionCompiler:
 
     def compile(self, body: Expr) -> None:
         """The code of the whole function."""
+        self.around = self.home.compiler.number(body)
         self.tail(body)
 
     # ---- expressions
 
-    def atom(self, e: Expr) -> int:
-        """The operand of a variable, constant, function or anything that is a value already."""
+    def atom(self, e: Expr, beside: Expr | None = None) -> int:
+        """The operand of a variable, constant, function or anything that is a value already. A constant is where `beside` is."""
         if e in self.registers:
             return self.registers[e]
         if isinstance(e, Constant):
-            return self.home.constant(e.value)
+            return self.home.constant(e.value, self.home.compiler.number(beside) if beside is not None else self.around)
         if isinstance(e, Var):
             raise TVMError(f"{self.out.name}: the variable %{e.name_hint} is not bound here")
         return self.value(e)
@@ -209,7 +216,7 @@ class _FunctionCompiler:
         elif isinstance(e, (Var, Constant)):
             emit("move", dst, self.atom(e))
         elif isinstance(e, Tuple):
-            fields = [self.atom(f) for f in e.fields]
+            fields = [self.atom(f, e) for f in e.fields]
             emit("alloc_adt", dst, TUPLE_TAG, fields)
             self.note(dst, TupleType(tuple([self.type_at(r, f) for r, f in zip(fields, e.fields, strict=True)])))
         elif isinstance(e, TupleGetItem):
@@ -243,7 +250,7 @@ class _FunctionCompiler:
         elif isinstance(e, Match):
             self.match(e, None)
         elif isinstance(e, Call) and self.is_function_call(e):
-            args = [self.atom(a) for a in e.args]
+            args = self.arguments(e)
             if isinstance(e.op, GlobalVar):
                 self.out.emit("tail_invoke", self.function(e.op), args)
             else:
@@ -251,17 +258,17 @@ class _FunctionCompiler:
         else:
             self.out.emit("ret", self.value(e))
 
-    def finish(self, dst: int | None, e: Expr) -> None:
-        """Computes a branch into a register, or returns its value where there is none. What is known in it is known only there."""
-        outside = self.sizes
-        self.sizes = Sizes(self.out, outside)
+    def finish(self, dst: int | None, e: Expr, whole: Expr) -> None:
+        """Computes a branch of `whole` into a register, or returns its value where there is none. What it knows, only it knows."""
+        outside, around = self.sizes, self.around
+        self.sizes, self.around = Sizes(self.out, outside), self.home.compiler.number(whole)
         if dst is None:
             self.tail(e)
         else:
             self.into(dst, e)
             # Another branch may answer another size.
             self.types.pop(dst, None)
-        self.sizes = outside
+        self.sizes, self.around = outside, around
 
     def bindings(self, e: Expr) -> Expr:
         """Computes the bindings of a chain of lets; returns its result, the value of the last binding where that is it."""
@@ -283,11 +290,11 @@ class _FunctionCompiler:
     def branch(self, e: If, dst: int | None) -> None:
         otherwise, end = Label(), Label()
         self.out.emit("if", self.atom(e.cond), otherwise)
-        self.finish(dst, e.true_branch)
+        self.finish(dst, e.true_branch, e)
         if dst is not None:
             self.out.emit("goto", end)
         self.out.place(otherwise)
-        self.finish(dst, e.false_branch)
+        self.finish(dst, e.false_branch, e)
         if dst is not None:
             self.out.place(end)
 
@@ -298,7 +305,7 @@ class _FunctionCompiler:
             otherwise = Label()
             self.sizes = Sizes(self.out, outside)
             self.test(c.lhs, data, otherwise)
-            self.finish(dst, c.rhs)
+            self.finish(dst, c.rhs, e)
             self.sizes = outside
             if dst is not None:
                 self.out.emit("goto", end)
@@ -354,17 +361,26 @@ class _FunctionCompiler:
             else:
                 self.primitive(e, e.op, dst)
             return
-        args = [self.atom(a) for a in e.args]
         if isinstance(e.op, Constructor):
+            args = [self.atom(a, e) for a in e.args]
             self.out.emit("alloc_adt", dst, e.op.tag, args)
         elif isinstance(e.op, GlobalVar):
             captured = self.home.captures.get(e.op.name_hint)
-            self.out.emit("invoke" if captured is None else "alloc_closure", dst, self.function(e.op), args)
+            kind = "invoke" if captured is None else "alloc_closure"
+            self.out.emit(kind, dst, self.function(e.op), self.arguments(e))
         else:
+            args = self.arguments(e)
             self.out.emit("invoke_closure", dst, self.atom(e.op), args)
 
+    def arguments(self, e: Call) -> list[int]:
+        """The operands of a call of a function; constants among them are where its parameters are."""
+        found = []
+        for a, number in zip(e.args, self.home.compiler.params(e), strict=True):
+            found.append(self.home.constant(a.value, number) if isinstance(a, Constant) else self.atom(a))
+        return found
+
     def primitive(self, e: Call, func: Function, dst: int) -> None:
-        operands = [self.atom(a) for a in e.args]
+        operands = [self.atom(a, e) for a in e.args]
         types = [self.type_at(r, a) for r, a in zip(operands, e.args, strict=True)]
         inputs = [x for r, t in zip(operands, types, strict=True) for x in self.leaves(r, t)]
         given: list[int] = []
@@ -396,14 +412,19 @@ class _FunctionCompiler:
             assert isinstance(result, TensorType)
             self.show(inputs[0], self.cut[e], dst, result)
             return
-        kernel = self.home.compiler.kernel(func, e, sizes)
-        index = self.home.kernel(kernel.name)
+        outputs: list[int] = []
+        number = self.home.compiler.number(e)
+        if is_copy(e) is not None and self.home.compiler.crosses(e):
+            assert isinstance(result, TensorType)
+            self.allocate(result, dst, outputs, number)
+            self.out.emit("copy", inputs[0], dst)
+            return
+        index = self.home.kernel(func, e, sizes)
         if e in self.joined:
             self.part(e, dst)
             self.out.emit("kernel", index, given, [*inputs, dst])
             return
-        outputs: list[int] = []
-        pack = self.allocate(result, dst, outputs, self.home.compiler.device(e).device_id)
+        pack = self.allocate(result, dst, outputs, number)
         self.out.emit("kernel", index, given, [*inputs, *outputs])
         pack()
 
@@ -416,8 +437,7 @@ class _FunctionCompiler:
             (t,) = tensor_types(value.checked_type)
             to = self.out.register()
             self.show(lets.register(e, self), first + offset, to, t)
-            kernel = self.home.compiler.kernel(copying(t), e)
-            self.out.emit("kernel", self.home.kernel(kernel.name), [], [self.atom(value), to])
+            self.out.emit("kernel", self.home.kernel(copying(t), e), [], [self.atom(value, e), to])
 
     def part(self, e: Call, dst: int) -> None:
         """The memory of a call's result within that of a concatenation."""
@@ -529,8 +549,8 @@ class _JoinedLets:
         memory.shown.update(
             {e: e.args[0] for e in order if isinstance(e, Call) and isinstance(e.op, Function) and is_view(e.op)}
         )
-        memory.cut_slices(order, kept(order, memory) | {last}, lambda e: compiler.device(e).device_id)
-        self.joined = Joined(order, memory, kept(order, memory), lambda e: compiler.device(e).device_id)
+        memory.cut_slices(order, kept(order, memory) | {last}, compiler.number)
+        self.joined = Joined(order, memory, kept(order, memory), compiler.number)
         self.registers: dict[Expr, int] = {}
 
     def register(self, e: Expr, to: _FunctionCompiler) -> int:
@@ -539,7 +559,7 @@ class _JoinedLets:
         if whole not in self.registers:
             (t,) = tensor_types(whole.checked_type)
             self.registers[whole] = to.out.register()
-            to.allocate(t, self.registers[whole], [], to.home.compiler.device(whole).device_id)
+            to.allocate(t, self.registers[whole], [], to.home.compiler.number(whole))
         return self.registers[whole]
 
 

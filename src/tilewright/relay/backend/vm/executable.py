@@ -62,7 +62,7 @@ class Executable(LoadedExecutable):
     @property
     def primitive_ops(self) -> list[str]:
         """Names of the kernels."""
-        return list(self.program.kernels)
+        return [name for name, _ in self.program.kernels]
 
     @property
     def globals(self) -> list[str]:
@@ -103,7 +103,7 @@ class Executable(LoadedExecutable):
     @property
     def _exports(self) -> list[str]:
         """What is looked up in the objects."""
-        return [*self.program.kernels, CONTEXT, *self.external.slots()]
+        return [*self.primitive_ops, CONTEXT, *self.external.slots()]
 
     @property
     def lib(self) -> runtime.Module:

@@ -125,6 +125,11 @@ class DevicePlan:
             domain = domain.result.root()
         return max(domain.device, 0)
 
+    def params(self, call: Call) -> list[int]:
+        """The numbers of the devices of what a called function takes."""
+        params = self.domain(call.op).root().params or [_Domain() for _ in call.args]
+        return [max(self.end(p).root().device, 0) for p in params]
+
     def domain(self, e: Expr) -> _Domain:
         """The domain of an expression. A constant gets a fresh one for every use."""
         if isinstance(e, Constant):
