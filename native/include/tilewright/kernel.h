@@ -35,7 +35,7 @@
 #include <math.h>
 #include <string.h>
 #define TW_INLINE static inline
-#define TW_COLD static
+#define TW_COLD static inline
 #define TW_ALIGN(n)
 #define TW_HIDDEN
 #define TW_EXPORTED

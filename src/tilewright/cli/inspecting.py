@@ -12,9 +12,10 @@ from rich.table import Table
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
 from tilewright.runtime.object_file import ElfFile
+from tilewright.runtime.symbols import CONSTANTS, METADATA
 from tilewright.support.errors import TVMError, said
 
-METADATA, TARGET, CONSTANTS = "__tilewright_metadata", "__tilewright_target", "__tilewright_constants"
+TARGET = "__tilewright_target"
 FUNCTION = "__tvm_ffi_"
 """What names of functions that a host may call begin with."""
 

@@ -42,6 +42,25 @@ class Code(NamedTuple):
     effort: int = 1
 
 
+class WholeModel(NamedTuple):
+    """A model, for a back end that writes whole models as source.
+
+    name: what its symbols begin with. kernels: lowered, each a module of its own. entry: the function `run` beside the kernels that it
+    calls, declared only; its arguments are the addresses of inputs, outputs, constants and workspace. facts: the metadata. registered:
+    symbols that are registered with the runtime when the code is loaded. unpacked: it is for programs without the runtime; functions
+    take their arguments directly.
+    """
+
+    name: str
+    kernels: Mapping[str, IRModule]
+    entry: IRModule
+    run: str
+    facts: Mapping[str, Any]
+    constants: Any
+    registered: Sequence[str]
+    unpacked: bool
+
+
 class Loaded(Protocol):
     """Objects in this process: addresses by symbol; the code lives as long as this."""
 
@@ -66,6 +85,9 @@ class BackEnd(ABC):
     """Whether `build` is given packed functions, as the driver's pipeline for hosts makes them; else functions as they were lowered."""
     linkable: ClassVar[bool] = True
     """Whether objects are machine code, which linkers take. A library holds others as data (`held`), which this back end loads again."""
+
+    writes_models: ClassVar[bool] = False
+    """Whether `write` writes whole models as source."""
 
     @property
     def identity(self) -> str:
@@ -112,6 +134,10 @@ class BackEnd(ABC):
     @abstractmethod
     def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
         """Brings objects into this process. TVMError where they do not fit together, or not into it."""
+
+    def write(self, model: WholeModel, target: Target, archive: bool) -> dict[str, Code]:
+        """A whole model as source: files by suffix, or, for an archive, by name; what `compile` takes lies below src/."""
+        raise TVMError(f"models for target kind {self.kind!r} are not written as source")
 
     def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
         """What a library holds of objects that no linker takes: a line with the name of a module, whose function `load_held` makes a
@@ -213,6 +239,7 @@ __all__ = [
     "Code",
     "Late",
     "Loaded",
+    "WholeModel",
     "back_end_of",
     "back_ends",
     "evaluate",

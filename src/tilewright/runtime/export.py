@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import struct
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.module import ModuleSource
 from tilewright.runtime.object_file import SEAL, data_object, seal_object
 from tilewright.runtime.packed_func import global_func
-from tilewright.runtime.source_module import CSource, link_by_compiler
+from tilewright.runtime.source_module import CSource, compile_source, link_by_compiler
+from tilewright.runtime.symbols import CONSTANTS
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import link_shared, write_library
 from tilewright.support.object_kind import ELF, WASM, ObjectKind
+from tilewright.support.processors import usable_processors
 
+FLAGS, KERNEL_HEADER = "flags", "include/tilewright/kernel.h"
+"""What an archive of source is compiled with."""
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
 
@@ -49,7 +55,7 @@ def export_library(
     workspace_dir: str | None,
     options: dict[str, Any],
 ) -> None:
-    """Writes the objects of modules as one library: .so, .tar or .o by the path's name.
+    """Writes the objects of modules as one library: .so, .tar or .o by the path's name; in a .tar the source of those that have it.
 
     options: for source that is compiled now, `options` (flags of the compiler) and `cc`; for `fcompile`, all.
     """
@@ -60,21 +66,25 @@ def export_library(
     for g in generated:
         g.options = [o for o in flags if o not in linking] or g.options
         g.cc = options.get("cc", g.cc)
-    for i, source in enumerate(sources):
+    archived = [s for s in sources if s.archive is not None] if path.endswith(".tar") and not fcompile else []
+    linked = [s for s in sources if s not in archived]
+    for i, source in enumerate(linked):
         for j, data in enumerate(source.objects):
             objects[f"lib{i}_{j}.o"] = data
     kind = _kind(objects)
     for i, source in enumerate(sources):
-        constants = {} if source.constants is None else {"__tilewright_constants": source.constants}
+        constants = {} if source.constants is None or source in archived else {CONSTANTS: source.constants}
         for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
             objects[f"data{i}_{j}.o"] = data_object(symbol, array.numpy().reshape(-1).view("uint8").data, kind)
-    facts = [s.facts for s in sources if s.facts is not None]
+    facts = [s.facts for s in linked if s.facts is not None]
     if facts and kind.container != WASM:
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
         objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", kind)
     held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
     if held:
         objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), kind)
+    for source in archived:
+        objects |= source.archive() if source.archive is not None else {}
     for extra in addons:
         objects[Path(extra).name] = Path(extra).read_bytes()
     if not objects:
@@ -128,21 +138,49 @@ def link_for_loading(path: str) -> str:
     if not path.endswith(".tar"):
         link_shared([Path(path)], output)
         return str(output)
+    place, sources = Path(folder.name), []
     try:
         with tarfile.open(path) as tar:
             for member in tar:
-                data = tar.extractfile(member) if member.isfile() and member.name.endswith(".o") else None
-                if data is not None:
-                    # By its last name only: an archive says nothing about places outside its folder.
-                    with filling(Path(folder.name)):
-                        (Path(folder.name) / Path(member.name).name).write_bytes(data.read())
-    except (tarfile.TarError, OSError) as error:
+                data = tar.extractfile(member) if member.isfile() else None
+                if data is None:
+                    continue
+                # By its last name only: an archive says nothing about places outside its folder.
+                name = Path(member.name).name
+                with filling(place):
+                    if name.endswith(".o"):
+                        (place / name).write_bytes(data.read())
+                    elif member.name == FLAGS or member.name == KERNEL_HEADER:
+                        (place / member.name).parent.mkdir(parents=True, exist_ok=True)
+                        (place / member.name).write_bytes(data.read())
+                    elif name.endswith(".c"):
+                        sources.append((place / f"{name}.o", data.read().decode()))
+    except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
         raise TVMError(f"{path} is no archive of objects: {said(error)}") from error
-    files = sorted(Path(folder.name).glob("*.o"))
+    _compile_sources(place, sources)
+    files = sorted(place.glob("*.o"))
     if not files:
-        raise TVMError(f"{path} holds no objects (*.o)")
+        raise TVMError(f"{path} holds no objects (*.o) and no source (*.c)")
     link_shared(files, output)
     return str(output)
+
+
+def _compile_sources(place: Path, sources: Sequence[tuple[Path, str]]) -> None:
+    """Compiles C, on all cores, with the flags and the header that came with it."""
+    if not sources:
+        return
+    flags = place / FLAGS
+    options = shlex.split(flags.read_text()) if flags.is_file() else []
+    include = place / Path(KERNEL_HEADER).parts[0]
+
+    def compiled(source: tuple[Path, str]) -> None:
+        output, text = source
+        data = compile_source(text, "c", options, native=False, include=include if include.is_dir() else None)
+        with filling(place):
+            output.write_bytes(data)
+
+    with ThreadPoolExecutor(usable_processors()) as pool:
+        list(pool.map(compiled, sources))
 
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []

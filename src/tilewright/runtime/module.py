@@ -29,13 +29,13 @@ class ModuleSource:
 
     def __init__(
         self,
-        objects: Sequence[bytes] = (),
+        objects: Sequence[bytes] | Callable[[], Sequence[bytes]] = (),
         texts: Mapping[str, Callable[[], str | bytes]] | None = None,
         triple: str | None = None,
         constants: NDArray | None = None,
         data: Mapping[str, NDArray] | None = None,
     ) -> None:
-        self._objects = list(objects)
+        self._objects = objects if callable(objects) else list(objects)
         self.texts = dict(texts or {})
         """Makers of other forms by format: `ll`, `s`, `c`."""
         self.triple = triple
@@ -48,6 +48,10 @@ class ModuleSource:
         """What a machine must be to run the code: triple, cpu, features; a library tells it where no metadata does."""
         self.why_not_here = ""
         """Why the code cannot be called in this process; "" when it can."""
+        self.archive: Callable[[], Mapping[str, bytes]] | None = None
+        """The files of source that a .tar holds instead of the objects, with what compiles them."""
+        self.alone: Callable[[], str] | None = None
+        """The C that a .c holds, which needs no header of ours, where `texts` have it with one."""
         self.binary: Callable[[], bytes] | None = None
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
         self._binary_kind = ""
@@ -63,7 +67,9 @@ class ModuleSource:
 
     @property
     def objects(self) -> list[bytes]:
-        """Relocatable objects."""
+        """Relocatable objects; those that are made by a function, when they are first asked for."""
+        if callable(self._objects):
+            self._objects = list(self._objects())
         return self._objects
 
     @property
@@ -232,7 +238,8 @@ class Module(_ffi.Object):
                 raise ValueError(f"the module has {len(source.objects)} objects; export it as .tar or .so")
             write_whole(file_name, source.objects[0])
         else:
-            write_whole(file_name, self.get_source(fmt).encode())
+            text = source.alone() if fmt == "c" and source.alone is not None else self.get_source(fmt)
+            write_whole(file_name, text.encode())
 
     def _exportable(self) -> ModuleSource:
         source = self.source

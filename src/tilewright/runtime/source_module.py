@@ -71,24 +71,18 @@ def compile_source(
     triple: str | None = None,
     cc: str | None = None,
     native: bool = True,
+    include: Path | None = None,
 ) -> bytes:
-    """A relocatable object of C or C++ source. Raises TVMError with the compiler's words. What was compiled once is taken from
-    the on-disk cache."""
+    """A relocatable object of C or C++ source, with the headers of a folder (None: our own). Raises TVMError with the compiler's
+    words. What was compiled once is taken from the on-disk cache."""
     command = shlex.split(cc) if cc else compiler_command(language, triple)
-    flags = ["-O3", "-fPIC", STANDARD[language], "-fno-math-errno", "-fno-stack-protector", f"-I{include_folder()}"]
+    headers = Path(include_folder()) if include is None else include
+    flags = ["-O3", "-fPIC", STANDARD[language], "-fno-math-errno", "-fno-stack-protector"]
     if triple is None and native:
         flags.append("-march=native")
-    key = cache.key(
-        "source",
-        code,
-        language,
-        *command,
-        *flags,
-        *options,
-        compiler_facts(tuple(command)),
-        headers_digest(),
-        _machine(),
-    )
+    facts = compiler_facts(tuple(command)), headers_digest(headers), _machine()
+    key = cache.key("source", code, language, *command, *flags, *options, *facts)
+    flags.append(f"-I{headers}")
     found = cache.get(key)
     if found is not None:
         return found
@@ -144,9 +138,9 @@ def _version(command: tuple[str, ...], files: str) -> str:
 
 
 @functools.cache
-def headers_digest() -> str:
-    """A digest of the headers that compiled source includes."""
-    texts = [p.read_bytes() for p in sorted(Path(include_folder()).rglob("*.h"))]
+def headers_digest(folder: Path) -> str:
+    """A digest of the headers that compiled source may include."""
+    texts = [p.read_bytes() for p in sorted(folder.rglob("*.h"))]
     return hashlib.blake2b(b"\0".join(texts), digest_size=16).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Symbols of compiled code that the runtime fills in when it loads it."""
+"""Symbols of compiled code that the runtime looks for when it loads it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ LIBRARY = "__tvm_ffi__library_ctx"
 """Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 HELD_CODE = "__tilewright_held_code"
 """Code that a library holds as data has this symbol, once it is loaded: the library's own look-ups go on to it."""
+METADATA, CONSTANTS = "__tilewright_metadata", "__tilewright_constants"
+"""A model's description as JSON, and its constants."""
 
-__all__ = ["CONTEXT", "HELD_CODE", "LIBRARY"]
+__all__ = ["CONSTANTS", "CONTEXT", "HELD_CODE", "LIBRARY", "METADATA"]

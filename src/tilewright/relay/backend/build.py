@@ -18,7 +18,7 @@ from tilewright.relay.backend.executor_factory import (
 )
 from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.model_cache import kernels_of, model_key, stored
-from tilewright.relay.backend.options import Executor, Runtime
+from tilewright.relay.backend.options import Executor, Runtime, need_interface
 from tilewright.relay.backend.targets import config_of, need_code_generators
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
@@ -55,6 +55,8 @@ def build(
     chosen = config.targets[0]
     how, run_by = executor_of(mod, executor), Runtime.of(runtime)
     need_code_generators(config, "relay.build")
+    if how is not None:
+        need_interface(how, run_by or Runtime("cpp"), chosen)
     kind = "aot" if how is None else how.name
     made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
     if how is None or how.name == "graph":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import tir
+from tilewright.codegen.backend import AOT
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
@@ -17,8 +18,14 @@ ENTRY = "__tilewright_run"
 METADATA_FORMAT = 1
 
 
-def entry_function(plan: Plan) -> PrimFunc:
-    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code."""
+def attributes(name: str, unpacked: bool) -> dict[str, Any]:
+    """Those of a function that is exported as `name(void** args)`, or takes its arguments directly."""
+    return {"global_symbol": name} if unpacked else {"global_symbol": name, "calling_conv": AOT}
+
+
+def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> PrimFunc:
+    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code. `prefix`
+    stands before its name and those of the kernels."""
     inputs = [tir.Var(f"in_{i}", "handle") for i in range(len(plan.inputs))]
     outputs = [tir.Var(f"out_{i}", "handle") for i in range(len(plan.outputs))]
     constants, workspace = tir.Var("constants", "handle"), tir.Var("workspace", "handle")
@@ -33,23 +40,25 @@ def entry_function(plan: Plan) -> PrimFunc:
     calls: list[tir.Stmt] = []
     for call in plan.calls:
         args = tuple([pointer(p) for p in call.args])
-        calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(call.kernel.name), args)))
+        calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(prefix + call.kernel.name), args)))
     body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
-    attrs = {"global_symbol": ENTRY, "calling_conv": "aot", "tir.noalias": False}
+    attrs = {**attributes(prefix + ENTRY, unpacked), "tir.noalias": False}
     return PrimFunc((*inputs, *outputs, constants, workspace), body, None, {}, attrs)
 
 
-def entry_module(plan: Plan) -> IRModule:
+def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
     """The entry beside the kernels that it calls, which are declared by their parameters only."""
-    functions: dict[GlobalVar, Any] = {GlobalVar(c.kernel.name): declared(c) for c in plan.calls}
-    functions[GlobalVar(ENTRY)] = entry_function(plan)
+    functions: dict[GlobalVar, Any] = {}
+    for call in plan.calls:
+        name = prefix + call.kernel.name
+        functions[GlobalVar(name)] = declared(call, attributes(name, unpacked))
+    functions[GlobalVar(prefix + ENTRY)] = entry_function(plan, prefix, unpacked)
     return IRModule(functions)
 
 
-def declared(call: KernelCall) -> PrimFunc:
+def declared(call: KernelCall, attrs: Mapping[str, Any]) -> PrimFunc:
     """A kernel's signature: what a caller in another object needs of it."""
     params = [tir.Var(f"p{i}", "handle") for i in range(len(call.args))]
-    attrs = {"calling_conv": "aot", "global_symbol": call.kernel.name}
     return PrimFunc(params, tir.Evaluate(tir.const(0)), None, {}, attrs)
 
 

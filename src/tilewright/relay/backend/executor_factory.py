@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import Code, back_end_of
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
 from tilewright.relay.backend.external import ExternalCode
+from tilewright.relay.backend.model_source import whole_model
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
-from tilewright.runtime.symbols import CONTEXT
+from tilewright.runtime.symbols import CONSTANTS, CONTEXT, METADATA
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 from tilewright.target import Target
@@ -183,22 +184,63 @@ class ExecutorFactoryModule:
         """All constants as one NDArray of bytes; None when there are none."""
         return self._constants
 
+    @property
+    def unpacked(self) -> bool:
+        """Whether exported functions take their arguments directly, for programs without the runtime."""
+        return bool(self.executor.get("unpacked-api"))
+
+    def written(self, archive: bool) -> dict[str, Code]:
+        """The whole model as source of its back end: files by suffix, or by name for an archive."""
+        registered: list[str] = []
+        if self.runtime.get("system-lib") and not self.unpacked:
+            registered = self._registered(self._constants is not None)
+        constants = np.zeros(0, np.uint8) if self._constants is None else self._constants.numpy()
+        model = whole_model(
+            self.libmod_name,
+            self.plan,
+            self.texts.kernels,
+            self.target,
+            self.metadata,
+            constants,
+            registered,
+            self.unpacked,
+        )
+        return back_end_of(self.target).write(model, self.target, archive)
+
+    def _registered(self, with_constants: bool) -> list[str]:
+        """The symbols that a system library registers."""
+        blob = [CONSTANTS] if with_constants else []
+        return [*self.symbols, CONTEXT, METADATA, *blob, *self.external.exported()]
+
+    def _unpacked_objects(self) -> list[bytes]:
+        parts = [code for name, code in self.written(True).items() if name.startswith("src/")]
+        return [kernels.cached_object(code, self.target) for code in parts]
+
+    def _archive(self) -> dict[str, bytes]:
+        return {name: code.text.encode() for name, code in self.written(True).items()}
+
     def source(self, facts: Mapping[str, Any] | None = None, constants: Any = None) -> runtime.ModuleSource:
         """What export needs: objects, metadata and constants."""
+        if self.unpacked:
+            unpacked = runtime.ModuleSource(self._unpacked_objects, {}, self.target.triple)
+            unpacked.archive = self._archive
+            return unpacked
+        whole = facts is None or facts is self.metadata
         if facts is None:
             facts, constants = self.metadata, self.constants()
         text = json.dumps(facts).encode() + b"\0"
         back_end = back_end_of(self.target)
-        described = data_object("__tilewright_metadata", text, back_end.object_kind(self.target))
+        described = data_object(METADATA, text, back_end.object_kind(self.target))
         texts = {kind: functools.partial(self.texts.all, kind) for kind in (*back_end.forms, "tir")}
         objects = [described, *back_end.companions(self.target)]
         if back_end.linkable:
             objects[:0] = self.objects
         if self.runtime.get("system-lib"):
-            blob = ["__tilewright_constants"] if constants is not None else []
-            names = [*self.symbols, CONTEXT, "__tilewright_metadata", *blob, *self.external.exported()]
+            names = self._registered(constants is not None)
             objects.append(kernels.cached_object(back_end.emit_registration(names, self.target), self.target))
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
+        if whole and back_end.writes_models:
+            source.archive = self._archive
         if not back_end.linkable:
             source.hold(lambda: back_end.held(self.objects, self._exports))
         return source
@@ -244,11 +286,23 @@ class ExecutorFactoryModule:
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Write a library: .so (shared library; constants and metadata inside), .tar (its objects) or .o; or its kernels as
-        text: .ll (LLVM IR) or .s (assembly). Returns the path."""
+        """Write a library: .so (shared library; constants and metadata inside), .tar (its objects; for the target c its source) or .o; for
+        the target c as one file of source with a header beside (.c); or its kernels as text: .ll (LLVM IR) or .s (assembly). Returns the
+        path."""
         path = os.fspath(file_name)
-        kind = os.path.splitext(path)[1].removeprefix(".")
-        if kind in back_end_of(self.target).forms:
+        stem, suffix = os.path.splitext(path)
+        back_end = back_end_of(self.target)
+        kind = suffix.removeprefix(".")
+        if back_end.writes_models and kind == back_end.forms[0]:
+            if self.external:
+                raise TVMError(
+                    f"{path} would hold the whole model as source, but external code generators made the functions"
+                    f" {', '.join(self.external.symbols)}; write a .tar or .so"
+                )
+            for ending, code in self.written(False).items():
+                write_whole(stem + ending, code.text.encode())
+            return path
+        if kind in back_end.forms:
             write_whole(path, self.get_source(kind).encode())
             return path
         export_library(

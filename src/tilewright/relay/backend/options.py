@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from tilewright.codegen.backend import back_end_of
 from tilewright.node import register_leaf
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 
 Declared = Mapping[str, tuple[type, Any]]
 """Options by name: their type and their default, None for those that are absent unless they are given."""
@@ -112,6 +114,26 @@ class Runtime(NamedOptions):
     what = "Runtime"
     flag_registry_name = "Runtime"
     registered = {"cpp": {"system-lib": (bool, None)}, "crt": {"system-lib": (bool, None)}}
+
+
+def need_interface(executor: Executor, runtime: Runtime, target: Target) -> None:
+    """TVMError unless the options of how programs call a model fit together, and the back end of the target writes such models."""
+    unpacked, interface = bool(executor.get("unpacked-api")), executor.get("interface-api", "packed")
+    if interface not in ("c", "packed"):
+        raise TVMError(f'option "interface-api" of the executor must be "c" or "packed", but is {interface!r}')
+    if runtime.name == "cpp" and (unpacked or interface == "c"):
+        option = "unpacked-api" if unpacked else "interface-api"
+        raise TVMError(
+            f'option "{option}" of the executor is for programs without the native runtime, which calls packed functions: pass'
+            ' runtime=Runtime("crt") with it'
+        )
+    if interface == "c" and not unpacked:
+        raise TVMError('option "interface-api": "c" of the executor needs "unpacked-api": True')
+    if unpacked and not back_end_of(target).writes_models:
+        raise TVMError(
+            f'option "unpacked-api" of the executor: models for target kind {target.kind.name!r} are not written so; compile for the'
+            " target c"
+        )
 
 
 def _register(cls: type[NamedOptions]) -> None:

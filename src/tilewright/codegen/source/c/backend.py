@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from tilewright.codegen.backend import BackEnd, Code
+from tilewright.codegen.backend import BackEnd, Code, WholeModel
 from tilewright.codegen.source.c.library import LoadedLibrary, load_objects
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.support.object_kind import ObjectKind
@@ -17,6 +17,7 @@ class C(BackEnd):
 
     kind: ClassVar[str] = "c"
     forms: ClassVar[tuple[str, ...]] = ("c",)
+    writes_models: ClassVar[bool] = True
 
     def toolchain(self, target: Target) -> str:
         from tilewright.codegen.source.c.toolchain import toolchain
@@ -44,13 +45,14 @@ class C(BackEnd):
         return Code(text, 1)
 
     def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
-        lines = ["extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);"]
-        calls = []
-        for name in dict.fromkeys(symbols):
-            lines.append(f"extern char {name};")
-            calls.append(f'  TVMFFIEnvModRegisterSystemLibSymbol("{name}", &{name});')
-        lines += ["", "__attribute__((constructor)) static void register_symbols(void) {", *calls, "}"]
-        return Code("\n".join(lines) + "\n", 1)
+        from tilewright.codegen.source.c.module import registration
+
+        return Code(registration(symbols), 1)
+
+    def write(self, model: WholeModel, target: Target, archive: bool) -> dict[str, Code]:
+        from tilewright.codegen.source.c import model as whole
+
+        return whole.archive(model, target) if archive else whole.one_file(model, target)
 
     def compile(self, code: Code, target: Target) -> bytes:
         from tilewright.codegen.source.c.toolchain import compile_text

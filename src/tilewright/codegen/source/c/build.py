@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.codegen.backend import Code
 from tilewright.codegen.native import unfit
 from tilewright.codegen.source.c.library import load_objects
+from tilewright.codegen.source.c.model import alone, built_from
 from tilewright.codegen.source.c.module import emit_module, symbol_of
 from tilewright.codegen.source.c.toolchain import compile_text, effort_of
 from tilewright.ir import IRModule
@@ -30,6 +32,10 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     data = compile_text(text, target, effort_of(target))
     source = ModuleSource([data], {"c": lambda: text}, None if target.is_host else target.triple)
     source.type_key = "c"
+    source.alone = lambda: alone(text)
+    source.archive = lambda: {
+        name: code.text.encode() for name, code in built_from({"src/code.c": Code(text)}, "code", target).items()
+    }
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = unfit(target)
     names = [symbol_of(gvar, func) for gvar, func in mod.functions.items() if isinstance(func, PrimFunc)]

@@ -248,4 +248,17 @@ def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:
     return ModuleEmitter(mod, Target(target)).emit()
 
 
-__all__ = ["CALLEE", "HEADER", "ModuleEmitter", "array_text", "emit_module", "symbol_of"]
+def registration(symbols: Sequence[str], declared: bool = False) -> str:
+    """C that registers symbols with the runtime when it is loaded; declared: in a text that has them."""
+    names = list(dict.fromkeys(symbols))
+    lines = [
+        "extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);",
+        *([] if declared else [f"extern char {name};" for name in names]),
+        "__attribute__((constructor)) static void tw_register(void) {",
+        *[f"  TVMFFIEnvModRegisterSystemLibSymbol({string(name)}, (void*)&{name});" for name in names],
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+__all__ = ["CALLEE", "HEADER", "ModuleEmitter", "array_text", "emit_module", "registration", "symbol_of"]

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
-from tilewright.runtime.source_module import compile_source, compiler_command, compiler_facts, headers_digest
+from tilewright.runtime.source_module import (
+    compile_source,
+    compiler_command,
+    compiler_facts,
+    headers_digest,
+    include_folder,
+)
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 
@@ -15,7 +22,7 @@ MATH = ("-std=c99", "-fwrapv", "-ffp-contract=fast", "-fno-trapping-math", "-fno
 def compile_text(text: str, target: Target, effort: int = 3) -> bytes:
     """The object of C text. TVMError with the compiler's words, its command and the file that was kept where it refuses."""
     triple = None if target.is_native else target.triple
-    return compile_source(text, "c", [f"-O{effort}", *_flags(target)], triple, native=target.is_host)
+    return compile_source(text, "c", [f"-O{effort}", *_flags(target)], triple, native=False)
 
 
 def _command(target: Target) -> list[str]:
@@ -29,10 +36,15 @@ def _flags(target: Target) -> list[str]:
     return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all"] if zig else [])]
 
 
+def flags_text(target: Target) -> str:
+    """The flags for those who compile exported source, in a line; GCC and Clang take them."""
+    return shlex.join([f"-O{effort_of(target)}", *MATH, *machine_options(target, False)]) + "\n"
+
+
 def toolchain(target: Target) -> str:
     """What objects depend on besides the text: the compiler, its version and its flags, and the header."""
     command = _command(target)
-    return f"{shlex.join([*command, *_flags(target)])} {compiler_facts(tuple(command))} {headers_digest()}"
+    return f"{shlex.join([*command, *_flags(target)])} {compiler_facts(tuple(command))} {headers_digest(Path(include_folder()))}"
 
 
 def effort_of(target: Target) -> int:
@@ -44,7 +56,7 @@ def machine_options(target: Target, zig: bool) -> list[str]:
     """Which CPU the code is for; where it is this machine's, that is asked for elsewhere."""
     wide = ["-mprefer-vector-width=512"] if target.cpu.avx512 else []
     if target.is_host:
-        return wide
+        return [*wide, "-march=native"]
     cpu = str(target.attrs.get("mcpu", "generic"))
     given = [str(f) for f in target.attrs.get("mattr", ())]
     if zig:
@@ -69,4 +81,4 @@ def object_kind(target: Target) -> ObjectKind:
 
 _kinds: dict[str, ObjectKind] = {}
 
-__all__ = ["MATH", "compile_text", "effort_of", "machine_options", "object_kind", "toolchain"]
+__all__ = ["MATH", "compile_text", "effort_of", "flags_text", "machine_options", "object_kind", "toolchain"]

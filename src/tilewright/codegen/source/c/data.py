@@ -1,0 +1,49 @@
+"""Bytes as C text: string literals, which compilers read many times faster than lists of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+ROW = 2048
+"""Bytes of one literal: C99 promises 4,095 characters."""
+_PIECE = 512 * ROW
+_KEPT = frozenset(range(32, 127)) - set(b'"\\?')
+"""Characters that stand for themselves. Others have three octal digits, so that a digit may follow."""
+_TEXTS = [chr(b) if b in _KEPT else f"\\{b:03o}" for b in range(256)]
+_TABLE = np.frombuffer("".join([t.ljust(4) for t in _TEXTS]).encode(), np.uint8).reshape(256, 4)
+_USED = np.array([[k < len(t) for k in range(4)] for t in _TEXTS])
+
+
+def rows_text(data: bytes | np.ndarray[Any, Any]) -> str:
+    """The rows of an array `char [][ROW]` that holds the bytes."""
+    flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+    parts = []
+    for start in range(0, len(flat), _PIECE):
+        piece = flat[start : start + _PIECE]
+        whole = len(piece) // ROW * ROW
+        if whole:
+            parts.append(_rows(piece[:whole].reshape(-1, ROW)))
+        if whole < len(piece):
+            parts.append(_rows(piece[whole:].reshape(1, -1)))
+    return "".join(parts).removesuffix(",\n")
+
+
+def _rows(rows: np.ndarray[Any, Any]) -> str:
+    count = len(rows)
+    characters, used = _TABLE[rows].reshape(count, -1), _USED[rows].reshape(count, -1)
+    edges = [np.broadcast_to(np.frombuffer(text, np.uint8), (count, len(text))) for text in (b'"', b'",\n')]
+    every = np.concatenate([edges[0], characters, edges[1]], axis=1)
+    kept = np.concatenate([np.ones(edges[0].shape, bool), used, np.ones(edges[1].shape, bool)], axis=1)
+    return str(every[kept].tobytes(), "ascii")
+
+
+def bytes_text(head: str, name: str, data: bytes | np.ndarray[Any, Any]) -> str:
+    """The definition of bytes as an object `name`, aligned as any value may need it; `head` stands before its type."""
+    size = len(data) if isinstance(data, bytes) else data.nbytes
+    members = f"char bytes[{max(-(-size // ROW), 1)}][{ROW}]; int64_t whole; double real; void* pointer;"
+    return f"{head} union {{ {members} }} {name} TW_ALIGN(64) = {{{{\n{rows_text(data) or chr(34) * 2}\n}}}};\n"
+
+
+__all__ = ["ROW", "bytes_text", "rows_text"]

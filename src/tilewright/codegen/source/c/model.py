@@ -1,0 +1,205 @@
+"""Whole models as C: kernels, entry, constants, and an interface for C programs; as one file with a header, or as an archive to build."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.codegen.backend import Code, WholeModel
+from tilewright.codegen.source.c.data import bytes_text
+from tilewright.codegen.source.c.module import HEADER, ModuleEmitter, registration
+from tilewright.codegen.source.c.names import function_name, plain
+from tilewright.codegen.source.c.toolchain import effort_of, flags_text
+from tilewright.ir import DataType, GlobalVar, IRModule
+from tilewright.runtime.source_module import include_folder
+from tilewright.runtime.symbols import CONSTANTS, METADATA
+from tilewright.target import Target
+
+MAKEFILE = """\
+# make: lib{name}.a, which C programs are linked with. make {name}.so: a shared library.
+CC ?= cc
+CFLAGS ?= $(shell cat flags)
+OBJECTS := $(patsubst %.c,%.o,$(wildcard src/*.c)) $(wildcard *.o)
+.DELETE_ON_ERROR:
+
+lib{name}.a: $(OBJECTS)
+	$(AR) rcs $@ $^
+
+{name}.so: $(OBJECTS)
+	$(CC) -shared -o $@ $^ -lm
+
+%.o: %.c
+	$(CC) $(CFLAGS) -fPIC -Iinclude -c $< -o $@
+"""
+
+
+class Tensor(NamedTuple):
+    """An input or an output: the member of the struct, its size, what it is."""
+
+    member: str
+    size: int
+    comment: str
+
+
+def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
+    found: dict[str, Tensor] = {}
+    for item, name in zip(described, names, strict=True):
+        member = plain(name)
+        while member in found:
+            member += "_"
+        dtype, size = DataType(item["dtype"]), 1
+        for extent in item["shape"]:
+            size *= extent
+        size *= 1 if dtype.is_bool else dtype.bytes
+        found[member] = Tensor(member, size, f"{dtype}[{', '.join(map(str, item['shape']))}]")
+    return list(found.values())
+
+
+class Interface:
+    """What a C program calls: a struct of inputs, one of outputs, a function."""
+
+    def __init__(self, model: WholeModel) -> None:
+        self.name = model.name
+        facts = model.facts
+        self.inputs = _tensors(facts["inputs"], [t["name"] for t in facts["inputs"]])
+        self.outputs = _tensors(facts["outputs"], self._output_names(facts["outputs"]))
+        self.workspace = max(int(facts["workspace_bytes"]), 1)
+
+    def _output_names(self, outputs: list[dict[str, Any]]) -> list[str]:
+        """Outputs without names of their own are called as in classic interfaces: output, or output0, output1, ..."""
+        plural = len(outputs) > 1
+        return [
+            t["name"] if t["name"] != f"output_{i}" else f"output{i}" if plural else "output"
+            for i, t in enumerate(outputs)
+        ]
+
+    def structs(self) -> str:
+        """The types of the arguments."""
+        lines = []
+        for kind, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
+            members = [f"  void* {t.member}; /* {t.comment} */" for t in tensors] or ["  void* nothing;"]
+            lines += [f"struct {self.name}_{kind} {{", *members, "};"]
+        return "\n".join(lines)
+
+    def declaration(self) -> str:
+        return f"int32_t {self.name}_run(struct {self.name}_inputs* inputs, struct {self.name}_outputs* outputs)"
+
+    def main_declaration(self) -> str:
+        params = [f"void* {t.member}" for t in (*self.inputs, *self.outputs)]
+        return f"int32_t {self.name}___tvm_main__({', '.join(params) or 'void'})"
+
+    def header(self, unpacked: bool) -> str:
+        """The header for programs."""
+        guard, upper = f"{self.name.upper()}_H_", self.name.upper()
+        sizes = [
+            f"#define {upper}_{t.member.upper()}_SIZE {t.size} /* bytes of {t.comment} */"
+            for t in (*self.inputs, *self.outputs)
+        ]
+        lines = [
+            f"#ifndef {guard}", f"#define {guard}", "#include <stdint.h>", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
+            *sizes, f"#define {upper}_WORKSPACE_SIZE {self.workspace} /* bytes of static memory for what lies between kernels */", "",
+            self.structs(), "",
+            "/* Runs the model: 0, or the code of an error. Not by two threads at once: the workspace is one. */",
+            f"{self.declaration()};",
+            *(["/* The same, of the addresses of inputs and outputs. */", f"{self.main_declaration()};"] if unpacked else []),
+            "", "#ifdef __cplusplus", "}", "#endif", "#endif", "",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+    def definitions(self, run: str, constants: str, unpacked: bool) -> str:
+        """The functions of the interface; `run` takes inputs, outputs, the address of the constants, and the workspace."""
+        memory = f"(void*){constants}, &{self.name}_workspace"
+        lines = [
+            "",
+            self.structs(),
+            f"static union {{ char bytes[{self.workspace}]; int64_t whole; double real; void* pointer; }}"
+            f" {self.name}_workspace TW_ALIGN(64);",
+        ]
+        function = run
+        if unpacked:
+            given = ", ".join([*[t.member for t in (*self.inputs, *self.outputs)], memory])
+            head = f"TW_EXPORTED {self.main_declaration()}"
+            lines += [f"{head};", f"{head} {{", f"  return {run}({given});", "}"]
+            function = f"{self.name}___tvm_main__"
+        fields = [
+            *[f"inputs->{t.member}" for t in self.inputs],
+            *[f"outputs->{t.member}" for t in self.outputs],
+            *([] if unpacked else [memory]),
+        ]
+        unused = [f"  (void){kind};" for kind in ("inputs", "outputs") if not getattr(self, kind)]
+        head = f"TW_EXPORTED {self.declaration()}"
+        lines += [f"{head};", f"{head} {{", *unused, f"  return {function}({', '.join(fields)});", "}"]
+        return "\n".join(lines) + "\n"
+
+
+def _behind(model: WholeModel, interface: Interface) -> str:
+    """What follows the entry: constants, description, interface."""
+    parts, place = [], "0"
+    if model.constants.size:
+        name = f"{model.name}_constants" if model.unpacked else CONSTANTS
+        parts, place = [bytes_text("TW_EXPORTED const", name, model.constants)], f"&{name}"
+    if not model.unpacked:
+        # Which instructions the code has is said by who compiles it.
+        facts = {**model.facts, "target": {**model.facts["target"], "cpu": "", "features": []}}
+        parts.append(bytes_text("TW_EXPORTED const", METADATA, json.dumps(facts).encode() + b"\0"))
+    parts.append(interface.definitions(model.run if model.unpacked else f"{model.run}_impl", place, model.unpacked))
+    return "\n" + "\n".join(parts)
+
+
+def _emitter(mod: IRModule, target: Target) -> ModuleEmitter:
+    emitter = ModuleEmitter(mod, target)
+    # The runtime looks for it, whether the kernels need it or not.
+    emitter.uses_context = True
+    return emitter
+
+
+def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
+    """A model as one file of C that needs no other, and a header for the programs that call it, by their suffixes."""
+    interface, functions = Interface(model), dict(model.entry.functions)
+    for mod in model.kernels.values():
+        functions |= mod.functions
+    text = f"{_start(model)}{_emitter(IRModule(functions), target).emit()}{_behind(model, interface)}"
+    if model.registered:
+        text += registration(model.registered, declared=True)
+    comment = f"/* {model.name}: a model, see the header beside. Compiled by: cc {flags_text(target).strip()} -c */\n"
+    return {".c": Code(comment + alone(text)), ".h": Code(interface.header(model.unpacked))}
+
+
+def archive(model: WholeModel, target: Target) -> dict[str, Code]:
+    """A model as the files of an archive: a file of C a kernel, one of the rest, headers, and what builds them."""
+    interface, start = Interface(model), _start(model)
+    texts = {f"{function_name(k)}.c": ModuleEmitter(mod, target).emit() for k, mod in model.kernels.items()}
+    texts[f"{model.name}.c"] = _emitter(model.entry, target).emit([GlobalVar(model.run)]) + _behind(model, interface)
+    files = {f"src/{file}": Code(start + text, effort_of(target)) for file, text in texts.items()}
+    if model.registered:
+        files["src/registration.c"] = Code(registration(model.registered))
+    files[f"include/{model.name}.h"] = Code(interface.header(model.unpacked))
+    return built_from(files, model.name, target)
+
+
+def _start(model: WholeModel) -> str:
+    return "#define TW_NO_RUNTIME\n" if model.unpacked else ""
+
+
+def alone(text: str) -> str:
+    """A text with the header that it includes in its place."""
+    return text.replace(f"{HEADER}\n", f"{_kernel_header()}\n", 1)
+
+
+def _kernel_header() -> str:
+    return Path(include_folder(), "tilewright", "kernel.h").read_text()
+
+
+def built_from(files: Mapping[str, Code], name: str, target: Target) -> dict[str, Code]:
+    """Files of C with what compiles them: the header, the flags, a Makefile."""
+    return {
+        "Makefile": Code(MAKEFILE.format(name=name)),
+        "flags": Code(flags_text(target)),
+        "include/tilewright/kernel.h": Code(_kernel_header()),
+        **files,
+    }
+
+
+__all__ = ["alone", "archive", "built_from", "one_file"]

@@ -1,0 +1,51 @@
+"""A compiled model as its back end writes it as source: kernels and entry under the names and conventions that the options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.codegen.backend import WholeModel
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.relay.backend.entry import ENTRY, attributes, entry_module
+from tilewright.relay.backend.kernels import lowered, scheduled
+from tilewright.relay.backend.name_transforms import sanitize_name
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+
+if TYPE_CHECKING:
+    from tilewright.relay.backend.plan import Plan
+    from tilewright.relay.backend.te_compiler import Kernel
+
+
+def whole_model(
+    mod_name: str,
+    plan: Plan,
+    kernels: Mapping[str, Kernel],
+    target: Target,
+    facts: Mapping[str, Any],
+    constants: Any,
+    registered: Sequence[str],
+    unpacked: bool,
+) -> WholeModel:
+    """What the back end of `target` writes. unpacked: functions take their arguments directly, and bear the model's name."""
+    name = sanitize_name(f"tvmgen_{mod_name}")
+    prefix = f"{name}_" if unpacked else ""
+    with target:
+        modules = {
+            prefix + key: _named(lowered(scheduled(kernel.func, target), target), prefix + key, unpacked)
+            for key, kernel in kernels.items()
+        }
+        entry = entry_module(plan, prefix, unpacked)
+    return WholeModel(name, modules, entry, prefix + ENTRY, facts, constants, registered, unpacked)
+
+
+def _named(mod: IRModule, name: str, unpacked: bool) -> IRModule:
+    """A kernel's module under another name and convention."""
+    (func,) = mod.functions.values()
+    assert isinstance(func, PrimFunc)
+    kept = {k: v for k, v in func.attrs.items() if k not in ("global_symbol", "calling_conv")}
+    return mod.with_functions({GlobalVar(name): func.replace(attrs={**kept, **attributes(name, unpacked)})})
+
+
+__all__ = ["whole_model"]
