@@ -47,7 +47,7 @@ LIMIT = 1.1
 STEPS = 4
 """Runs of a model with variables."""
 TIME_LIMIT = 900
-"""Seconds for one model."""
+"""Seconds for one model, where --limit says nothing else."""
 
 Run = Callable[[list[Array]], list[Array]]
 
@@ -238,16 +238,16 @@ def measured(build: Build, own: Prepared, inputs: dict[str, Array], seconds: flo
     }
 
 
-def surveyed(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict[str, Any]:
-    """`survey` in a process of its own."""
+def surveyed(model: RealModel, wheels: Path, threads: int, seconds: float, limit: float) -> dict[str, Any]:
+    """`survey` in a process of its own, ended after so many seconds (limit)."""
     command = [sys.executable, "-m", "benchmarks", "real_models", "--worker", "--packages", model.package]
     command += ["--models", model.file, "--wheels", str(wheels), "--threads", str(threads), "--seconds", str(seconds)]
     environment = {**os.environ, "TVM_NUM_THREADS": str(threads), "TF_CPP_MIN_LOG_LEVEL": "3"}
     known = {"package": model.package, "version": model.version, "file": model.file, "builds": []}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIME_LIMIT, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return {**known, "died": f"not done after {TIME_LIMIT} s"}
+        return {**known, "died": f"not done after {limit:g} s"}
     if done.returncode:
         return {**known, "died": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -315,6 +315,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--wheels", type=Path, default=WHEELS, help="where wheels are unpacked (default: build/wheels)")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=1.0, help="measuring time for each build")
+    parser.add_argument(
+        "--limit", type=float, default=TIME_LIMIT, help="seconds for one model, more on a busy machine (%(default)s)"
+    )
     takes_json(parser)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -343,7 +346,7 @@ def main(argv: list[str]) -> int:
                 }
             )
             continue
-        results.append(surveyed(m, options.wheels, threads, options.seconds))
+        results.append(surveyed(m, options.wheels, threads, options.seconds, options.limit))
         print(f"{k + 1} of {len(chosen)}: {m.file}: {verdict(results[-1])}", file=sys.stderr, flush=True)
         write_json(options, results)
     show(results)
