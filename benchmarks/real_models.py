@@ -161,7 +161,7 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
             entry["difference"] = compared(build, own, [(inputs[k], expected[k]) for k in chosen])
             right = entry["difference"] <= TOLERANCE
             if not right and not own.state and (exact := exact_run(path)) is not None:
-                drawn = cases if kind == "open" else cases[:1]
+                drawn = cases if kind == "dynamic" else cases[:1]
                 entry["judged"] = distances(build, own, exact, drawn)
                 right = no_farther(*entry["judged"])
             entry["stage"] = "passed" if right else "numbers"

@@ -8,6 +8,7 @@ line in PEERS.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -36,6 +37,15 @@ class Job(NamedTuple):
     inputs: dict[str, np.ndarray]
     threads: int
     precision: str
+
+
+def stored(job: Job, peer: str, version: str, ending: str) -> Path:
+    """Where a peer keeps what it compiled for a job: apart for each version of it, number of threads, precision and shapes of inputs."""
+    text = repr([(name, value.shape, value.dtype.name) for name, value in sorted(job.inputs.items())])
+    key = f"{version}-{job.threads}t-{job.precision}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    path = STORE / peer / f"{job.model}-{key}{ending}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 class Peer(NamedTuple):

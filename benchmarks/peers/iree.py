@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers import STORE, Job, Run, Unavailable
+from benchmarks.peers import Job, Run, Unavailable, stored
 
 FLAGS = (
     "--iree-hal-target-device=local",
@@ -33,10 +34,9 @@ def compiled(job: Job) -> Path:
     import iree.compiler.tools
     import onnx
 
-    path = STORE / "iree" / f"{job.model}.vmfb"
+    path = stored(job, "iree", version("iree-base-compiler"), ".vmfb")
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
     model = onnx.load(job.path)
     weights = {t.name for t in model.graph.initializer}
     for value in model.graph.input:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import STORE, Job, Run, Unavailable
+from benchmarks.peers import Job, Run, Unavailable, stored
 
 
 def load(job: Job) -> None:
@@ -20,9 +20,8 @@ def compiled(job: Job) -> Any:
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
-    path = STORE / "tvm" / f"{job.model}.so"
+    path = stored(job, "tvm", f"{tvm.__version__}-{host()}", ".so")
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             mod = from_onnx(onnx.load(job.path), shape_dict={k: list(v.shape) for k, v in job.inputs.items()})
             target = tvm.target.Target({"kind": "llvm", "mcpu": host(), "num-cores": job.threads})

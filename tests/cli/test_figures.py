@@ -13,6 +13,7 @@ from tests.cli.command import command, dense_model
 from tilewright.cli import measuring
 from tilewright.cli.comparing import Difference
 from tilewright.cli.measuring import Contestant, disturbance
+from tilewright.cli.peers import bound
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
@@ -55,3 +56,20 @@ def test_bench_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = command("bench", model, "--no-peer", "--iterations", "10", "--json")
         assert done.code == 0 and json.loads(done.out)["milliseconds"][0]["disturbed"] is said
         assert ("warning: the machine was disturbed: p95 over p5" in done.err) is said
+
+
+def test_onnx_runtime_writes_to_the_same_memory_as_ours_does(tmp_path: Path) -> None:
+    """An executor's outputs are a part of it; ONNX Runtime would make new ones for each run."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(str(dense_model(tmp_path / "m.onnx")), providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    inputs = {given.name: np.ones(given.shape, "float32")}
+    binding = bound(session, inputs, fixed=True)
+    (first,) = binding.get_outputs()
+    value, place = first.numpy().copy(), first.data_ptr()
+    inputs[given.name][:] = 2
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+        (made,) = binding.get_outputs()
+        assert made.data_ptr() == place
+    assert (made.numpy() != value).any()

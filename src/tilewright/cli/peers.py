@@ -12,9 +12,11 @@ from tilewright.cli.tensors import Array
 from tilewright.support.errors import said
 
 
-def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | None, streams: int) -> Contestant | None:
+def onnxruntime_peer(
+    build: Build, inputs: Mapping[str, Array], threads: int | None, streams: int, fixed: bool
+) -> Contestant | None:
     """ONNX Runtime on the same inputs; None where it is not installed or cannot do the same work. As with ours, inputs are bound before
-    a run, and outputs stay where the run makes them."""
+    a run, and outputs stay where the run makes them: in the same memory each time (fixed), or where it allocates them."""
     if build.model.suffix != ".onnx":
         return None
     if build.outputs or build.inputs_at or build.values:
@@ -30,8 +32,7 @@ def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | N
         options.intra_op_num_threads = threads
     try:
         session = onnxruntime.InferenceSession(str(build.model), options, providers=["CPUExecutionProvider"])
-        bindings = [bound(session, inputs) for _ in range(streams)]
-        session.run_with_iobinding(bindings[0])
+        bindings = [bound(session, inputs, fixed) for _ in range(streams)]
     except Exception as error:  # its own kinds, which share no base
         noted(f"ONNX Runtime is not measured, since it does not take the model: {said(error)}")
         return None
@@ -39,11 +40,15 @@ def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | N
     return Contestant(f"ONNX Runtime {onnxruntime.__version__}", "fp32", runs)
 
 
-def bound(session: Any, inputs: Mapping[str, Array]) -> Any:
-    """Inputs and outputs of a session, bound."""
+def bound(session: Any, inputs: Mapping[str, Array], fixed: bool) -> Any:
+    """Inputs and outputs of a session, bound, and run once; fixed: what that run made is where the next ones write to."""
     binding = session.io_binding()
     for name in [i.name for i in session.get_inputs()]:
         binding.bind_cpu_input(name, inputs[name])
     for output in session.get_outputs():
         binding.bind_output(output.name)
+    session.run_with_iobinding(binding)
+    if fixed:
+        for output, made in zip(session.get_outputs(), binding.get_outputs(), strict=True):
+            binding.bind_ortvalue_output(output.name, made)
     return binding

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     "--peer/--no-peer",
     default=True,
     show_default=True,
-    help="Also measure ONNX Runtime on an .onnx file, when it is installed: the same inputs, bound before, outputs left where they"
-    " are made.",
+    help="Also measure ONNX Runtime on an .onnx file, when it is installed: the same inputs, bound before, outputs in the same"
+    " memory each time where ours are, and left there.",
 )
 @shown
 def bench_command(
@@ -72,6 +72,7 @@ def bench_command(
     tilewright bench resnet50.so --streams 2 --duration 10 --json
     """
     from tilewright import runtime
+    from tilewright.cli.machine import MachineExecutor
     from tilewright.cli.measuring import Contestant, disturbance, measure_in_turn
     from tilewright.cli.models import executor_of, load_or_compile
     from tilewright.cli.peers import onnxruntime_peer
@@ -88,7 +89,7 @@ def bench_command(
     precision = build.precision if "import" in prepared else "as compiled"
     contestants = [Contestant("Tilewright", precision, [e.run for e in executors])]
     if peer:
-        found = onnxruntime_peer(build, inputs, threads, streams)
+        found = onnxruntime_peer(build, inputs, threads, streams, not isinstance(executors[0], MachineExecutor))
         contestants += [found] if found is not None else []
     with progress("measuring") as report:
         measure_in_turn(contestants, seconds, iterations, warmup, report)
