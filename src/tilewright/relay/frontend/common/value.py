@@ -140,8 +140,10 @@ def use_text(title: str, uses: list[str], noun: str = "node") -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The two nearest names, if they are near."""
-    return difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    """The two nearest names, if they are near. Namespaces, as in aten::sum, do not count: all names of a model have the same."""
+    ends = {n: n.rpartition("::")[2] for n in known}
+    close = difflib.get_close_matches(name.rpartition("::")[2], dict.fromkeys(ends.values()), n=2, cutoff=0.65)
+    return [n for c in close for n, end in ends.items() if end == c][:2]
 
 
 def near_text(name: str, known: Iterable[str]) -> str:

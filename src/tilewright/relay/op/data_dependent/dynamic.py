@@ -554,6 +554,13 @@ class prefix(Dynamic, key="dyn.prefix"):
         """The number."""
         return [1]
 
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        raise OpNotImplemented(
+            f"{self.type_key} has no kernel of its own: how many elements its result has is found out when the program runs (argwhere,"
+            " unique, boxes that are kept). relay.build makes programs of fixed sizes; compile for the virtual machine instead:"
+            ' relay.vm.compile, or create_executor("vm")'
+        )
+
     def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
         t = tensor(data, 0)
         if not t.shape:
