@@ -42,6 +42,7 @@ from tilewright.relay.frontend.onnx.reader import (
     sparse_array,
     tensor_array,
 )
+from tilewright.relay.frontend.onnx.renamed import export, with_node_names
 from tilewright.relay.frontend.onnx.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
@@ -74,6 +75,8 @@ NEVER_FOLDED = {
     "Multinomial", "Dropout", "DequantizeLinear",
 }  # fmt: skip
 """Operators with graphs inside, those that draw random numbers, and what says that weights are quantised."""
+OPTIONS = ("use_nt_batch_matmul",)
+"""The entries of `convert_config`."""
 DEPTH = 64
 """How deep functions and subgraphs may be nested."""
 
@@ -104,12 +107,23 @@ def from_onnx(
 
     model: onnx.ModelProto, path or bytes. shape: extents to pin, by input name; -1 or None keeps an axis symbolic.
     dtype: for inputs that state none. opset: overrides the model's own. freeze_params: weights become constants of `main`;
-    otherwise they become its trailing parameters, and the dictionary holds their values.
+    otherwise they become its trailing parameters, and the dictionary holds their values. convert_config: "use_nt_batch_matmul" (products of
+    batches transpose their second factor and are nn.batch_matmul with transpose_b; False without it, which computes the same with less).
+    export_node_renamed_model_path: where to write the model with a name for each node that has none (Conv_0), which spans then refer to;
+    a folder, or a path that ends in .onnx.
 
     Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported. Warns, with
     ModelWarning, of declared shapes that are not those of the nodes.
     """
-    found = import_model(model, shape, dtype, opset, freeze_params)
+    unknown = [k for k in convert_config or {} if k not in OPTIONS]
+    if unknown:
+        raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
+    if export_node_renamed_model_path is not None:
+        read_model(model)  # which says what is wrong with it
+        model = with_node_names(model)
+    found = import_model(model, shape, dtype, opset, freeze_params, options=convert_config)
+    if export_node_renamed_model_path is not None:
+        export(model, export_node_renamed_model_path)
     for text in found.contradictions:
         # Behind the decorator stands the caller.
         warnings.warn(text, ModelWarning, stacklevel=3)
@@ -123,13 +137,15 @@ def import_model(
     opset: int | None = None,
     freeze_params: bool = True,
     given: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Imported:
     """`from_onnx`, with all that it finds out. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
-    given: values of inputs, which become constants."""
+    given: values of inputs, which become constants. options: `convert_config` of from_onnx."""
     proto, name, folder, weights = read_model(model)
     versions = opset_versions(proto, name, opset)
     with guarded(name, "Copy or export it again; onnx.checker.check_model says where"):
         importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
+        importer.transposed_products = bool((options or {}).get("use_nt_batch_matmul", False))
         return importer.run(proto.graph, dict(shape or {}), dtype, given or {})
 
 
@@ -160,6 +176,8 @@ class Importer:
         self.name, self.folder, self.freeze, self.values = name, folder, freeze, values
         self.opsets = opsets
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
+        self.transposed_products = False
+        """Whether products of batches take their second factor transposed."""
         self.scopes: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.unknown: set[tuple[str, str]] = set()

@@ -404,6 +404,9 @@ def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Any:
     # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
     if right == 2:
         return node.call("nn.matmul", a, b)
+    if node.importer.transposed_products:
+        turned = node.call("transpose", b, axes=(*range(right - 2), right - 1, right - 2))
+        return node.call("nn.batch_matmul", a, turned, transpose_b=True)
     return node.call("nn.batch_matmul", a, b, transpose_b=False)
 
 
