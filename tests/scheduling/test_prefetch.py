@@ -17,16 +17,24 @@ from tilewright.arith import Analyzer
 from tilewright.codegen import interp
 from tilewright.ir import Op
 from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.prefetch import FETCH_AHEAD, FETCH_EARLY
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, Call, Evaluate, For, PrimFunc
 from tilewright.tir.stmt_functor import child_stmts, post_order_visit, substitute
+from tilewright.tir.transform import InjectSoftwarePrefetch
+from tilewright.tir.transform.memory.software_prefetch import EARLY, PANELS
+
+
+def with_hints(tensors: list[te.Tensor], target: Target) -> PrimFunc:
+    """A kernel by its schedule rule, with the hints that lowering inserts."""
+    func = schedule_kernel(te.create_prim_func(tensors), target)
+    (made,) = InjectSoftwarePrefetch()(tvm.IRModule({"main": func})).functions.values()
+    return made  # type: ignore[no-any-return]
 
 
 def product(rows: Any, inner: int, panels: int) -> PrimFunc:
     with Target("llvm"):
         d, w = te.placeholder((1, rows, inner), name="d"), te.placeholder((panels, inner, 64), name="w")
-        return schedule_kernel(te.create_prim_func([d, w, topi.nn.dense_pack(d, w)]), Target("llvm"))
+        return with_hints([d, w, topi.nn.dense_pack(d, w)], Target("llvm"))
 
 
 def check(func: PrimFunc, rows: int, inner: int, panels: int) -> None:
@@ -45,7 +53,7 @@ def check(func: PrimFunc, rows: int, inner: int, panels: int) -> None:
 @pytest.mark.parametrize(("rows", "inner", "panels"), [(24, 8, 2), (37, 6, 2)])
 def test_results(rows: int, inner: int, panels: int) -> None:
     func = product(rows, inner, panels)
-    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+    assert "tir.prefetch" in func.script() and PANELS not in func.script()
     check(func, rows, inner, panels)
 
 
@@ -81,7 +89,7 @@ def test_not_where_panels_come_faster_than_tiles() -> None:
 @pytest.mark.parametrize("rows", [1, 4, 13, 37])
 def test_results_of_dynamic_rows(rows: int) -> None:
     func = product(tvm.tir.SizeVar("n", "int64"), 8, 2)
-    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+    assert "tir.prefetch" in func.script() and PANELS not in func.script()
     check(func, rows, 8, 2)
 
 
@@ -111,7 +119,7 @@ def convolution(blocks: tuple[int, int], size: int, kernel: int) -> PrimFunc:
     with Target("llvm -mcpu=skylake-avx512 -num-cores=2") as target:
         d = te.placeholder((1, inputs, size, size, 16), name="d")
         w = te.placeholder((outputs, inputs, kernel, kernel, 16, 16), name="w")
-        return schedule_kernel(te.create_prim_func([d, w, topi.nn.conv2d_NCHWc(d, w, 1, kernel // 2, 1)]), target)
+        return with_hints([d, w, topi.nn.conv2d_NCHWc(d, w, 1, kernel // 2, 1)], target)
 
 
 def hints_with_loops(func: PrimFunc) -> tuple[list[For], list[BufferLoad]]:
@@ -141,7 +149,7 @@ def hints_with_loops(func: PrimFunc) -> tuple[list[For], list[BufferLoad]]:
 def test_every_line_of_the_next_blocks_of_a_convolution(blocks: tuple[int, int], size: int, kernel: int) -> None:
     func = convolution(blocks, size, kernel)
     loops, hints = hints_with_loops(func)
-    assert hints and FETCH_AHEAD not in func.script()
+    assert hints and PANELS not in func.script()
     shape = [int(d) for d in hints[0].buffer.shape]
     block = int(np.prod(shape[1:]))
     sizes = [int(loop.extent) for loop in loops]
@@ -166,7 +174,7 @@ def residual(rows: int, inner: int, panels: int, cpu: str = "") -> PrimFunc:
     with Target("llvm" + cpu) as target:
         d, w = te.placeholder((rows, inner), name="d"), te.placeholder((panels, inner, 32), name="w")
         r = te.placeholder((rows, panels * 32), name="r")
-        return schedule_kernel(te.create_prim_func([d, w, r, topi.add(topi.nn.dense_pack(d, w), r)]), target)
+        return with_hints([d, w, r, topi.add(topi.nn.dense_pack(d, w), r)], target)
 
 
 @pytest.mark.parametrize("rows", [24, 37])
@@ -175,7 +183,7 @@ def test_residuals_come_while_sums_are_made(rows: int, cpu: str) -> None:
     """Each line of it is asked for, once a vector, before the sums of the tile that reads it, and within the tensor."""
     func = residual(rows, 256, 2, cpu)
     text = func.script()
-    assert FETCH_EARLY not in text
+    assert EARLY not in text
     asked = re.findall(r'"tir.prefetch", T.address_of\(r\[(.*)\]\), 0, 2, 1\)', text)
     assert asked and text.index("T.address_of(r[") < text.index("T_dense_pack_update")
     seen: set[tuple[int, int]] = set()
@@ -220,7 +228,7 @@ def test_biases_of_dynamic_rows_are_not_asked_for() -> None:
         d, w = te.placeholder((rows, 256), name="d"), te.placeholder((2, 256, 32), name="w")
         r, b = te.placeholder((rows, 64), name="r"), te.placeholder((64,), name="b")
         out = topi.add(topi.add(topi.nn.dense_pack(d, w), b), r)
-        text = schedule_kernel(te.create_prim_func([d, w, b, r, out]), target).script()
+        text = with_hints([d, w, b, r, out], target).script()
     assert "T.address_of(b[" not in text and "T.address_of(r[" in text
 
 

@@ -27,6 +27,7 @@ from tilewright.tir.transform import (
     InjectPTXAsyncCopy,
     InjectPTXLDG32,
     InjectSoftwarePipeline,
+    InjectSoftwarePrefetch,
     InjectVirtualThread,
     InstrumentBoundCheckers,
     InstrumentProfileIntrinsics,
@@ -73,6 +74,8 @@ def lower_phases(
     """
     config = ctx.config
     blocks: list[Pass] = [
+        # First, while blocks say what they read.
+        InjectSoftwarePrefetch(),
         *([] if threads is False else [LowerCrossThreadReduction()]),
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),

@@ -1,4 +1,4 @@
-"""What a kernel goes through: its halo set apart, its axes merged, the rules, and software prefetch."""
+"""What a kernel goes through: its halo set apart, its axes merged, and the rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from tilewright.scheduling.cpu.dynamic import has_symbolic_loops, schedule_symbo
 from tilewright.scheduling.cpu.halo import with_border, without_border
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.merged_axes import merge_axes, with_parameters_of
-from tilewright.scheduling.cpu.prefetch import fetch_ahead
 from tilewright.scheduling.cpu.rules import schedule_cpu
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
@@ -22,11 +21,11 @@ def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     merged = merge_axes(func)
     sch = Schedule(merged, seed=0, error_render_level="fast")
     if has_symbolic_loops(sch):
-        return fetch_ahead(with_parameters_of(func, schedule_versions(merged, target)))
+        return with_parameters_of(func, schedule_versions(merged, target))
     schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
-    return fetch_ahead(with_parameters_of(func, scheduled))
+    return with_parameters_of(func, scheduled)
 
 
 __all__ = ["KernelView", "schedule_cpu", "schedule_kernel", "schedule_symbolic"]

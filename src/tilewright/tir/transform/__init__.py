@@ -56,6 +56,7 @@ from tilewright.tir.transform.memory.realize import (
     StorageFlatten,
     TextureFlatten,
 )
+from tilewright.tir.transform.memory.software_prefetch import InjectSoftwarePrefetch
 from tilewright.tir.transform.memory.storage import StorageRewrite
 from tilewright.tir.transform.misc import (
     AnnotateEntryFunc,
@@ -137,6 +138,7 @@ __all__ = [
     "InjectPrefetch",
     "InjectRollingBuffer",
     "InjectSoftwarePipeline",
+    "InjectSoftwarePrefetch",
     "InjectVirtualThread",
     "InlinePrivateFunctions",
     "InstrumentBoundCheckers",
