@@ -70,7 +70,7 @@ class Phases:
         """Clock the compiler's own functions, where they are looked up."""
         from tilewright.codegen.llvm import backend as llvm
         from tilewright.relay.backend import compilation, kernels
-        from tilewright.relay.backend.constants import ConstantPool
+        from tilewright.relay.backend.planning.constants import ConstantPool
 
         compilation.optimize = self.clocked("passes", compilation.optimize)
         compilation.make_plan = self.clocked("plan", compilation.make_plan)

@@ -224,7 +224,7 @@ def kernels_of(model: str, target: Target) -> list[PrimFunc]:
     from benchmarks import models
     from tilewright import relay
     from tilewright.relay.backend.compilation import optimize
-    from tilewright.relay.backend.plan import make_plan
+    from tilewright.relay.backend.planning.plan import make_plan
     from tilewright.relay.backend.te_compiler import TECompiler
 
     shapes = {name: value.shape for name, value in models.inputs(model).items()}

@@ -51,8 +51,8 @@ def ours(name: str) -> dict[str, int]:
     from tilewright import relay
     from tilewright.node import deep_recursion
     from tilewright.relay.backend.kernels import lowered, scheduled
-    from tilewright.relay.backend.memory_report import memory_report
-    from tilewright.relay.backend.plan import make_plan
+    from tilewright.relay.backend.planning.memory_report import memory_report
+    from tilewright.relay.backend.planning.plan import make_plan
     from tilewright.relay.backend.te_compiler import TECompiler
     from tilewright.tir.analysis import calculate_workspace_bytes
 

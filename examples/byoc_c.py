@@ -18,7 +18,7 @@ import numpy as np
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.backend.c_codegen import CSourceCodegen, CTensor, operator
+from tilewright.relay.backend.byoc.c_codegen import CSourceCodegen, CTensor, operator
 from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from tilewright.relay.op.contrib import get_pattern_table, register_pattern_table
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent / "src" / "tilewright"
 
 LAYERS = [
     "support",
+    "formats",
     "runtime",
     "rpc",
     "node",

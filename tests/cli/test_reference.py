@@ -18,7 +18,7 @@ from tests.cli.test_precision import large_model
 from tests.frontend.keras_models import keras
 from tilewright.cli import comparing
 from tilewright.cli.comparing import bisected
-from tilewright.relay.frontend.onnx.model_file import OnnxFormat
+from tilewright.relay.frontend.onnx.files.model_file import OnnxFormat
 from tilewright.relay.frontend.pytorch.model_file import ExportedFormat
 
 

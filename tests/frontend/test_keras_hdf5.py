@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.keras.hdf5.cursor import checksum
-from tilewright.relay.frontend.keras.hdf5.file import Group, opened
+from tilewright.formats.hdf5.cursor import checksum
+from tilewright.formats.hdf5.file import Group, opened
+from tilewright.support.errors import ModelError
 
 FORMS: list[Any] = ["earliest", ("v108", "v108"), ("v110", "v110"), "latest"]
 """The oldest form that h5py writes (it is Keras's), and those of later libraries."""

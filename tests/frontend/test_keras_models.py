@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras import from_keras
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 from .keras_models import compiled_outputs, data_for, keras, keras_outputs, shuffled
 from .test_keras_layers import MODELS, check

@@ -18,8 +18,7 @@ from tests.frontend.keras_models import keras
 from tilewright import relay
 from tilewright.relay.frontend import decode_texts, encode_texts, from_keras
 from tilewright.relay.frontend.common.hashing import fingerprint64
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 L = keras.layers
 

@@ -12,8 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright import relay
 from tilewright.relay.frontend.onnx import from_onnx
-from tilewright.relay.frontend.onnx.reader import ModelError
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError
 
 
 def model(

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.support.errors import ModelError
 
 WEIGHTS = np.arange(64, dtype=np.float32).reshape(8, 8)
 

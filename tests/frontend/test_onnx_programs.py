@@ -18,7 +18,7 @@ from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx import from_onnx
 from tilewright.relay.frontend.onnx.program import Program
 from tilewright.relay.frontend.onnx.quirks import DECLARED_SHAPES
-from tilewright.relay.frontend.onnx.reader import ModelError
+from tilewright.support.errors import ModelError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
 

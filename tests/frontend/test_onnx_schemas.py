@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, defs
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-from tilewright.relay.frontend.onnx import schema_table
+from tilewright.relay.frontend.onnx.files import schema_table
 from tilewright.relay.frontend.onnx.inputs import element_name
 
 OF_FIRST_OPSETS = ("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh", "LayerNormalization")

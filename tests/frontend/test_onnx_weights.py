@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.relay.frontend import from_onnx
-from tilewright.relay.frontend.onnx.reader import read_model, tensor_array
-from tilewright.relay.frontend.onnx.weights import split_model
+from tilewright.relay.frontend.onnx.files.reader import read_model, tensor_array
+from tilewright.relay.frontend.onnx.files.weights import split_model
 
 
 def model(*weights: onnx.TensorProto) -> onnx.ModelProto:

@@ -16,13 +16,14 @@ from tilewright.relay.frontend.tensorflow.value import converters
 
 DOCS = Path(__file__).parents[2] / "docs"
 KINDS = {
-    "ops_math": "Arithmetic, comparisons, reductions, products", "ops_tensor": "Shapes, slices, gathering, scattering",
-    "ops_nn": "Neural networks", "ops_linear": "Matrices", "ops_image": "Colours and sizes of pictures", "ops_resample": "Resampling",
-    "ops_signal": "Complex numbers and Fourier transforms", "ops_random": "Random numbers", "ops_text": "Texts",
-    "ops_hash": "Hashes and crossed features", "tables": "Tables", "ops_media": "Pictures and sounds in files",
-    "ops_examples": "Serialised examples, lines, tensors", "lists": "Lists of tensors and tensor arrays",
-    "ops_data": "Ragged and sparse tensors, segments", "ops_sparse": "Sparse arithmetic, counts, sets", "ops_grads": "Adjoints",
-    "ops_more": "Others",
+    "arithmetic": "Arithmetic, comparisons, reductions, products", "movement": "Shapes, slices, gathering, scattering",
+    "layers": "Neural networks", "linear": "Matrices", "image": "Colours and sizes of pictures", "resample": "Resampling",
+    "signal": "Complex numbers and Fourier transforms", "random": "Random numbers", "text": "Texts",
+    "hash": "Hashes and crossed features", "tables": "Tables", "media": "Pictures and sounds in files",
+    "examples": "Serialised examples, lines, tensors", "lists": "Lists of tensors and tensor arrays",
+    "data": "Ragged and sparse tensors, segments", "sparse": "Sparse arithmetic, counts, sets", "grads": "Adjoints",
+    "old_forms": "Old forms, and operators that compute as others do",
+    "quantized": "Quantisation", "decoding": "Decoding of sequences", "suppression": "Suppression of boxes",
 }  # fmt: skip
 NOT_YET = {
     "AdjustContrast", "DecodeJSONExample", "DecodeJxl", "DeserializeManySparse", "DeserializeSparse", "DrawBoundingBoxes",

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from tilewright import relay
+from tilewright.formats.tensorflow_messages import CODES, message
 from tilewright.relay.frontend.common.formats import format_of
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow import from_tensorflow, supported_operators
 from tilewright.relay.frontend.tensorflow.checkpoint import _snappy, read_table
-from tilewright.relay.frontend.tensorflow.schema import CODES, message
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]
 X = np.arange(12, dtype="float32").reshape(3, 4) - 5

@@ -12,14 +12,13 @@ import pytest
 
 from tests.frontend.test_tensorflow import X, add, constant, fill, graph_of, run
 from tilewright import relay
+from tilewright.formats.tensorflow_messages import message
 from tilewright.relay.frontend import decode_texts, encode_texts
 from tilewright.relay.frontend.common import special
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow import from_tensorflow
-from tilewright.relay.frontend.tensorflow.ops_text import pattern
-from tilewright.relay.frontend.tensorflow.schema import message
+from tilewright.relay.frontend.tensorflow.ops.text import pattern
 from tilewright.relay.op.program import host
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]
 STRING = 7

@@ -11,9 +11,9 @@ import pytest
 from tests.frontend.test_tensorflow import X, constant, fill, graph_of, run
 from tests.frontend.test_tensorflow_more import answers, text_constant, text_graph
 from tilewright import relay
+from tilewright.formats.tensorflow_messages import message
 from tilewright.relay.frontend import encode_texts
 from tilewright.relay.frontend.tensorflow import from_tensorflow
-from tilewright.relay.frontend.tensorflow.schema import message
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 

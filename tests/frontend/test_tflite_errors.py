@@ -12,10 +12,9 @@ import pytest
 from tests.frontend.test_tflite_models import branches, counter, network
 from tests.frontend.tflite_ops.samples import F, values
 from tests.frontend.tflite_ops.writer import Writer, camel, schema
-from tilewright.relay.frontend.common.value import ModelError
+from tilewright.formats.tflite_schema import OPERATORS, TABLES, TYPES, UNIONS
 from tilewright.relay.frontend.tflite import from_tflite, supported_operators
-from tilewright.relay.frontend.tflite.schema import OPERATORS, TABLES, TYPES, UNIONS
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
 
 def test_schema() -> None:

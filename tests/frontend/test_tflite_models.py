@@ -11,8 +11,8 @@ import pytest
 from tests.frontend.tflite_ops.samples import F, i32, rng, values
 from tests.frontend.tflite_ops.writer import Graph, Writer, litert, ours, schema
 from tilewright import relay
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite import OperatorConverter, from_tflite, initial_variables
+from tilewright.support.errors import ModelError
 
 
 def same(data: bytes, inputs: list[np.ndarray], **options: Any) -> None:

@@ -13,7 +13,7 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.frontend.common.value import make_call
 from tilewright.relay.frontend.tflite.node import Value
-from tilewright.relay.frontend.tflite.quantized import multiplier, scaled_once
+from tilewright.relay.frontend.tflite.ops.quantized import multiplier, scaled_once
 
 LEAST, MOST = -(2**31), 2**31 - 1
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.frontend.tflite_ops.writer import TYPES, Graph, Writer, litert, ours
 from tilewright.relay.frontend import decode_texts, encode_texts, from_tflite
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 
 def packed(*texts: str) -> bytes:

@@ -16,9 +16,8 @@ import tilewright as tvm
 from tests.cli.command import command
 from tilewright import relay
 from tilewright.ir import IRModule
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.runtime.vm import VirtualMachine
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelError, TVMError
 
 BOUNDS = "The exported program says so: export it again with other bounds (torch.export.Dim) for such sizes"
 EXAMPLE = "PyTorch took this as true when it exported the program: export it again with an example of such sizes"

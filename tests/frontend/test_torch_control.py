@@ -17,8 +17,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tilewright as tvm
 from tilewright import relay
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
+from tilewright.support.errors import ModelError
 
 torch.manual_seed(0)
 DYNAMIC = torch.export.Dim.DYNAMIC

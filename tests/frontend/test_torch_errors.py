@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from tests.cli.command import command
 from tilewright import relay
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch.model_file import need_whole_storages
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 x34 = torch.ones(3, 4)
 

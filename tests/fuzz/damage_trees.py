@@ -17,7 +17,7 @@ Place = tuple[Any, str, Any]
 
 def in_tensorflow(data: bytes, rng: random.Random, saved: bool) -> bytes:
     """A GraphDef or SavedModel with one to three fields changed."""
-    from tilewright.relay.frontend.tensorflow.schema import message
+    from tilewright.formats.tensorflow_messages import message
 
     model = message("SavedModel" if saved else "GraphDef")()
     model.ParseFromString(data)

@@ -169,8 +169,7 @@ def of_onnx(path: Path, inputs: dict[str, np.ndarray], got: list[np.ndarray]) ->
 def of_framework(path: Path, inputs: dict[str, np.ndarray]) -> list[Any]:
     """The results of the framework. Raises Unknown where it does not take the file or the inputs."""
     from tilewright.relay.frontend.common.formats import format_of
-    from tilewright.relay.frontend.common.value import ModelError
-    from tilewright.support.errors import InternalError, TVMError
+    from tilewright.support.errors import InternalError, ModelError, TVMError
 
     form = format_of(path)
     if form.name in ("keras", "tensorflow", "tflite") and any(
@@ -195,7 +194,7 @@ def of_framework(path: Path, inputs: dict[str, np.ndarray]) -> list[Any]:
 
 def operators(form: Any, path: Path) -> list[str]:
     """The names of a model's operators; none where what is not reached is damaged."""
-    from tilewright.relay.frontend.common.value import ModelError
+    from tilewright.support.errors import ModelError
 
     try:
         return list(form.survey(path, {}).operators)

@@ -21,11 +21,11 @@ from tilewright.contrib.debugger import debug_executor
 from tilewright.ir import IRModule
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.backend import Executor
-from tilewright.relay.backend.aliases import parts_of
-from tilewright.relay.backend.graph_json import graph_json
-from tilewright.relay.backend.memory_plan import Storage
-from tilewright.relay.backend.plan import Plan
-from tilewright.relay.backend.plan_executor import run_plan
+from tilewright.relay.backend.planning.aliases import parts_of
+from tilewright.relay.backend.planning.graph_json import graph_json
+from tilewright.relay.backend.planning.memory_plan import Storage
+from tilewright.relay.backend.planning.plan import Plan
+from tilewright.relay.backend.planning.plan_executor import run_plan
 from tilewright.relay.transform import infer_types
 from tilewright.runtime.vm import VirtualMachine
 

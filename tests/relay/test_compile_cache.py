@@ -17,8 +17,8 @@ from tilewright.codegen.backend import Code
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, Op
 from tilewright.relay.backend import kernels, te_compiler
-from tilewright.relay.backend.constants import ConstantPool
-from tilewright.relay.backend.plan import Plan, make_plan
+from tilewright.relay.backend.planning.constants import ConstantPool
+from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.op import op
 from tilewright.relay.transform.layout.alter_layout import pack_dense

@@ -14,8 +14,8 @@ from tests.ir.test_html_report import Page
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import HtmlReport
-from tilewright.relay.backend.graph_drawing import edges_of, graph_svg, lanes_of, rows_of
-from tilewright.relay.backend.plan import Plan, make_plan
+from tilewright.relay.backend.planning.graph_drawing import edges_of, graph_svg, lanes_of, rows_of
+from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 
 

@@ -12,9 +12,9 @@ from tilewright import relay
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
-from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, peak, plan
-from tilewright.relay.backend.plan import KernelCall, Plan, make_plan
-from tilewright.relay.backend.plan_executor import run_plan
+from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, peak, plan
+from tilewright.relay.backend.planning.plan import KernelCall, Plan, make_plan
+from tilewright.relay.backend.planning.plan_executor import run_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.support.errors import TVMError
 from tilewright.tir import Any

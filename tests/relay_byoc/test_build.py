@@ -29,7 +29,7 @@ from tests.relay_byoc.helpers import (
 )
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.backend.c_codegen import CSourceCodegen, operator
+from tilewright.relay.backend.byoc.c_codegen import CSourceCodegen, operator
 from tilewright.relay.dataflow_pattern import is_constant, is_op, wildcard
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import TVMError

@@ -31,7 +31,7 @@ from tests.relay_byoc.helpers import (
 from tests.relay_vm.native import run_in_host
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.backend.c_codegen import CSourceCodegen
+from tilewright.relay.backend.byoc.c_codegen import CSourceCodegen
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import TVMError
 

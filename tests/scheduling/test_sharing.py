@@ -18,7 +18,7 @@ from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.node import on
 from tilewright.relay.backend.kernels import scheduled
-from tilewright.relay.backend.plan import make_plan
+from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, useful_threads
 from tilewright.target import Target

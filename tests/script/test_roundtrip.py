@@ -18,9 +18,9 @@ from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType
 from tilewright.node import first_mismatch, structural_hash
 from tilewright.relay.backend.compilation import optimize
-from tilewright.relay.backend.entry import entry_module
 from tilewright.relay.backend.kernels import lowered
-from tilewright.relay.backend.plan import make_plan
+from tilewright.relay.backend.planning.entry import entry_module
+from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.scheduling import schedule_kernel
 from tilewright.script import from_source

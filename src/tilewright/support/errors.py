@@ -45,6 +45,10 @@ class RPCError(TVMError):
     """A remote session failed."""
 
 
+class ModelError(TVMError):
+    """The model, or what was said about it, is wrong."""
+
+
 class OpError(TVMError):
     """Root of the errors about one operator of a model."""
 

@@ -10,13 +10,13 @@ from tilewright.ir import IRModule
 from tilewright.ir.steps import step
 from tilewright.ir.transform import PassContext
 from tilewright.relay.backend import compilation
+from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.executor_factory import (
     AOTExecutorFactoryModule,
     ExecutorFactoryModule,
     GraphExecutorFactoryModule,
     KernelTexts,
 )
-from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.model_cache import kernels_of, model_key, stored
 from tilewright.relay.backend.options import Executor, Runtime, need_interface
 from tilewright.relay.backend.targets import config_of, need_code_generators

@@ -15,7 +15,7 @@ from tilewright import runtime
 from tilewright.codegen.backend import Code, back_end_of
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
-from tilewright.relay.backend.external import ExternalCode
+from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.model_source import whole_model
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.runtime.export import export_library
@@ -26,7 +26,7 @@ from tilewright.support.files import write_whole
 from tilewright.target import Target
 
 if TYPE_CHECKING:
-    from tilewright.relay.backend.plan import Plan
+    from tilewright.relay.backend.planning.plan import Plan
     from tilewright.relay.backend.te_compiler import Kernel
 
 TIR_FORMS = ("te", "tir", "lowered")

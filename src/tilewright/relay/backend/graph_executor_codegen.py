@@ -9,9 +9,9 @@ import numpy as np
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.node import deep_recursion
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.entry import output_names
-from tilewright.relay.backend.graph_json import graph_json, param_names
-from tilewright.relay.backend.plan import make_plan
+from tilewright.relay.backend.planning.entry import output_names
+from tilewright.relay.backend.planning.graph_json import graph_json, param_names
+from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.targets import config_of
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.functor import post_order

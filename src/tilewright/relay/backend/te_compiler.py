@@ -10,7 +10,7 @@ from tilewright import te, tir
 from tilewright.codegen.backend import IN_PLACE
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion, structural_digest, structural_hash
-from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
+from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
 from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
 from tilewright.relay.backend.lowered_functions import (
     CachedFunc,

@@ -95,7 +95,7 @@ def vm_estimate_seconds(device: Device, vm: Any, args: Mapping[str, Any]) -> Any
 @register_func("tvm.relay.collage.estimate_seconds", override=True)  # type: ignore[untyped-decorator]
 def estimate_seconds(mod: IRModule, target: Target) -> float:
     """The mean seconds that main of a module takes on a target, on random arguments; infinity where that cannot compile it."""
-    from tilewright.relay.backend.external import missing_generator
+    from tilewright.relay.backend.byoc.external import missing_generator
     from tilewright.relay.backend.vm import compile
     from tilewright.runtime.vm import VirtualMachine
 

@@ -16,12 +16,15 @@ from tilewright.tir.transform.cleanup import (
     RemoveStoreUndef,
     RenormalizeSplitPattern,
 )
+from tilewright.tir.transform.function.bound_checks import InstrumentBoundCheckers
 from tilewright.tir.transform.function.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
+from tilewright.tir.transform.function.intrinsics import LowerIntrin
 from tilewright.tir.transform.function.launch import (
     LowerDeviceKernelLaunch,
     LowerDeviceStorageAccessInfo,
     LowerVtcmAlloc,
 )
+from tilewright.tir.transform.function.marks import AnnotateEntryFunc, Apply, BindTarget, Filter, SkipAssert
 from tilewright.tir.transform.function.modules import (
     AnnotateIrregularLoop,
     ApplyLayoutTransforms,
@@ -58,16 +61,6 @@ from tilewright.tir.transform.memory.realize import (
 )
 from tilewright.tir.transform.memory.software_prefetch import InjectSoftwarePrefetch
 from tilewright.tir.transform.memory.storage import StorageRewrite
-from tilewright.tir.transform.misc import (
-    AnnotateEntryFunc,
-    Apply,
-    BindTarget,
-    Filter,
-    InstrumentBoundCheckers,
-    LowerIntrin,
-    NarrowDataType,
-    SkipAssert,
-)
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
 from tilewright.tir.transform.ssa import ConvertSSA
 from tilewright.tir.transform.thread.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
@@ -100,6 +93,7 @@ from tilewright.tir.transform.types.legalize import (
     FP8ComputeLegalize,
     FP8StorageLegalize,
 )
+from tilewright.tir.transform.types.narrow import NarrowDataType
 
 __all__ = [
     "AnnotateDeviceRegions",

@@ -12,9 +12,9 @@ from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
+from tilewright.relay.backend.byoc.external import generate
 from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.external import generate
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
 from tilewright.relay.backend.vm.emit import ProgramCompiler

@@ -13,8 +13,8 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
+from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.executor_factory import need_host
-from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.vm.code import Instruction, Program
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object

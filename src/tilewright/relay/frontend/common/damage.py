@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilewright.relay.frontend.common.problems import DAMAGE
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.support.errors import TVMError, said
+from tilewright.support.errors import ModelError, TVMError, said
 
 MALFORMED = (*DAMAGE, RuntimeError, OSError)
 """What reading a damaged file raises; converters of its nodes raise DAMAGE."""

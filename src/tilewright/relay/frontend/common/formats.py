@@ -19,10 +19,10 @@ from tilewright.ir import IntImm, IRModule, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.expr import Call, Constant, bind
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
 from tilewright.relay.typing.infer_type import infer_module
+from tilewright.support.errors import ModelError
 from tilewright.tir import Any as AnyDim
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
-from tilewright.relay.frontend.common.value import ModelError
+from tilewright.support.errors import ModelError
 
 NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
 """Names that Keras gives inputs, by the order in which a process makes them."""

@@ -16,11 +16,7 @@ from tilewright.relay.frontend.common.problems import Problem
 from tilewright.relay.op.card import as_expr, find_card
 from tilewright.relay.op.relations import dims
 from tilewright.relay.typing.infer_type import infer_types
-from tilewright.support.errors import OpError, OpNotImplemented, TVMError
-
-
-class ModelError(TVMError):
-    """The model, or what was said about it, is wrong."""
+from tilewright.support.errors import OpError, OpNotImplemented
 
 
 class Value:

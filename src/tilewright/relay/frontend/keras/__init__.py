@@ -1,8 +1,8 @@
 """The Keras importer.
 
 `reader` opens live models, `.keras` archives and `.h5` files as one thing: layers as Keras serialises them, and a store of weights
-(`weights`); `graph` walks the layers, those of models inside models too; the `layers_*` files hold one converter per layer, `ops`
-those of keras.ops.
+(`weights`); `graph` walks the layers, those of models inside models too; the `layers_*` files hold one converter per layer, the
+`ops*` files those of keras.ops.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from tilewright.relay.frontend.keras import (
     layers_text,
     model_file,
     ops,
+    ops_linalg,
+    ops_nn,
 )
 
-from tilewright.relay.frontend.keras import ops_more  # isort: skip (it names converters of `ops`)
+from tilewright.relay.frontend.keras import ops_numpy  # isort: skip (it names converters of `ops`)
 from tilewright.relay.frontend.keras.frontend import from_keras
 from tilewright.relay.frontend.keras.value import layers, operations
 

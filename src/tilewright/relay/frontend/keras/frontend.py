@@ -10,11 +10,10 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import damage
 from tilewright.relay.frontend.common.names import checked_shapes
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.graph import LAYOUTS, KerasImporter
 from tilewright.relay.frontend.keras.reader import open_model
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelError, TVMError
 
 
 @paused_collection()

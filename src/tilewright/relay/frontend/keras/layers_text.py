@@ -17,10 +17,10 @@ from tilewright.relay.frontend.common.hashing import (
 )
 from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
 from tilewright.relay.frontend.common.texts import Text, as_bytes, as_text, strings
-from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.layers_core import one_hot
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 MARKS = re.compile(rb"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~']")
 """What TextVectorization strips."""

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.keras.hdf5.cursor import REMEDY
-from tilewright.relay.frontend.keras.hdf5.file import opened
+from tilewright.formats.hdf5.cursor import REMEDY
+from tilewright.formats.hdf5.file import opened
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Store
-from tilewright.support.errors import said
+from tilewright.support.errors import ModelError, said
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 MOST_CONFIG = 1 << 28

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.keras.hdf5.file import Dataset, Group
-from tilewright.support.errors import said
+from tilewright.formats.hdf5.file import Dataset, Group
+from tilewright.support.errors import ModelError, said
 
 Array = np.ndarray[Any, Any]
 

@@ -10,9 +10,8 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
-from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import Choice, OnnxNode, Value
-from tilewright.support.errors import DiagnosticError, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 

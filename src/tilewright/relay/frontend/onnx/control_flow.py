@@ -19,7 +19,6 @@ from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.choices import demanded, either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
-from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import (
     Choice,
     Listed,
@@ -32,7 +31,7 @@ from tilewright.relay.frontend.onnx.value import (
     onnx_op,
 )
 from tilewright.relay.op.relations import tensor_type
-from tilewright.support.errors import DiagnosticError, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 FEW_ROUNDS = 32

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.arith import Analyzer
+from tilewright.formats.onnx_messages import messages, numpy_type
 from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE
 from tilewright.relay.frontend.common.whole import each, taken, truncated
 from tilewright.relay.frontend.onnx.kinds import kind_of
-from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 from tilewright.relay.op.arithmetic.binary import whole_quotient
 

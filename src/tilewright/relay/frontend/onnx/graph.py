@@ -20,7 +20,16 @@ from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
-from tilewright.relay.frontend.onnx.external import Beside
+from tilewright.relay.frontend.onnx.files.external import Beside
+from tilewright.relay.frontend.onnx.files.reader import (
+    attributes_of,
+    opset_versions,
+    read_model,
+    sparse_array,
+    tensor_array,
+)
+from tilewright.relay.frontend.onnx.files.schemas import wrong_axis, wrong_node
+from tilewright.relay.frontend.onnx.files.weights import Weights
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
@@ -34,16 +43,7 @@ from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
-from tilewright.relay.frontend.onnx.reader import (
-    ModelError,
-    attributes_of,
-    opset_versions,
-    read_model,
-    sparse_array,
-    tensor_array,
-)
 from tilewright.relay.frontend.onnx.renamed import export, with_node_names
-from tilewright.relay.frontend.onnx.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
     Choice,
@@ -64,11 +64,18 @@ from tilewright.relay.frontend.onnx.value import (
     find_converter,
     typed_operators,
 )
-from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import DiagnosticError, ModelWarning, OpError, OpNotImplemented, TVMError, said
+from tilewright.support.errors import (
+    DiagnosticError,
+    ModelError,
+    ModelWarning,
+    OpError,
+    OpNotImplemented,
+    TVMError,
+    said,
+)
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",

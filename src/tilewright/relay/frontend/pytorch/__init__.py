@@ -1,7 +1,7 @@
 """The PyTorch importer.
 
 `frontend` tells what was given (an exported program, a module, TorchScript) and names inputs; `exported` and `torchscript` walk their
-graphs; `importer` turns one call into relay, with `value` and the `ops_*` files, which hold one converter per operator of ATen.
+graphs; `importer` turns one call into relay, with `value` and the files of `ops`, which hold one converter per operator of ATen.
 """
 
 from __future__ import annotations

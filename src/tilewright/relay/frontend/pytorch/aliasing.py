@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.ops_levels import Quantized
+from tilewright.relay.frontend.pytorch.ops.levels import Quantized
 from tilewright.support.errors import OpNotImplemented
 
 Held = Value | Quantized

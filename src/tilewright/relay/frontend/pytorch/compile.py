@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import STORED, dtype_name, tensor_array, torch_dtype
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, extents_of, is_alone
 from tilewright.relay.frontend.pytorch.higher_order import higher_order
 from tilewright.relay.frontend.pytorch.value import TorchCall
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelError, TVMError
 from tilewright.target import Target
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
@@ -17,7 +17,7 @@ from tilewright.relay.frontend.pytorch.higher_order import called, higher_order,
 from tilewright.relay.frontend.pytorch.importer import Importer
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import shape_text
-from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
+from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 
 IGNORED = {
     "aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, torch_dtype
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter
 from tilewright.relay.frontend.pytorch.importer import Custom
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelError, TVMError
 
 DYNAMIC_EXAMPLE = 4
 """The extent that a dynamic axis has in the example that a module is exported with."""

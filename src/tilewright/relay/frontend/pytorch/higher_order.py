@@ -12,7 +12,7 @@ from tilewright.relay.frontend.common.loops import MOST_UNROLLED, while_loop
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
-from tilewright.relay.frontend.pytorch.ops_linalg import batches, each_head
+from tilewright.relay.frontend.pytorch.ops.linalg import batches, each_head
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented

@@ -11,42 +11,14 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
-from tilewright.relay.frontend.common.value import (
-    ModelError,
-    Value,
-    evaluate,
-    missing_operator,
-    problems_text,
-    use_text,
-)
-from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
-    ops_activation,
-    ops_bags,
-    ops_complex,
-    ops_create,
-    ops_data,
-    ops_encoder,
-    ops_factor,
-    ops_index,
-    ops_levels,
-    ops_linalg,
-    ops_math,
-    ops_nn,
-    ops_norm,
-    ops_quantized,
-    ops_recurrent,
-    ops_reduce,
-    ops_resize,
-    ops_special,
-    ops_tensor,
-    quirks,
-)
+from tilewright.relay.frontend.common.value import Value, evaluate, missing_operator, problems_text, use_text
+from tilewright.relay.frontend.pytorch import ops, quirks
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.size_rules import STATED, StatedRule, size_rules
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
+from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 
 LIMIT = 1 << 16
 """Most elements that a call may read to be folded at import; FoldConstant does the rest."""
@@ -151,9 +123,9 @@ class Importer:
             raise OpNotImplemented(f"{name} is supported on complex numbers only")
         leaves = _leaves([*positional, *named.values()])
         if any([isinstance(a, Complex) for a in leaves]):
-            return as_result(ops_complex.convert_complex(call, name, overload, positional, named))
-        if any([isinstance(a, ops_levels.Quantized) for a in leaves]) and not name.startswith("quantized"):
-            return as_result(ops_levels.convert_quantized(call, name, overload, positional, named))
+            return as_result(ops.complex_numbers.convert_complex(call, name, overload, positional, named))
+        if any([isinstance(a, ops.levels.Quantized) for a in leaves]) and not name.startswith("quantized"):
+            return as_result(ops.levels.convert_quantized(call, name, overload, positional, named))
         result = as_result(converter(call, *positional, **named))
         values = [a for a in leaves if isinstance(a, Value)]
         if name.startswith("quantized") or any([isinstance(a, PrimExpr) for a in leaves]):
@@ -200,7 +172,7 @@ class Importer:
             return Tuple(tuple([self.output(v) for v in value]))
         if isinstance(value, Complex):
             raise OpNotImplemented(f"{self.title}: an output is complex: give torch.view_as_real of it")
-        if isinstance(value, ops_levels.Quantized):
+        if isinstance(value, ops.levels.Quantized):
             raise OpNotImplemented(
                 f"{self.title}: an output is quantised: dequantize it (torch.ao.quantization.DeQuantStub)"
             )

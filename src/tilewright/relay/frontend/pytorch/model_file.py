@@ -11,12 +11,11 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
-from tilewright.support.errors import said
+from tilewright.support.errors import ModelError, said
 from tilewright.support.pinned import Pinned
 
 SILENT = {

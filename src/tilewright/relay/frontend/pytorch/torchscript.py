@@ -13,16 +13,16 @@ from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
-from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
-from tilewright.relay.frontend.pytorch.ops_levels import Quantized
+from tilewright.relay.frontend.pytorch.ops.levels import Quantized
 from tilewright.relay.frontend.pytorch.script_words import CHANGES, CONTAINERS, CONVERSIONS, NUMBERS
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import known_equal, simplest
-from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
+from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 

@@ -1,34 +1,13 @@
 """The TensorFlow importer, which needs no TensorFlow.
 
-`schema` has the messages, `checkpoint` reads variables, `reader` opens graphs and SavedModels; `graph` walks from the outputs back,
+`checkpoint` reads variables, `reader` opens graphs and SavedModels; `graph` walks from the outputs back,
 through functions; `control` has branches and loops of both generations, `lists` lists of tensors, `fold` the arithmetic of shapes; the
-`ops_*` files hold one converter per operator.
+files of `ops` hold one converter per operator.
 """
 
 from __future__ import annotations
 
-from tilewright.relay.frontend.tensorflow import (
-    lists,
-    model_file,
-    ops_data,
-    ops_examples,
-    ops_grads,
-    ops_hash,
-    ops_image,
-    ops_linear,
-    ops_math,
-    ops_media,
-    ops_nn,
-    ops_random,
-    ops_resample,
-    ops_signal,
-    ops_sparse,
-    ops_tensor,
-    ops_text,
-    tables,
-)
-
-from tilewright.relay.frontend.tensorflow import ops_more  # isort: skip (it names converters of the others)
+from tilewright.relay.frontend.tensorflow import lists, model_file, ops, tables
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
 from tilewright.relay.frontend.tensorflow.graph import CONTROL, SOURCES
 from tilewright.relay.frontend.tensorflow.value import converters

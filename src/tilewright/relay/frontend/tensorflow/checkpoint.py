@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import dtype_name, message
+from tilewright.formats.varint import read_varint
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.common.varint import read_varint
-from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
-from tilewright.support.errors import said
+from tilewright.support.errors import ModelError, said
 
 FOOTER, MAGIC, TRAILER = 48, 0xDB4775248B80FB57, 5
 """A table ends with the places of its index blocks and a magic number; each block with its compression and a checksum."""

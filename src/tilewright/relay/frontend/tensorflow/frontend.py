@@ -12,7 +12,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
 from tilewright.relay.frontend.common.texts import CARRIER, Text
-from tilewright.relay.frontend.common.value import ModelError, Value, near_text
+from tilewright.relay.frontend.common.value import Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
@@ -20,6 +20,7 @@ from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.support.collection import paused_collection
+from tilewright.support.errors import ModelError
 from tilewright.tir import SizeVar
 
 LAYOUTS = ("NHWC", "NCHW", "NDHWC", "NCDHW")

@@ -15,7 +15,7 @@ from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.texts import Text, strings
-from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.common.value import Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
 from tilewright.relay.frontend.tensorflow.fold import folders
@@ -27,7 +27,7 @@ from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
 from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
+from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONTROL = (

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import dtype_name
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
 from tilewright.relay.frontend.tensorflow.graph import reached
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, SAVED, open_model
-from tilewright.relay.frontend.tensorflow.schema import dtype_name
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelError, TVMError
 
 
 class TensorFlowFormat(formats.ModelFormat):

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import dtype_name, message
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.value import ModelError, near_text
+from tilewright.relay.frontend.common.value import near_text
 from tilewright.relay.frontend.tensorflow.checkpoint import Checkpoint
 from tilewright.relay.frontend.tensorflow.plan import split_ref
-from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
-from tilewright.support.errors import said
+from tilewright.support.errors import ModelError, said
 
 SAVED, VARIABLES = "saved_model.pb", "variables/variables"
 REMEDY = "Copy or export it again"

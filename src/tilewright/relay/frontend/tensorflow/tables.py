@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.texts import Text, strings
-from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, text_op, tf_op
-from tilewright.support.errors import OpNotImplemented, said
+from tilewright.support.errors import ModelError, OpNotImplemented, said
 
 TABLES = (
     "HashTable",

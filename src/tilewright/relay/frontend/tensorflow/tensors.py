@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import dtype_name
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.tensorflow.schema import dtype_name
+from tilewright.support.errors import ModelError
 
 FIELDS = {
     "float32": "float_val", "float64": "double_val", "int32": "int_val", "int16": "int_val", "int8": "int_val", "uint8": "int_val",

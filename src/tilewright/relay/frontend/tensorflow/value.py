@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import dtype_name
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.frontend.common.builder import Builder, plain
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.schema import dtype_name
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
@@ -123,6 +123,12 @@ class NodeCall(Builder):
     def __init__(self, node: Any, home: Any, scope: Any) -> None:
         super().__init__(node.name, home.sizes, home.params)
         self.node, self.op, self.home, self.scope = node, node.op, home, scope
+
+    def renamed(self, op: str) -> NodeCall:
+        """The node as if it were of another operator."""
+        made = NodeCall(self.node, self.home, self.scope)
+        made.op = op
+        return made
 
     def has(self, name: str) -> bool:
         """Whether the node has an attribute."""

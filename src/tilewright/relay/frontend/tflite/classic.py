@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.flatbuffer import Record
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import Value, converters
 from tilewright.relay.frontend.tflite.reader import shape_of, type_name
@@ -92,7 +92,7 @@ class OperatorConverter:
 
     def get_tensor_type_str(self, tensor_type: int) -> str:
         """The dtype of one of the schema's element types."""
-        from tilewright.relay.frontend.tflite.schema import TYPES
+        from tilewright.formats.tflite_schema import TYPES
 
         return TYPES[tensor_type].lower()
 

@@ -8,29 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.flatbuffer import Record
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
-    control_flow,
-    detection,
-    ops_math,
-    ops_nn,
-    ops_reduce,
-    ops_slice,
-    ops_tensor,
-    others,
-    recurrent,
-    resize,
-    stablehlo,
-)
-from tilewright.relay.frontend.tflite.flatbuffer import Record
+from tilewright.relay.frontend.tflite import control_flow, ops  # noqa: F401 (register converters)
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import converters
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
 from tilewright.relay.op.relations import shape_text
 from tilewright.support.collection import paused_collection
+from tilewright.support.errors import ModelError
 
 Names = list[tuple[str, int]]
 

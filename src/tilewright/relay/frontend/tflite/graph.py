@@ -9,24 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.flatbuffer import Record
+from tilewright.formats.tflite_schema import OPTIONS
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
-from tilewright.relay.frontend.common.value import (
-    ModelError,
-    evaluate,
-    near_text,
-    problems_text,
-    use_text,
-)
-from tilewright.relay.frontend.tflite.flatbuffer import Record
+from tilewright.relay.frontend.common.value import evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
-from tilewright.relay.frontend.tflite.schema import OPTIONS
 from tilewright.relay.op.relations import shape_text, tensor_type
-from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError, said
+from tilewright.support.errors import DiagnosticError, ModelError, OpError, OpNotImplemented, TVMError, said
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.formats.flatbuffer import Record
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.frontend import from_tflite, main_of
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.litert import FASTER, answers
@@ -18,6 +17,7 @@ from tilewright.relay.parameters import bind_params
 from tilewright.relay.qnn.transform import CanonicalizeOps
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.typing.infer_type import infer_module
+from tilewright.support.errors import ModelError
 
 LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_pool2d": ["NCHW"]}
 """Kernels of blocks of channels start from these."""

@@ -9,11 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.formats.flatbuffer import Damaged, FlatBuffer, Record
+from tilewright.formats.tflite_schema import IDENTIFIER, OPERATORS, TYPES
 from tilewright.relay.frontend.common.texts import CARRIER, strings
-from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.tflite.flatbuffer import Damaged, FlatBuffer, Record
-from tilewright.relay.frontend.tflite.schema import IDENTIFIER, OPERATORS, TYPES
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 VERSION = 3
 DTYPES: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.flatbuffer import Record
+from tilewright.formats.flatbuffer import Record
 
 SPARSE_CSR = 1
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass, Sequential
-from tilewright.relay.backend.memory_plan import ALIGNMENT
+from tilewright.relay.backend.planning.memory_plan import ALIGNMENT
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.card import BROADCAST, constructor

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, align, plan
+from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, align, plan
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, RefWrite, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import ExprMutator, contains, free_vars, let_chain, lets_around, post_order, substitute
 from tilewright.relay.op import memory, vm

@@ -8,7 +8,6 @@ from tilewright.relay.frontend.onnx.contrib import (
     experts,
     fused,
     gates,
-    general,
     grouped,
     hashes,
     layouts,
@@ -17,10 +16,11 @@ from tilewright.relay.frontend.onnx.contrib import (
     search,
     sparse,
     states,
+    tensors,
     words,
 )
 
 __all__ = [
-    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "hashes", "layouts", "quantized", "rotary",
-    "search", "sparse", "states", "words",
+    "attention", "blocks", "experts", "fused", "gates", "grouped", "hashes", "layouts", "quantized", "rotary",
+    "search", "sparse", "states", "tensors", "words",
 ]  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.casting import decoded
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, activated, add, rms_norm
+from tilewright.relay.frontend.onnx.ops.casting import decoded
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 NF4 = np.array(

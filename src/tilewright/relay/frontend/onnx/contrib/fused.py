@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.ops_math import matmul
+from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 DOMAIN = "com.microsoft"

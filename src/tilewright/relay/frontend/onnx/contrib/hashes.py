@@ -10,7 +10,7 @@ from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
 from tilewright.relay.frontend.onnx.hosted import hosted
-from tilewright.relay.frontend.onnx.text import Config
+from tilewright.relay.frontend.onnx.ops.text import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.program.host import host_function
 

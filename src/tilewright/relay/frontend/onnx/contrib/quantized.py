@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.relay.frontend.onnx.casting import dequantized, quantized
 from tilewright.relay.frontend.onnx.contrib.attention import projected
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add, channels_first, channels_last, embed_layer_norm
-from tilewright.relay.frontend.onnx.integers import integer_matmul, placed, requantized, scaling, shifted
+from tilewright.relay.frontend.onnx.ops.casting import dequantized, quantized
+from tilewright.relay.frontend.onnx.ops.integers import integer_matmul, placed, requantized, scaling, shifted
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 

@@ -15,7 +15,7 @@ from tilewright.relay.frontend.onnx.contrib.decoding import Decoder, decoder_of
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors, shaped
 from tilewright.relay.frontend.onnx.control_flow import recursion
-from tilewright.relay.frontend.onnx.picking import drawn
+from tilewright.relay.frontend.onnx.ops.picking import drawn
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 LEAST = -1e9

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
 from tilewright.relay.frontend.onnx.contrib.quantized import dynamic_product
 from tilewright.relay.frontend.onnx.control_flow import at, looped
-from tilewright.relay.frontend.onnx.recurrent import Cell, recurrent
+from tilewright.relay.frontend.onnx.ops.recurrent import Cell, recurrent
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted_sized
-from tilewright.relay.frontend.onnx.text import Config
+from tilewright.relay.frontend.onnx.ops.text import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.program.host import host_function
 from tilewright.support.errors import OpNotImplemented

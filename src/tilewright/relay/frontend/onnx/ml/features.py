@@ -100,7 +100,7 @@ def _vectorize_dict(node: OnnxNode, x: MapValue) -> Any:
 
 @onnx_op("CastMap", domain=DOMAIN, typed=True)
 def _cast_map(node: OnnxNode, x: MapValue) -> Any:
-    from tilewright.relay.frontend.onnx.casting import converted
+    from tilewright.relay.frontend.onnx.ops.casting import converted
 
     element = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}[node.get("cast_to", "TO_FLOAT")]
     found = {

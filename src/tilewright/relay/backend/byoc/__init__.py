@@ -1,0 +1,1 @@
+"""External code generators: what they are given, and what is built of their code."""

@@ -1,0 +1,282 @@
+"""Values that need no kernel, for they lie in the memory of others: a slice in what it is cut from, where that is one run of it, and the
+parts of a concatenation one after the other in the result, where whoever computes them writes them. Memory lives longer for it, so what
+would need more at once is left to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from math import prod
+from typing import TypeVar
+
+from tilewright.ir import Op, TensorType
+from tilewright.relay.backend.byoc.external import is_external
+from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, peak
+from tilewright.relay.backend.te_compiler import (
+    is_static,
+    is_told_by_relay,
+    static_bytes,
+    tensor_types,
+    without_reshapes,
+)
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.memory.device_planner import is_copy
+from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.typing.infer_type import infer_types
+from tilewright.topi.transform import slice_bounds
+
+T = TypeVar("T")
+
+
+class Memory:
+    """Whose memory values are. shown: a view, or a variable -> the value that it shows; cut: a slice -> the value that it is a piece of,
+    and its offset in it in bytes."""
+
+    def __init__(self) -> None:
+        self.shown: dict[Expr, Expr] = {}
+        self.cut: dict[Expr, tuple[Expr, int]] = {}
+
+    def source(self, e: Expr) -> Expr:
+        """The value whose memory `e` is, all of it, through reshapes, and tuple elements where the tuple is known."""
+        while True:
+            if e in self.shown:
+                e = self.shown[e]
+            elif isinstance(e, TupleGetItem) and isinstance(of := self.source(e.tuple_value), Tuple):
+                e = of.fields[e.index]
+            else:
+                return e
+
+    def leaves(self, e: Expr) -> list[Expr]:
+        """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
+        e = self.source(e)
+        if isinstance(e, Tuple):
+            return [x for f in e.fields for x in self.leaves(f)]
+        if isinstance(e, TupleGetItem):
+            return self.leaves(e.tuple_value)
+        return self.leaves(self.cut[e][0]) if e in self.cut else [e]
+
+    def cut_slices(self, order: Sequence[Expr], fixed: Container[Expr], device: Callable[[Expr], int]) -> None:
+        """Finds the slices without a kernel among the calls of a program. What is `fixed` has memory of its own."""
+        found: dict[Expr, tuple[Expr, int]] = {}
+        for node in order:
+            if (
+                isinstance(node, Call)
+                and isinstance(node.op, Function)
+                and node not in self.shown
+                and node not in fixed
+            ):
+                offset = cut_at(node.op)
+                if offset is not None and device(node.args[0]) == device(node):
+                    found[node] = (node.args[0], offset)
+        if not found:
+            return
+        most = bytes_at_once(order, self, {}, fixed)
+
+        def fits(left: dict[Expr, tuple[Expr, int]]) -> bool:
+            self.cut = left
+            return bytes_at_once(order, self, {}, fixed) <= most
+
+        self.cut = without_first(found, list(found), lambda node: node, fits)
+
+
+class Joined:
+    """The concatenations without a kernel among the calls of a program, and where the parts of each lie.
+
+    calls: a concatenation -> its parts, each with its offset in bytes; whole: a call that writes into the memory of a larger value -> that
+    value (a concatenation that is itself no part), and the offset in it. What is `fixed` has memory already; calls on different devices
+    share none."""
+
+    def __init__(
+        self, order: Sequence[Expr], memory: Memory, fixed: Container[Expr], device: Callable[[Expr], int]
+    ) -> None:
+        self.calls: dict[Expr, list[tuple[Expr, int]]] = {}
+        self.whole: dict[Expr, tuple[Expr, int]] = {}
+        self.memory, self.source, self.fixed, self.device = memory, memory.source, fixed, device
+        # The larger one before what is a part of it.
+        for node in reversed(order):
+            parts = parts_of(node, memory.source)
+            if parts:
+                self.join(node, parts)
+        if self.calls:
+            self.keep_peak(order)
+
+    def join(self, node: Expr, parts: list[tuple[Expr, int]]) -> None:
+        """Notes a concatenation if no more of its parts must be copied into it than are written there."""
+        found = [self.whole.get(self.source(value)) for value, _ in parts]
+        if node not in self.whole and node not in self.fixed and found[0] is not None:
+            # All of it may stand in a larger one already, like the features of a dense block up to a layer.
+            whole, first = found[0]
+            if found == [(whole, first + offset) for _, offset in parts] and self.device(whole) == self.device(node):
+                self.whole[node] = found[0]
+        whole, first = self.whole.get(node, (node, 0))
+        free: dict[Expr, int] = {}
+        for value, offset in parts:
+            maker = self.source(value)
+            if maker not in free and self.is_free(maker) and self.device(maker) == self.device(node):
+                free[maker] = first + offset
+        there = sum([place == (whole, first + offset) for place, (_, offset) in zip(found, parts, strict=True)])
+        if there + len(free) > 0 and len(parts) - there - len(free) <= there + len(free):
+            self.calls[node] = parts
+            self.whole.update({maker: (whole, offset) for maker, offset in free.items()})
+
+    def is_free(self, maker: Expr) -> bool:
+        """Whether what computes a value may write it anywhere."""
+        return (
+            has_known_memory(maker)
+            and isinstance(maker.checked_type, TensorType)
+            and maker not in self.memory.cut
+            and maker not in self.whole
+            and maker not in self.fixed
+            and is_copy(maker) is None
+        )
+
+    def keep_peak(self, order: Sequence[Expr]) -> None:
+        """Leaves concatenations to kernels, those that begin last first, until no more lives at once than if all were left to them."""
+        most = bytes_at_once(order, self.memory, {}, self.fixed)
+        owners = list({owner: None for owner, _ in self.whole.values()})
+        self.whole = without_first(
+            self.whole,
+            owners,
+            lambda node: self.whole[node][0],
+            lambda whole: bytes_at_once(order, self.memory, whole, self.fixed) <= most,
+        )
+        kept = {owner for owner, _ in self.whole.values()}
+        self.calls = {node: parts for node, parts in self.calls.items() if self.at(node)[0] in kept}
+
+    def at(self, node: Expr) -> tuple[Expr, int]:
+        """The value into whose memory a call writes, and the offset in bytes: the call itself and 0 unless it is a part."""
+        return self.whole.get(node, (node, 0))
+
+    def copied(self, node: Expr) -> list[tuple[Expr, int]]:
+        """The parts of a concatenation that are not written where they lie in it, with their offsets in it."""
+        whole, first = self.at(node)
+        return [(v, offset) for v, offset in self.calls[node] if self.at(self.source(v)) != (whole, first + offset)]
+
+
+def without_first(
+    places: dict[Expr, T], left_out: Sequence[Expr], key: Callable[[Expr], Expr], fits: Callable[[dict[Expr, T]], bool]
+) -> dict[Expr, T]:
+    """`places` without those whose key is among the first of `left_out`: as few as it takes to fit, found by halves."""
+
+    def without(count: int) -> dict[Expr, T]:
+        gone = set(left_out[:count])
+        return {node: place for node, place in places.items() if key(node) not in gone}
+
+    low, high = 0, len(left_out)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(without(middle)) else (middle + 1, high)
+    return without(high)
+
+
+def bytes_at_once(
+    order: Sequence[Expr], memory: Memory, whole: dict[Expr, tuple[Expr, int]], fixed: Container[Expr]
+) -> int:
+    """The most bytes that values take at one time, where those in `whole` lie in others and what is `fixed` has memory already."""
+    ends: dict[Expr, int] = {}
+    own = [
+        (i, node)
+        for i, node in enumerate(order)
+        if has_known_memory(node) and memory.source(node) is node and node not in memory.cut
+    ]
+    for i, node in enumerate(order):
+        if isinstance(node, Call) and memory.source(node) is node and node not in memory.cut:
+            ends[node] = i
+            ends.update(dict.fromkeys([x for a in node.args for x in memory.leaves(a)], i))
+    ends.update(dict.fromkeys(memory.leaves(order[-1]), len(order)))
+    found: dict[Expr, Storage] = {}
+    for i, node in own:
+        owner, _ = whole.get(node, (node, 0))
+        if owner not in fixed:
+            storage = found.setdefault(owner, Storage(bytes_of(owner), i, i))
+            storage.end = max(storage.end, ends[node])
+    return peak(list(found.values()))
+
+
+def cut_at(func: Function) -> int | None:
+    """Where the result of a primitive function lies in its argument, in bytes from the beginning, if it is one run of that, which a
+    kernel can read: it begins at a multiple of the alignment. None for functions that need a kernel."""
+    if is_external(func) or not is_told_by_relay(func):
+        return None
+    offset, e = 0, without_reshapes(func.body)
+    if isinstance(e, Var):
+        return None
+    while isinstance(e, Call) and type(e.op) is Op and e.op.name == "strided_slice":
+        (t,), (of,) = tensor_types(e.checked_type), tensor_types(e.args[0].checked_type)
+        if not is_static(t) or not is_static(of):
+            return None
+        begin = run_in(card_of(e).parts(len(of.shape)), of.concrete_shape)  # type: ignore[attr-defined]
+        if begin is None:
+            return None
+        offset += begin * of.dtype.bytes
+        e = without_reshapes(e.args[0])
+    return offset if isinstance(e, Var) and offset % ALIGNMENT == 0 else None
+
+
+def run_in(parts: Sequence[tuple[int, int, int, int]], shape: Sequence[int]) -> int | None:
+    """The first element of a slice, given as (axis, begin, end, stride), of a tensor where it is one run of elements; None for others,
+    and for an empty one."""
+    first, inside = 0, True
+    bounds = {axis: (stride, *slice_bounds(shape[axis], begin, end, stride)) for axis, begin, end, stride in parts}
+    for axis in reversed(range(len(shape))):
+        stride, begin, count = bounds.get(axis, (1, 0, shape[axis]))
+        if count == 0 or (count > 1 and (stride != 1 or not inside)):
+            return None
+        # Outside of an axis that is cut there is one position only.
+        inside &= count == shape[axis]
+        first += begin * prod(shape[axis + 1 :])
+    return first
+
+
+def has_known_memory(e: Expr) -> bool:
+    """Whether a value is what a kernel computes, of known sizes."""
+    if not isinstance(e, Call) or not isinstance(e.op, Function) or not e.op.is_primitive:
+        return False
+    return all([is_static(t) for t in tensor_types(e.checked_type)])
+
+
+def bytes_of(e: Expr) -> int:
+    """Size in bytes of a value, all tensors of it."""
+    return sum([static_bytes(t) for t in tensor_types(e.checked_type)])
+
+
+def copying(t: TensorType) -> Function:
+    """The primitive function that copies a tensor."""
+    p = Var("p0", t)
+    func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
+    infer_types(func)
+    return func
+
+
+def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int]] | None:
+    """The values that a call of a primitive function only lays one after the other in memory, with their offsets in bytes; None for
+    other calls, and where a kernel could not write a part because of its alignment. Empty parts are left out."""
+    if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.is_primitive:
+        return None
+    func = node.op
+    body = None if is_external(func) else without_reshapes(func.body)
+    if not (
+        isinstance(body, Call) and type(body.op) is Op and body.op.name == "concatenate" and is_told_by_relay(func)
+    ):
+        return None
+    (result,) = tensor_types(body.checked_type)
+    axis = card_of(body).axis  # type: ignore[attr-defined]
+    if not is_static(result) or any([d != 1 for d in result.concrete_shape[: axis % len(result.shape)]]):
+        return None
+    given: dict[Expr, Expr] = dict(zip(func.params, node.args, strict=True))
+    joined = body.args[0]
+    if isinstance(joined, Var):
+        joined, given = source(given[joined]), {}
+    if not isinstance(joined, Tuple):
+        return None
+    parts: list[tuple[Expr, int]] = []
+    offset = 0
+    for field in joined.fields:
+        value = given.get(without_reshapes(field)) if given else field
+        size = bytes_of(field)
+        if value is None or (size and offset % ALIGNMENT):
+            return None
+        if size:
+            parts.append((value, offset))
+        offset += size
+    return parts

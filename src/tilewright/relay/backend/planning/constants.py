@@ -1,0 +1,88 @@
+"""Constants of a compiled program: equal ones kept once, all laid out in one aligned blob."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tilewright.node.leaves import equal_arrays
+from tilewright.relay.backend.planning.memory_plan import align
+from tilewright.relay.expr import Constant
+
+Array = np.ndarray[Any, Any]
+
+PARALLEL_BYTES = 1 << 24
+"""Constants from this size on are laid out by two threads."""
+
+
+class ConstantPool:
+    """The arrays and, for each, its 64-byte aligned offset in the blob of `bytes` bytes."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self.offsets: list[int] = []
+        self.bytes = 0
+        self._known: dict[Any, list[int]] = {}
+        self._owners: dict[int, list[Constant]] = {}
+
+    def add(self, value: Array) -> int:
+        """The place of an array among the constants; one that holds the same bits is used again."""
+        alike = self._known.setdefault(_sample(value), [])
+        index = next((i for i in alike if _same_bits(self.arrays[i], value)), -1)
+        if index < 0:
+            index = len(self.arrays)
+            alike.append(index)
+            self.arrays.append(value)
+            self.offsets.append(self.bytes)
+            self.bytes += align(value.nbytes)
+        return index
+
+    def move(self, constant: Constant, index: int) -> None:
+        """A constant that nobody else has gets its values from the blob once that is made, and its own memory is freed."""
+        self._owners.setdefault(index, []).append(constant)
+
+    def blob(self) -> Array:
+        """All constants in one array of bytes. Transposed views are laid out here, so that packed weights are moved once."""
+        blob = aligned_bytes(self.bytes)
+
+        def copy(index: int) -> None:
+            array, offset = self.arrays[index], self.offsets[index]
+            placed = blob[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
+            placed[...] = array
+            self.arrays[index] = placed
+            for constant in self._owners.pop(index, ()):
+                constant.rehouse(placed)
+
+        if self.bytes < PARALLEL_BYTES:
+            for index in range(len(self.arrays)):
+                copy(index)
+        else:
+            # Copies release the interpreter's lock, and most of the time goes to the first touch of new pages.
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(copy, range(len(self.arrays))))
+        return blob
+
+
+def aligned_bytes(size: int) -> Array:
+    """Zeroed bytes whose address is a multiple of 64."""
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+def _sample(value: Array) -> Any:
+    """What equal constants have in common and others hardly: dtype, shape, and a few values."""
+    if not value.size:
+        return value.dtype, value.shape
+    chosen = np.linspace(0, value.size - 1, min(value.size, 64)).astype(np.int64)
+    return value.dtype, value.shape, value.flat[chosen].tobytes()
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays of one dtype and shape hold the same bits."""
+    if a.ctypes.data == b.ctypes.data and a.strides == b.strides:
+        return True
+    bits = f"u{a.dtype.itemsize}"
+    return equal_arrays(a, b) if bits not in ("u1", "u2", "u4", "u8") else bool((a.view(bits) == b.view(bits)).all())

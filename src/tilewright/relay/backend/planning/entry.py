@@ -1,0 +1,132 @@
+"""The ahead-of-time entry: a PrimFunc that calls the kernels of a plan in order, and the metadata that describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright import tir
+from tilewright.codegen.backend import AOT
+from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
+from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
+from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
+from tilewright.relay.backend.te_compiler import static_bytes
+from tilewright.support.version import VERSION
+from tilewright.tir import PrimFunc
+
+ENTRY = "__tilewright_run"
+METADATA_FORMAT = 1
+
+
+def attributes(name: str, unpacked: bool) -> dict[str, Any]:
+    """Those of a function that is exported as `name(void** args)`, or takes its arguments directly."""
+    return {"global_symbol": name} if unpacked else {"global_symbol": name, "calling_conv": AOT}
+
+
+def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> PrimFunc:
+    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code. `prefix`
+    stands before its name and those of the kernels."""
+    inputs = [tir.Var(f"in_{i}", "handle") for i in range(len(plan.inputs))]
+    outputs = [tir.Var(f"out_{i}", "handle") for i in range(len(plan.outputs))]
+    constants, workspace = tir.Var("constants", "handle"), tir.Var("workspace", "handle")
+
+    def pointer(place: Place) -> Any:
+        if place.kind in ("input", "output"):
+            base, offset = (inputs if place.kind == "input" else outputs)[place.index], place.offset
+        else:
+            base, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
+        return tir.handle_add_byte_offset(base, tir.IntImm("int64", offset)) if offset else base
+
+    calls: list[tir.Stmt] = []
+    for call in plan.calls:
+        args = tuple([pointer(p) for p in call.args])
+        calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(prefix + call.kernel.name), args)))
+    body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
+    attrs = {**attributes(prefix + ENTRY, unpacked), "tir.noalias": False}
+    return PrimFunc((*inputs, *outputs, constants, workspace), body, None, {}, attrs)
+
+
+def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
+    """The entry beside the kernels that it calls, which are declared by their parameters only."""
+    functions: dict[GlobalVar, Any] = {}
+    for call in plan.calls:
+        name = prefix + call.kernel.name
+        functions[GlobalVar(name)] = declared(call, attributes(name, unpacked))
+    functions[GlobalVar(prefix + ENTRY)] = entry_function(plan, prefix, unpacked)
+    return IRModule(functions)
+
+
+def declared(call: KernelCall, attrs: Mapping[str, Any]) -> PrimFunc:
+    """A kernel's signature: what a caller in another object needs of it."""
+    params = [tir.Var(f"p{i}", "handle") for i in range(len(call.args))]
+    return PrimFunc(params, tir.Evaluate(tir.const(0)), None, {}, attrs)
+
+
+def _tensor(t: TensorType) -> dict[str, Any]:
+    return {"shape": list(t.concrete_shape), "dtype": str(t.dtype)}
+
+
+def output_names(plan: Plan) -> list[str]:
+    """Names of the outputs: those the front end gave (function attribute output_tensor_names), else output_0, ..."""
+    given = list(plan.func.attrs.get("output_tensor_names", ()))
+    return [given[i] if i < len(given) else f"output_{i}" for i in range(len(plan.outputs))]
+
+
+def metadata(
+    plan: Plan,
+    target: Mapping[str, Any],
+    opt_level: int,
+    executor: str = "aot",
+    mod_name: str = "default",
+    bound_params: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a host needs to run the library: inputs, outputs, sizes, kernels, the graph, and the CPU it was made for."""
+
+    def argument(place: Place) -> list[Any]:
+        if place.kind in ("input", "output"):
+            return [place.kind, place.index, *([place.offset] if place.offset else [])]
+        return [place.kind, plan.offset(place)]
+
+    def device(number: int) -> dict[str, Any]:
+        d = plan.devices[number]
+        return {"device": [d.device_type, d.device_id]} if len(plan.devices) > 1 else {}
+
+    return {
+        "format": METADATA_FORMAT,
+        "version": VERSION,
+        "executor": executor,
+        "mod_name": mod_name,
+        "inputs": [
+            {"name": name, **_tensor(t), **device(d)}
+            for (name, t), d in zip(plan.inputs, plan.input_devices, strict=True)
+        ],
+        "outputs": [
+            {"name": name, **_tensor(t), **device(d)}
+            for name, t, d in zip(output_names(plan), plan.outputs, plan.output_devices, strict=True)
+        ],
+        "workspace_bytes": plan.workspace_bytes,
+        "constants_bytes": plan.constants.bytes,
+        "entry": ENTRY,
+        "kernels": [
+            {
+                "name": c.kernel.name,
+                "symbol": c.kernel.name,
+                "args": [argument(p) for p in c.args],
+                "flops": c.kernel.flops,
+                "products": list(c.kernel.products),
+                "bytes": c.kernel.moved_bytes,
+                "source": c.source,
+                "hash": kernel_hash(c.kernel),
+                "arg_bytes": [static_bytes(p.type) for p in c.args],
+            }
+            for c in plan.calls
+        ],
+        "target": dict(target),
+        "opt_level": opt_level,
+        "params": [
+            {"name": name, "shape": list(a.shape), "dtype": a.dtype.name, "offset": offset}
+            for name, a, offset in zip(param_names(plan), plan.constants.arrays, plan.constants.offsets, strict=True)
+        ],
+        "bound_params": list(bound_params),
+        "graph": graph_json(plan, output_names(plan), bound_params),
+    }

@@ -1,0 +1,41 @@
+"""Runs a plan in Python: every kernel by a function given for it, on arrays laid out as the plan says. An oracle for the
+memory plan and, with the interpreter of tensor programs, for whole models before there is machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.backend.planning.constants import aligned_bytes
+from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
+
+Array = np.ndarray[Any, Any]
+RunKernel = Callable[[KernelCall, Sequence[Array]], None]
+
+
+def run_plan(plan: Plan, inputs: Mapping[str, Array] | Sequence[Array], run_kernel: RunKernel) -> list[Array]:
+    """The outputs of one run. The workspace is filled with a pattern, so that reading what was not written shows."""
+    if isinstance(inputs, Mapping):
+        inputs = [inputs[name] for name, _ in plan.inputs]
+    constants = plan.constants.blob()
+    workspace = aligned_bytes(plan.workspace_bytes)
+    workspace[:] = 0xFF
+    outputs = [np.empty(t.concrete_shape, numpy_dtype(t.dtype)) for t in plan.outputs]
+
+    def array(place: Place) -> Array:
+        if place.kind == "input":
+            blob, offset = np.ascontiguousarray(inputs[place.index]).reshape(-1).view(np.uint8), place.offset
+        elif place.kind == "output":
+            blob, offset = outputs[place.index].reshape(-1).view(np.uint8), place.offset
+        else:
+            blob, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
+        dtype = numpy_dtype(place.type.dtype)
+        size = int(np.prod(place.type.concrete_shape, dtype=np.int64)) * dtype.itemsize
+        return blob[offset : offset + size].view(dtype).reshape(place.type.concrete_shape)
+
+    for call in plan.calls:
+        run_kernel(call, [array(p) for p in call.args])
+    return outputs

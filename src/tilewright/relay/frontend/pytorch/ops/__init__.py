@@ -1,0 +1,25 @@
+"""Converters of PyTorch's operators, one for each operator of ATen."""
+
+from __future__ import annotations
+
+from tilewright.relay.frontend.pytorch.ops import (
+    activation,
+    arithmetic,
+    bags,
+    complex_numbers,
+    create,
+    data,
+    encoder,
+    factor,
+    index,
+    layers,
+    levels,
+    linalg,
+    movement,
+    norm,
+    quantized,
+    recurrent,
+    reduce,
+    resize,
+    special,
+)

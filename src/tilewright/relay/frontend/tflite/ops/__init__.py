@@ -1,0 +1,23 @@
+"""Converters of TFLite's operators, one for each."""
+
+from __future__ import annotations
+
+from tilewright.relay.frontend.tflite.ops import (
+    arithmetic,
+    detection,
+    dynamic,
+    fixed,
+    fourier,
+    layers,
+    lookup,
+    movement,
+    quantized,
+    random,
+    recurrent,
+    reduce,
+    resize,
+    slicing,
+    softmax,
+    stablehlo,
+    windows,
+)
