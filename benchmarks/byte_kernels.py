@@ -1,6 +1,6 @@
 """Matrix products and convolutions of bytes as models run them, with requantisation behind, beside the peak of their instruction.
 
-The peak is that of the instruction that `scheduling.cpu.dot_products` finds for the machine, on independent sums in registers; kernels
+The peak is that of the instruction that `scheduling.instructions` finds for the machine, on independent sums in registers; kernels
 are those of topi and its schedules, checked against NumPy. `benchmarks/kernels.py` prints them below its own.
 """
 
@@ -14,8 +14,8 @@ from benchmarks.kernels import Kernel
 from tilewright import te, tir, topi
 from tilewright.codegen.backend import AOT
 from tilewright.driver import lower
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.dot_products import DotProduct, dot_product
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.instructions import DotProduct, dot_product
 from tilewright.target import Target
 
 CHAINS, STEPS = 24, 4096
@@ -77,7 +77,7 @@ def gemm(m: int, n: int, k: int, dot: DotProduct, target: Target) -> Kernel:
     """uint8 (m, k) by packed int8 (k, n), requantised."""
     width = 4 * dot.lanes
     factor = 1e-3
-    with target:
+    with target, KernelPlan(target):
         data = te.placeholder((m, k), "uint8", name="data")
         weight = te.placeholder((n // width, k // dot.group, width, dot.group), "int8", name="weight")
         out = requantised(topi.nn.dense_pack(data, weight, None, "int32"), factor)
@@ -95,7 +95,7 @@ def wanted(sums: np.ndarray[Any, Any], factor: float) -> np.ndarray[Any, Any]:
 def conv(size: int, channels: int, filters: int, kernel: int, dot: DotProduct, target: Target) -> Kernel:
     """A convolution on channel blocks of 16, padded to the same size, requantised."""
     block, factor, pad = 16, 1e-3, kernel // 2
-    with target:
+    with target, KernelPlan(target):
         data = te.placeholder((1, channels // block, size, size, block), "uint8", name="data")
         shape = (filters // dot.lanes, channels // block, kernel, kernel, block // dot.group, dot.lanes, dot.group)
         weight = te.placeholder(shape, "int8", name="weight")

@@ -63,7 +63,9 @@ def ours(name: str) -> dict[str, int]:
         compiler = TECompiler(target)
         report = memory_report(make_plan(optimized, compiler))
         functions = [
-            f for k in compiler.kernels.values() for f in lowered(scheduled(k.func, target), target).functions.values()
+            f
+            for k in compiler.kernels.values()
+            for f in lowered(scheduled(k.func, target, k.plan), target).functions.values()
         ]
         scratch = max([calculate_workspace_bytes(f) for f in functions], default=0)
     return {"arena": report.arena_bytes, "peak": report.peak_bytes, "scratch": scratch}

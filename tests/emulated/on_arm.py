@@ -23,7 +23,7 @@ from tests.relay.test_byte_products import random_batch, random_conv2d, random_d
 from tilewright import IRModule, relay
 from tilewright.ir.transform import PassContext
 from tilewright.relay.op import cards
-from tilewright.topi.nn.attention import pays
+from tilewright.scheduling.products import attention_pays
 
 MODELS = (
     "resnet_small",
@@ -156,7 +156,7 @@ def test_attention_in_blocks(machine: str, tmp_path: Path) -> None:
     scores = relay.nn.batch_matmul(q, k) * relay.const(0.2)
     body = relay.nn.batch_matmul(relay.nn.softmax(scores), v, transpose_b=False)
     with machines.Target(machines.TARGETS[machine]) as target:
-        assert pays(heads, n, m, target)
+        assert attention_pays(heads, n, m, target.cpu)
     rng = np.random.default_rng(0)
     given = {
         name: rng.standard_normal((heads, size, d)).astype("float32") for name, size in (("q", n), ("k", m), ("v", m))

@@ -12,7 +12,7 @@ from tilewright import relay, tir
 from tilewright.contrib import graph_executor
 from tilewright.relay import transform
 from tilewright.relay.functor import post_order
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 
 SMALL = "llvm -l2-cache-bytes=4096"
@@ -189,7 +189,7 @@ def test_rows_without_keys() -> None:
 def test_scores_are_never_whole() -> None:
     """What the kernel keeps is a small part of them."""
     heads, n = 2, 1024
-    with Target("llvm -l2-cache-bytes=1048576") as target:
+    with Target("llvm -l2-cache-bytes=1048576") as target, KernelPlan(target):
         q = tvm.te.placeholder((heads, n, 16))
         func = tvm.te.create_prim_func([q, tvm.topi.nn.attention(q, q, q)])
         (flat,) = tvm.lower(schedule_kernel(func, target)).functions.values()

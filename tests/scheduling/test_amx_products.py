@@ -11,7 +11,7 @@ import pytest
 from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import run
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.tile_products import tile_of
 from tilewright.target import Target
@@ -52,7 +52,7 @@ def check(
 @pytest.mark.parametrize("m, n, steps, nr", [(64, 64, 32, 32), (37, 32, 9, 32), (1, 64, 16, 32), (13, 16, 32, 16)])
 def test_dense(kind: str, m: int, n: int, steps: int, nr: int) -> None:
     g, (a_type, b_type, c_type) = KINDS[kind].group, KINDS[kind].dtypes
-    with TARGET:
+    with TARGET, KernelPlan(TARGET):
         data, weight = te.placeholder((m, steps * g), a_type), te.placeholder((n // nr, steps, nr, g), b_type)
         out = topi.nn.dense_pack(data, weight, None, c_type)
         func = schedule_kernel(te.create_prim_func([data, weight, out]), TARGET)
@@ -71,7 +71,7 @@ def test_conv2d(
     g, (a_type, b_type, c_type) = KINDS[kind].group, KINDS[kind].dtypes
     blocked = (1, channels // block, size, size + 1, block)
     weights = (filters // 16, channels // block, kernel, kernel, block // g, 16, g)
-    with TARGET:
+    with TARGET, KernelPlan(TARGET):
         data, weight = te.placeholder(blocked, a_type), te.placeholder(weights, b_type)
         out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype=c_type)
         func = schedule_kernel(te.create_prim_func([data, weight, out]), TARGET)
@@ -94,7 +94,7 @@ def test_conv2d(
 def test_batch_matmul(kind: str, m: int, k: int, n: int, transpose_a: bool) -> None:
     a_type, b_type, c_type = KINDS[kind].dtypes
     shapes = (2, k, m) if transpose_a else (2, m, k), (2, n, k)
-    with TARGET:
+    with TARGET, KernelPlan(TARGET):
         a, b = te.placeholder(shapes[0], a_type), te.placeholder(shapes[1], b_type)
         out = topi.nn.batch_matmul(a, b, None, c_type, transpose_a)
         func = schedule_kernel(te.create_prim_func([a, b, out]), TARGET)
@@ -115,5 +115,5 @@ def test_what_is_no_sum_of_products_stays() -> None:
             return reduced(left * weight[0, k, j, g].astype("int32"), axis=[k, g])
 
         func = te.create_prim_func([data, weight, te.compute((16, 16), element, name="C")])
-        (block,) = KernelView(tir.Schedule(func)).blocks()
+        (block,) = KernelView(tir.Schedule(func), KernelPlan(TARGET)).blocks()
         assert tile_of(block, TARGET) is None

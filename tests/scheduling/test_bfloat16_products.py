@@ -11,8 +11,8 @@ import pytest
 import tilewright as tvm
 from tilewright import te, topi
 from tilewright.codegen.interp import run
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.dot_products import dot_product
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.instructions import dot_product
 from tilewright.target import Target
 from tilewright.target.cpu import host_cpu
 
@@ -45,7 +45,7 @@ def check(found: Array, want: Array, terms: int, sizes: Array) -> None:
 )
 def test_dense(m: int, n: int, k: int, nr: int) -> None:
     target = Target(ZEN)
-    with target:
+    with target, KernelPlan(target):
         data, weight = te.placeholder((m, k), "bfloat16"), te.placeholder((n // nr, k // 2, nr, 2), "bfloat16")
         out = topi.nn.dense_pack(data, weight, None, "float32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
@@ -68,7 +68,7 @@ def test_conv2d(
     target = Target(ZEN)
     blocked = (1, channels // block, size, size + 1, block)
     weights = (filters // out_block, channels // block, kernel, kernel, block // 2, out_block, 2)
-    with target:
+    with target, KernelPlan(target):
         data, weight = te.placeholder(blocked, "bfloat16"), te.placeholder(weights, "bfloat16")
         out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype="float32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
@@ -101,7 +101,7 @@ def test_the_instruction_is_chosen_where_it_is_fast() -> None:
 def test_first_layer_reads_rows_of_plain_images(kernel: int, stride: int, pad: int) -> None:
     target = Target(ZEN)
     shape, pieces = (1, 3, 13, 15), -(-kernel // 2)
-    with target:
+    with target, KernelPlan(target):
         data = te.placeholder(shape, "bfloat16")
         weight = te.placeholder((2, 3, kernel, pieces, 16, 2), "bfloat16")
         out = topi.nn.conv2d_rows_NCHWc(data, weight, kernel, stride, pad, 1, "float32")
@@ -124,7 +124,7 @@ def test_first_layer_reads_rows_of_plain_images(kernel: int, stride: int, pad: i
 def test_batch_matmul(m: int, k: int, n: int, transpose_a: bool, transpose_b: bool) -> None:
     target = Target(ZEN)
     shapes = (2, k, m) if transpose_a else (2, m, k), (2, n, k) if transpose_b else (2, k, n)
-    with target:
+    with target, KernelPlan(target):
         a, b = (te.placeholder(s, "bfloat16") for s in shapes)
         out = topi.nn.batch_matmul(a, b, None, "float32", transpose_a, transpose_b)
         func = schedule_kernel(te.create_prim_func([a, b, out]), target)

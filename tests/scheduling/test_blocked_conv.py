@@ -15,12 +15,12 @@ from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.convolution.conv import np_conv, relayout
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.tiles import image_tile, padded_rows
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.cost import image_tile, padded_rows
 from tilewright.target import Target
+from tilewright.target.core import core
 from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi import nn
-from tilewright.topi.nn import plain_conv
 
 TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2"
 # data, filters, window, stride, padding, whether data is plain
@@ -34,6 +34,8 @@ CASES: list[tuple[Any, ...]] = [
     ((1, 3, 9, 9), 32, (3, 3), 2, (1, 1), True),
 ]
 
+CORE = core("avx512_intel", 32)
+
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_interpreted_on_blocks(case: tuple[Any, ...]) -> None:
@@ -45,7 +47,7 @@ def test_interpreted_on_blocks(case: tuple[Any, ...]) -> None:
     data = np.ascontiguousarray(x if plain else relayout(x, "NCHW", "NCHW4c"))
     weights = np.ascontiguousarray(relayout(w, "OIHW", "OIHW16o" if plain else "OIHW4i16o"))
     expected = np.maximum(np_conv(x, w, (stride,) * 2, ((py, px), (py, px)), (1, 1), 1), 0)
-    with Target(TARGET) as target:
+    with Target(TARGET) as target, KernelPlan(target):
         p, q = te.placeholder(data.shape, name="x"), te.placeholder(weights.shape, name="w")
         if block == 1:
             made = nn.conv2d_plain_NCHWc(p, q, stride, (py, px), 1)
@@ -58,29 +60,28 @@ def test_interpreted_on_blocks(case: tuple[Any, ...]) -> None:
 
 
 def test_tiles_of_narrow_and_of_odd_images() -> None:
-    assert padded_rows(41, 2, 32) == 42
-    assert padded_rows(14, 2, 32) == 14
-    assert image_tile(14, 14, 2, 32) == (1, 14, 2)
-    assert image_tile(3, 3, 11, 32) == (3, 3, 1)
+    assert padded_rows(41, 2, CORE) == 42
+    assert padded_rows(14, 2, CORE) == 14
+    assert image_tile(14, 14, 2, CORE) == (1, 14, 2)
+    assert image_tile(3, 3, 11, CORE) == (3, 3, 1)
 
 
 @pytest.mark.parametrize("form", ["rows", "flat"])
 @pytest.mark.parametrize(
     ("shape", "window", "stride"), [((1, 8, 9, 9), (3, 3), 2), ((2, 8, 6, 20), (3, 3), 1), ((1, 9, 7, 18), (2, 5), 3)]
 )
-def test_groups_with_data_of_their_own(
-    form: str, shape: tuple[int, ...], window: tuple[int, int], stride: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_with_data_of_their_own(form: str, shape: tuple[int, ...], window: tuple[int, int], stride: int) -> None:
     """Each channel's padded data is made where it is read."""
-    monkeypatch.setattr(plain_conv, "_cheapest", lambda *args: form)
     rng = np.random.default_rng(5)
     x, w = rng.standard_normal(shape, np.float32), rng.standard_normal((shape[1], 1, *window), np.float32)
     expected = np_conv(x, w, (stride,) * 2, ((1, 1), (1, 1)), (1, 1), shape[1])
-    with Target(TARGET) as target:
+    target = Target(TARGET)
+    plan = KernelPlan(target, {"group_conv2d_nchw.form": form})
+    with plan:
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
-        f = schedule_kernel(
-            te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, stride, (1, 1, 1, 1), 1, shape[1])]), target
-        )
+        made = te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, stride, (1, 1, 1, 1), 1, shape[1])])
+    f = schedule_kernel(made, target, plan)
+    assert not plan.unfit()
     got = np.zeros(expected.shape, np.float32)
     interp.run(f, [x, w, got])
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
@@ -88,7 +89,7 @@ def test_groups_with_data_of_their_own(
 
 def test_sums_stay_in_registers_where_their_reader_counts_along_the_image() -> None:
     """The reader of a flat image takes sums from a copy: places between the rows lie across vectors."""
-    with Target(TARGET) as target:
+    with Target(TARGET) as target, KernelPlan(target):
         p, q = te.placeholder((1, 8, 6, 6), name="x"), te.placeholder((40, 8, 3, 3), name="w")
         f = schedule_kernel(te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, 1, (1, 1, 1, 1), 1, 1)]), target)
     loads: list[Any] = []
@@ -99,7 +100,7 @@ def test_sums_stay_in_registers_where_their_reader_counts_along_the_image() -> N
 
 
 def convolutions(mod: tvm.IRModule) -> set[str]:
-    with Target(TARGET):
+    with Target(TARGET) as chosen, KernelPlan(chosen):
         made = tvm.transform.Sequential([relay.transform.InferType(), relay.transform.AlterOpLayout()])(mod)
     return {e.op.name for e in post_order(made["main"]) if isinstance(e, relay.Call) and isinstance(e.op, Op)}
 

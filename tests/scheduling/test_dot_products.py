@@ -10,8 +10,8 @@ import pytest
 import tilewright as tvm
 from tilewright import relay, te, tir, topi
 from tilewright.codegen.interp import run
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.dot_products import INSTRUCTIONS, DotProduct, dot_product, dot_products
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.instructions import INSTRUCTIONS, DotProduct, dot_product, dot_products
 from tilewright.target import Target
 from tilewright.target.cpu import host_cpu
 from tilewright.tir.tensor_intrin import x86
@@ -87,7 +87,7 @@ def test_intrinsic(instruction: DotProduct) -> None:
 )
 def test_dense(kind: str, m: int, n: int, k: int, nr: int) -> None:
     target = Target(TARGETS[kind])
-    with target:
+    with target, KernelPlan(target):
         data, weight = te.placeholder((m, k), DATA[kind]), te.placeholder((n // nr, k // 4, nr, 4), "int8")
         func = schedule_kernel(
             te.create_prim_func([data, weight, topi.nn.dense_pack(data, weight, None, "int32")]), target
@@ -111,7 +111,7 @@ def test_conv2d(
     target = Target(TARGETS[kind])
     blocked = (1, channels // block, size, size + 1, block)
     weights = (filters // out_block, channels // block, kernel, kernel, block // 4, out_block, 4)
-    with target:
+    with target, KernelPlan(target):
         data, weight = te.placeholder(blocked, DATA[kind]), te.placeholder(weights, "int8")
         out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype="int32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
@@ -138,7 +138,7 @@ def test_instructions_of_targets() -> None:
 def test_sums_stay_in_registers_on_one_core() -> None:
     """Loops that are not parallel hold the sums of one tile, although a vector of them is loaded and stored at once."""
     target = Target("llvm -mcpu=cascadelake -num-cores=1")
-    with target:
+    with target, KernelPlan(target):
         data, weight = te.placeholder((64, 64), "uint8"), te.placeholder((2, 16, 32, 4), "int8")
         out = topi.nn.dense_pack(data, weight, None, "int32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)

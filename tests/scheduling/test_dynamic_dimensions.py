@@ -12,7 +12,7 @@ import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
 from tilewright.node import post_order_visit
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 
 TARGET = tvm.target.Target("llvm")
 N, S = tir.SizeVar("n", "int64"), tir.SizeVar("s", "int64")
@@ -21,7 +21,7 @@ SIZES = [(1, 1), (2, 3), (1, 8), (2, 13), (3, 16), (1, 40), (1, 100)]
 
 def scheduled(inputs: list[tuple[Any, ...]], f: Callable[..., te.Tensor]) -> tir.PrimFunc:
     """The kernel of a compute over inputs of these shapes; its sizes come last."""
-    with TARGET:
+    with TARGET, KernelPlan(TARGET):
         args = [te.placeholder(shape, name=f"p{i}") for i, shape in enumerate(inputs)]
         func = te.create_prim_func([*args, f(*args), N, S], "int64")
         return schedule_kernel(func.with_attr({"global_symbol": "main", "tir.noalias": True}), TARGET)
@@ -149,7 +149,7 @@ def test_what_reads_the_reduced_axis_again_is_a_loop() -> None:
     lengths = []
     for rows in (300, 5000):
         x = te.placeholder((rows, m), "float32", "x")
-        with tvm.target.Target("llvm") as target:
+        with tvm.target.Target("llvm") as target, KernelPlan(target):
             func = schedule_kernel(te.create_prim_func([x, topi.nn.softmax(x, axis=0)]), target)
         library = tvm.build(func, target="llvm")
         lengths.append(len(library.get_source("ll")))

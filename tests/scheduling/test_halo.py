@@ -9,7 +9,7 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.codegen.interp import run
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cpu.halo import without_border
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
@@ -21,7 +21,7 @@ def kernel(before: list[int], after: list[int], value: float, stride: int = 1, d
     """A convolution by one place on channel blocks, an epilogue, and a border."""
     data = te.placeholder((2, 2, 7, 8, 16), dtype, name="data")
     weight = te.placeholder((3, 2, 1, 1, 16, 16), dtype, name="weight")
-    with TARGET:
+    with TARGET, KernelPlan(TARGET):
         sums = topi.nn.conv2d_NCHWc(data, weight, stride, 0, 1)
         out = topi.nn.pad(topi.nn.relu(sums), before, after, value)
     return te.create_prim_func([data, weight, out])

@@ -12,7 +12,7 @@ from tests.scheduling.test_prefetch import hints_with_loops
 from tilewright import te, topi
 from tilewright.arith import Analyzer
 from tilewright.node import on
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 from tilewright.tir import For, ForKind, IfThenElse, PrimFunc, const
 from tilewright.tir.stmt_functor import BufferMutator, substitute
@@ -20,7 +20,7 @@ from tilewright.tir.stmt_functor import BufferMutator, substitute
 
 def convolution(batch: int, blocks: tuple[int, int], size: int, cores: int) -> PrimFunc:
     outputs, inputs = blocks
-    with Target(f"llvm -mcpu=skylake-avx512 -num-cores={cores}") as target:
+    with Target(f"llvm -mcpu=skylake-avx512 -num-cores={cores}") as target, KernelPlan(target):
         d = te.placeholder((batch, inputs, size, size, 16), name="d")
         w = te.placeholder((outputs, inputs, 1, 1, 16, 16), name="w")
         return schedule_kernel(te.create_prim_func([d, w, topi.nn.conv2d_NCHWc(d, w, 1, 0, 1)]), target)

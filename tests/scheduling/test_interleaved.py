@@ -8,7 +8,7 @@ import pytest
 import tilewright as tvm
 from tilewright import te
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn
 from tilewright.topi.nn.phases import Axis
@@ -53,7 +53,7 @@ def data(axes: list[Axis], dtype: str) -> np.ndarray:
 def test_interpreted(target: str, case: str) -> None:
     axes = [Axis(*one) for one in CASES[case]]
     x = data(axes, "float32")
-    with Target(TARGETS[target]) as t:
+    with Target(TARGETS[target]) as t, KernelPlan(t):
         p = te.placeholder(x.shape, name="x")
         f = schedule_kernel(te.create_prim_func([p, nn.weave_phases(p, axes)]), t)
     expected = woven(x, axes)
@@ -65,7 +65,7 @@ def test_interpreted(target: str, case: str) -> None:
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 def test_compiled_with_what_follows(target: str) -> None:
     functions, expected = {}, {}
-    with Target(target) as t:
+    with Target(target) as t, KernelPlan(t):
         for k, (case, dtype) in enumerate([(c, d) for c in CASES for d in ("float32", "int8", "float64")]):
             axes = [Axis(*one) for one in CASES[case]]
             x = data(axes, dtype)
@@ -84,7 +84,7 @@ def test_compiled_with_what_follows(target: str) -> None:
 
 def test_vectors_stay_in_registers() -> None:
     axes = [Axis(2, 1, 2, 40, 0, 80), Axis(3, 1, 2, 40, 0, 120)]
-    with Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512") as t:
+    with Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512") as t, KernelPlan(t):
         p = te.placeholder((1, 64, 40, 40), name="x")
         f = schedule_kernel(te.create_prim_func([p, nn.weave_phases(p, axes)]), t)
         text = tvm.build(f, target=t).get_source("ll")

@@ -10,7 +10,7 @@ import pytest
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
 from tilewright.ir import IntImm
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cpu.merged_axes import merge_axes, with_parameters_of
 from tilewright.target import Target
 from tilewright.tir import Block, PrimFunc
@@ -21,7 +21,7 @@ TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores
 
 
 def kernel(*tensors: te.Tensor) -> PrimFunc:
-    with Target(TARGET):
+    with Target(TARGET) as chosen, KernelPlan(chosen):
         made: Any = te.create_prim_func(list(tensors))
     return made  # type: ignore[no-any-return]
 
@@ -58,7 +58,7 @@ def test_neighbours_that_are_reduced_together() -> None:
     assert extents(merge_axes(kernel(x, topi.sum(x, (0, 1), keepdims=True)))) == [[30, 12]]
     # Digits of one number, over whole vectors.
     z = ph(3, 4, 7, 6)
-    with Target(TARGET):
+    with Target(TARGET) as chosen, KernelPlan(chosen):
         total = topi.sum(z, (2, 3))
     assert extents(merge_axes(kernel(z, total))) == [[12, 48]]
     y = ph(2, 1, 1, 1)

@@ -13,10 +13,9 @@ from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.convolution.conv import np_conv
 from tilewright.relay.op.convolution.conv_nd import np_conv_transpose
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, convolutions, schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn
-from tilewright.topi.nn import plain_conv
 
 TARGETS = {
     "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2",
@@ -48,14 +47,15 @@ def arrays(case: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("form", ["rows", "flat", "dots"])
 @pytest.mark.parametrize("name", TARGETS)
-def test_interpreted_in_each_form(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_conv, "_cheapest", lambda *args: form)
+def test_interpreted_in_each_form(name: str, form: str) -> None:
     for case in CASES:
         x, w, expected = arrays(case)
-        with Target(TARGETS[name]) as target:
+        plan = KernelPlan(TARGETS[name], {"group_conv2d_nchw.form": form})
+        with plan:
             p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
             made = nn.group_conv2d_nchw(p, q, case[2], case[3], case[4], case[5])
-            f = schedule_kernel(te.create_prim_func([p, q, made]), target)
+        f = schedule_kernel(te.create_prim_func([p, q, made]), plan.target, plan)
+        assert not plan.unfit()
         y = np.zeros(expected.shape, np.float32)
         interp.run(f, [x, w, y])
         close(y, expected)
@@ -63,16 +63,16 @@ def test_interpreted_in_each_form(name: str, form: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("shape, filters", [((8, 1, 35, 1), 358), ((1, 2, 20, 20), 45)])
 @pytest.mark.parametrize("name", TARGETS)
-def test_rows_of_images_fill_no_vector(
-    name: str, shape: tuple[int, ...], filters: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_images_fill_no_vector(name: str, shape: tuple[int, ...], filters: int) -> None:
     """The rows of a tile fill no vector where they are written, though they are what is contiguous there; nor are whole tiles
     of places whole vectors of each row."""
-    monkeypatch.setattr(plain_conv, "_cheapest", lambda *args: "flat")
     x, w, expected = arrays((shape, (filters, shape[1], 1, 1), 1, (0, 0, 0, 0), 1, 1))
-    with Target(TARGETS[name]) as target:
+    plan = KernelPlan(TARGETS[name], {"conv2d_nchw.form": "flat"})
+    with plan:
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
-        f = schedule_kernel(te.create_prim_func([p, q, nn.conv2d_nchw(p, q, 1, 0, 1)]), target)
+        made = te.create_prim_func([p, q, nn.conv2d_nchw(p, q, 1, 0, 1)])
+    f = schedule_kernel(made, plan.target, plan)
+    assert not plan.unfit()
     y = np.zeros(expected.shape, np.float32)
     interp.run(f, [x, w, y])
     close(y, expected)
@@ -82,7 +82,7 @@ def test_rows_of_images_fill_no_vector(
 def test_compiled_on_random_sizes(target: str) -> None:
     rng = np.random.default_rng(11)
     functions, expected = {}, {}
-    with Target(target) as t:
+    with Target(target) as t, KernelPlan(t):
         for number in range(30):
             groups = int(rng.choice([1, 1, 1, 2, 5]))
             i, o = (groups * int(rng.integers(1, 30)) for _ in range(2))
@@ -166,7 +166,7 @@ def test_transposed_convolutions_of_other_types(dtype: str) -> None:
 
 def test_phases_that_no_tap_meets_are_not_made() -> None:
     """Taps three places apart under windows that move by three; each group makes its own data, on its own thread."""
-    with Target(TARGETS["avx512"]) as target:
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         x, w = te.placeholder((1, 928, 40, 10), name="x"), te.placeholder((16, 58, 1, 3), name="w")
         made = nn.group_conv2d_nchw(x, w, 3, (0, 1), 3, 16)
         script = schedule_kernel(te.create_prim_func([x, w, made]), target).script()
@@ -175,7 +175,7 @@ def test_phases_that_no_tap_meets_are_not_made() -> None:
 
 def test_windows_of_even_extents_are_read_in_vectors() -> None:
     """What is counted along channels and taps, and taken apart again, is one place in memory for each lane."""
-    with Target(TARGETS["avx512"]) as target:
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         x, w = te.placeholder((1, 26, 3, 2), name="x"), te.placeholder((24, 26, 3, 2), name="w")
         f = schedule_kernel(te.create_prim_func([x, w, nn.conv2d_nchw(x, w, 1, 0, 1)]), target)
         script = tvm.lower(tvm.IRModule({"main": f})).script()
@@ -184,7 +184,7 @@ def test_windows_of_even_extents_are_read_in_vectors() -> None:
 
 def test_rows_without_gaps_are_the_result_as_it_lies() -> None:
     """An image of windows of one place is one row: no vector is cut off at the end of each."""
-    with Target(TARGETS["avx512"]) as target:
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         x, w = te.placeholder((1, 4, 180, 180), name="x"), te.placeholder((1, 4, 1, 1), name="w")
         f = schedule_kernel(te.create_prim_func([x, w, nn.conv2d_nchw(x, w, 1, 0, 1)]), target)
         script = tvm.lower(tvm.IRModule({"main": f})).script()
@@ -193,10 +193,10 @@ def test_rows_without_gaps_are_the_result_as_it_lies() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_images_that_begin_within_vectors_are_copied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_conv, "MISPLACED", 1 << 13)
+    monkeypatch.setattr(convolutions, "MISPLACED", 1 << 13)
     case = ((2, 64, 9, 9), (50 * groups, 64 // groups, 1, 1), 1, (0, 0, 0, 0), 1, groups)
     x, w, expected = arrays(case)
-    with Target(TARGETS["avx512"]) as target:
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
         f = schedule_kernel(te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, 1, 0, 1, groups)]), target)
     assert "T_panels" in f.script()

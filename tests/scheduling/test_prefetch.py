@@ -16,7 +16,7 @@ from tilewright import te, tir, topi
 from tilewright.arith import Analyzer
 from tilewright.codegen import interp
 from tilewright.ir import Op
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, Call, Evaluate, For, PrimFunc
 from tilewright.tir.stmt_functor import child_stmts, post_order_visit, substitute
@@ -32,7 +32,7 @@ def with_hints(tensors: list[te.Tensor], target: Target) -> PrimFunc:
 
 
 def product(rows: Any, inner: int, panels: int) -> PrimFunc:
-    with Target("llvm"):
+    with Target("llvm") as chosen, KernelPlan(chosen):
         d, w = te.placeholder((1, rows, inner), name="d"), te.placeholder((panels, inner, 64), name="w")
         return with_hints([d, w, topi.nn.dense_pack(d, w)], Target("llvm"))
 
@@ -116,7 +116,7 @@ def test_dynamic_rows_fetch_every_line_of_the_next_panel(inner: int, panels: int
 
 def convolution(blocks: tuple[int, int], size: int, kernel: int) -> PrimFunc:
     outputs, inputs = blocks
-    with Target("llvm -mcpu=skylake-avx512 -num-cores=2") as target:
+    with Target("llvm -mcpu=skylake-avx512 -num-cores=2") as target, KernelPlan(target):
         d = te.placeholder((1, inputs, size, size, 16), name="d")
         w = te.placeholder((outputs, inputs, kernel, kernel, 16, 16), name="w")
         return with_hints([d, w, topi.nn.conv2d_NCHWc(d, w, 1, kernel // 2, 1)], target)
@@ -171,7 +171,7 @@ def test_every_line_of_the_next_blocks_of_a_convolution(blocks: tuple[int, int],
 
 def residual(rows: int, inner: int, panels: int, cpu: str = "") -> PrimFunc:
     """data by packed weights, and a tensor added."""
-    with Target("llvm" + cpu) as target:
+    with Target("llvm" + cpu) as target, KernelPlan(target):
         d, w = te.placeholder((rows, inner), name="d"), te.placeholder((panels, inner, 32), name="w")
         r = te.placeholder((rows, panels * 32), name="r")
         return with_hints([d, w, r, topi.add(topi.nn.dense_pack(d, w), r)], target)
@@ -224,7 +224,7 @@ def test_residuals_come_while_sums_are_made(rows: int, cpu: str) -> None:
 def test_biases_of_dynamic_rows_are_not_asked_for() -> None:
     """As many elements as what is known of the result, but not one for each of its."""
     rows = tir.SizeVar("rows", "int64")
-    with Target("llvm") as target:
+    with Target("llvm") as target, KernelPlan(target):
         d, w = te.placeholder((rows, 256), name="d"), te.placeholder((2, 256, 32), name="w")
         r, b = te.placeholder((rows, 64), name="r"), te.placeholder((64,), name="b")
         out = topi.add(topi.add(topi.nn.dense_pack(d, w), b), r)

@@ -8,7 +8,7 @@ import pytest
 import tilewright as tvm
 from tilewright import te
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn
 
@@ -34,7 +34,7 @@ def test_interpreted(name: str, transposed: tuple[bool, bool]) -> None:
         rng = np.random.default_rng(m * n + k)
         a = rng.standard_normal((k, m) if ta else (m, k), np.float32)
         b = rng.standard_normal((n, k) if tb else (k, n), np.float32)
-        with Target(TARGETS[name]) as target:
+        with Target(TARGETS[name]) as target, KernelPlan(target):
             x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
             f = te.create_prim_func([x, y, nn.matmul(x, y, transpose_a=ta, transpose_b=tb)])
             f = schedule_kernel(f, target)
@@ -47,7 +47,7 @@ def test_interpreted(name: str, transposed: tuple[bool, bool]) -> None:
 def test_compiled_on_random_sizes(target: str) -> None:
     rng = np.random.default_rng(7)
     functions, arrays = {}, {}
-    with Target(target) as t:
+    with Target(target) as t, KernelPlan(t):
         for case in range(24):
             m, n, k = (int(np.exp(rng.uniform(0, np.log(150)))) for _ in range(3))
             ta, tb, lead = bool(case % 2), bool(case // 2 % 2), (2,) if case % 5 == 0 else ()
@@ -75,7 +75,7 @@ def test_one_row_by_a_matrix_larger_than_caches(target: str, columns: int) -> No
     rng = np.random.default_rng(columns)
     a = rng.standard_normal((1, 1_200_000 // columns), np.float32)
     b = rng.standard_normal((a.shape[1], columns), np.float32)
-    with Target(target) as t:
+    with Target(target) as t, KernelPlan(t):
         assert b.nbytes > t.cpu.l2_bytes
         x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
         f = schedule_kernel(te.create_prim_func([x, y, nn.matmul(x, y)]).with_attr("global_symbol", "f"), t)

@@ -10,9 +10,10 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu.tiles import padded_rows, register_tile, tile_cost
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.cost import padded_rows, register_tile, tile_cost
 from tilewright.target import Target
+from tilewright.target.core import core
 from tilewright.topi import nn
 from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc
 
@@ -173,7 +174,7 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_rule_keeps_values(case: str, target: str) -> None:
-    with Target(TARGETS[target]) as chosen:
+    with Target(TARGETS[target]) as chosen, KernelPlan(chosen):
         func = te.create_prim_func(CASES[case]())
         scheduled = schedule_kernel(func, chosen)
     rng = np.random.default_rng(0)
@@ -200,7 +201,7 @@ def test_products_too_small_for_two_threads(rows: int, columns: int, inner: int,
     """Multiply-adds count less than elements that are read for one of them each."""
     x, w = te.placeholder((rows, inner), name="x"), te.placeholder((columns, inner), name="w")
     target = Target(TARGETS["avx512"])
-    with target:
+    with target, KernelPlan(target):
         scheduled: Any = schedule_kernel(te.create_prim_func([x, w, topi.nn.dense(x, w)]), target)
     assert ("T.parallel" in scheduled.script()) == shared
 
@@ -208,7 +209,7 @@ def test_products_too_small_for_two_threads(rows: int, columns: int, inner: int,
 def test_long_chains_read_a_copy_of_crowded_registers() -> None:
     """GELU over a tile of 28 accumulators is a loop over their copy; unrolled over the registers themselves they all spill."""
     target = Target(TARGETS["avx512"])
-    with target:
+    with target, KernelPlan(target):
         scheduled: Any = schedule_kernel(te.create_prim_func(gelu_dense(28)), target)
     copy, epilogue = scheduled.script().split("T_dense_pack_local")[-1], "T.erf("
     assert epilogue in copy and "T.unroll" not in copy.split(epilogue)[0]
@@ -299,11 +300,11 @@ def test_rows_whose_digits_are_not_seen_in_one_stay_apart(shape: tuple[int, ...]
 @pytest.mark.parametrize(("rows", "columns"), [(56, 4), (49, 4), (128, 4), (1, 4), (7, 1)])
 def test_tiles_fit_the_registers(rows: int, columns: int) -> None:
     for registers in (16, 32):
-        r, c = register_tile(rows, columns, registers)
+        r, c = register_tile(rows, columns, core("avx2", registers))
         assert rows % r == 0 and columns % c == 0
-        assert tile_cost(r, c, registers) is not None
+        assert tile_cost(r, c, core("avx2", registers)) is not None
 
 
 def test_prime_numbers_of_rows_are_padded() -> None:
-    assert padded_rows(197, 4, 32) == 198
-    assert padded_rows(128, 4, 32) == 128
+    assert padded_rows(197, 4, core("avx512_intel", 32)) == 198
+    assert padded_rows(128, 4, core("avx512_intel", 32)) == 128

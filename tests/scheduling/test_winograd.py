@@ -10,10 +10,10 @@ import pytest
 from tests.scheduling.test_rules import TARGETS
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
-from tilewright.scheduling.cpu import winograd
-from tilewright.scheduling.cpu.winograd import winograd_plan
+from tilewright.scheduling import KernelPlan, schedule_kernel, winograd
+from tilewright.scheduling.winograd import winograd_plan
 from tilewright.target import Target
+from tilewright.target.core import core
 from tilewright.topi import nn
 from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc
 
@@ -51,13 +51,13 @@ def results(func: tir.PrimFunc, images: int, height: int, width: int, out: tuple
 def test_groups_of_images(
     shape: tuple[int, int], padding: tuple[int, ...], most: int, images: int, target: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(winograd, "OPEN_IMAGES", most)
+    monkeypatch.setattr(winograd, "DYNAMIC_IMAGES", most)
     winograd_plan.cache_clear()
     height, width = shape
     func = convolution(height, width, padding)
     before, after = (padding[:2], padding[2:]) if len(padding) == 4 else (padding, padding)
     out = (height + before[0] + after[0] - 2, width + before[1] + after[1] - 2)
-    with Target(TARGETS[target]) as chosen:
+    with Target(TARGETS[target]) as chosen, KernelPlan(chosen):
         scheduled = schedule_kernel(func, chosen)
     winograd_plan.cache_clear()
     assert 'scope="local"' in scheduled.script() and "vectorized" in scheduled.script()
@@ -67,9 +67,9 @@ def test_groups_of_images(
 
 def test_parts_of_an_image() -> None:
     """Threads share the parts of all images."""
-    with Target(TARGETS["avx512"]) as chosen:
+    with Target(TARGETS["avx512"]) as chosen, KernelPlan(chosen):
         text = schedule_kernel(convolution(96, 96, (1, 1), 4), chosen).script()
-    plan = winograd_plan(16, 16, (None, 24, 24), 4, 16, 32, 2, chosen.cpu.l2_bytes)
+    plan = winograd_plan(16, 16, (None, 24, 24), 4, 16, core("avx512_intel", 32), 2, chosen.cpu.l2_bytes)
     assert plan is not None and text.count("T.parallel") == 1
     assert f"T.parallel(n * T.int64({576 // plan.group}))" in text
 
@@ -77,7 +77,7 @@ def test_parts_of_an_image() -> None:
 def test_images_of_unknown_size_keep_the_general_rules() -> None:
     height = tir.SizeVar("h", "int64")
     func = convolution(height, 4, (1, 1))
-    with Target(TARGETS["avx512"]) as chosen:
+    with Target(TARGETS["avx512"]) as chosen, KernelPlan(chosen):
         scheduled = schedule_kernel(func, chosen)
     expected = results(func, 2, 5, 4, (5, 4), 5)
     np.testing.assert_allclose(results(scheduled, 2, 5, 4, (5, 4), 5), expected, rtol=1e-4, atol=1e-4)

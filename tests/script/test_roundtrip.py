@@ -22,7 +22,7 @@ from tilewright.relay.backend.kernels import lowered
 from tilewright.relay.backend.planning.entry import entry_module
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.tir import Evaluate, For, IterVar, PrimFunc, Ramp, SeqStmt, StringImm, Var, const, decl_buffer
@@ -59,7 +59,7 @@ def test_random_schedules_of_small_programs(seed: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_of_schedule_rules(case: str) -> None:
     for name, description in TARGETS.items():
-        with Target(description) as target:
+        with Target(description) as target, KernelPlan(target):
             func = schedule_kernel(te.create_prim_func(CASES[case]()), target)
         for mod in stages(func) if name == "avx512" else [func]:
             assert_roundtrip(mod)
@@ -71,7 +71,7 @@ def test_modules_of_a_small_model() -> None:
     y = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=16, kernel_size=(3, 3)))
     y = relay.nn.softmax(relay.nn.batch_flatten(relay.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2))))
     target = Target("llvm")
-    with target:
+    with target, KernelPlan(target):
         optimized, _ = optimize(IRModule.from_expr(relay.Function([x], y)), target)
         compiler = TECompiler(target)
         plan = make_plan(optimized, compiler)

@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.codegen.interp import run
 from tilewright.driver import lower
 from tilewright.ir.transform import PassContext
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.script import tir as T
 from tilewright.target import Target
 
@@ -44,7 +44,7 @@ def test_rows_that_fill_no_vectors(columns: int, target: str) -> None:
     """The rows of a softmax and a sum, at every stage."""
     x = np.random.default_rng(0).standard_normal((3, columns)).astype("float32")
     power = np.exp(x - x.max(-1, keepdims=True))
-    with Target(target) as made:
+    with Target(target) as made, KernelPlan(made):
         for f, want in (
             (topi.nn.softmax, power / power.sum(-1, keepdims=True)),
             (lambda t: topi.sum(t, -1), x.sum(-1)),
@@ -60,7 +60,7 @@ def test_rows_that_fill_no_vectors(columns: int, target: str) -> None:
 
 def test_conditions_stay_right_where_no_loop_is_split() -> None:
     data = te.placeholder((4, 333), name="x")
-    with Target("llvm") as target:
+    with Target("llvm") as target, KernelPlan(target):
         func = schedule_kernel(te.create_prim_func([data, topi.max(data, -1)]), target)
     x = np.random.default_rng(0).standard_normal((4, 333)).astype("float32")
     for off in ([], ["tir.LoopPartition"]):

@@ -1,10 +1,19 @@
-"""Schedules of kernels: programs of public tir.Schedule primitives, chosen by the form of a kernel and the target.
+"""Schedules of kernels: a plan decides, rules apply it as programs of public tir.Schedule primitives.
 
-The graph compiler calls `schedule_kernel(func, target)`. `cpu` holds the rules for CPUs. Each can also be called alone, and copied.
+    cost            cycles of register tiles, by the description of a core (target/cores)
+    products,       what each form of a product or a convolution costs
+    convolutions,
+    winograd
+    instructions    dot products and tiles by types and processors
+    kernel_plan     the decisions about a kernel: what is given, or the cost model's
+    cpu/            the rules for CPUs
+
+The graph compiler calls `schedule_kernel(func, target, plan)`.
 """
 
 from __future__ import annotations
 
 from tilewright.scheduling.cpu.entry import schedule_kernel
+from tilewright.scheduling.kernel_plan import KernelPlan
 
-__all__ = ["schedule_kernel"]
+__all__ = ["KernelPlan", "schedule_kernel"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from llvmlite import binding
 
+from tilewright.target.core import core
+
 _V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2 sse2"
 _V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
 _V4 = _V3 + " avx512f avx512bw avx512cd avx512dq avx512vl"
@@ -226,7 +228,8 @@ class CpuFacts:
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
     architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where
     either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); `threads` how many parallel loops are cut for
-    (a run may have fewer or more); cache sizes in bytes; `intrinsics` whether code for it may name single instructions.
+    (a run may have fewer or more); cache sizes in bytes; `intrinsics` whether code for it may name single instructions; `core` the numbers
+    of the cost model.
     """
 
     __slots__ = (
@@ -236,6 +239,7 @@ class CpuFacts:
         "avx2",
         "avx512",
         "avx512_bf16",
+        "core",
         "dotprod",
         "extremes_keep_nan",
         "features",
@@ -258,7 +262,13 @@ class CpuFacts:
     )
 
     def __init__(
-        self, triple: str, features: frozenset[str], threads: int, caches: Mapping[int, int], intrinsics: bool = True
+        self,
+        triple: str,
+        features: frozenset[str],
+        threads: int,
+        caches: Mapping[int, int],
+        intrinsics: bool = True,
+        name: str = "",
     ) -> None:
         self.intrinsics = intrinsics
         self.arch = arch = architecture(triple)
@@ -291,6 +301,7 @@ class CpuFacts:
         self.extremes_keep_nan = arch in ("aarch64", "wasm")
         self.vector_bits = self._vector_bits(has("avx"))
         self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 16
+        self.core = core(self._family(name), self.vector_registers)
         self.l1_bytes = caches.get(1, 32 << 10)
         self.l2_bytes = caches.get(2, 512 << 10)
         self.l3_bytes = caches.get(3, 0)
@@ -303,6 +314,16 @@ class CpuFacts:
         if self.sve_bits or self.neon or self.simd128 or self.rvv:
             return self.sve_bits or 128
         return self.pointer_bits
+
+    def _family(self, name: str) -> str:
+        """The description of cores (target/cores) that fits the named CPU, or the features alone."""
+        if self.avx512:
+            return "avx512_amd" if name.startswith("znver") else "avx512_intel"
+        if self.arch == "x86":
+            return "avx2"
+        if self.arch in ("aarch64", "arm") and self.vector_bits >= 128:
+            return "sve" if self.sve_bits else "neon"
+        return "portable"
 
     def lanes(self, dtype_bits: int) -> int:
         """How many elements of `dtype_bits` one vector register holds, at least 1."""

@@ -272,6 +272,7 @@ class Target:
                 attrs.get("num-cores", SCHEDULED_THREADS),
                 caches,
                 self.kind.takes_intrinsics,
+                self.mcpu,
             )
             if (width := attrs.get("vector-width")) is not None:
                 facts.vector_bits = width

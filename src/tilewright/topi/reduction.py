@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.ir import DataType
-from tilewright.target import Target
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.planner import planner
 from tilewright.topi.utils import as_int, equal, normalize_axes, prod, shape_of, to
 
 Axis = int | Sequence[int] | None
@@ -84,21 +83,19 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 
 def _joined(shape: Sequence[Any], axes: Sequence[int], dtype: str) -> list[int]:
     """The last axes, at least two, that are all reduced, where the last alone makes no whole number of several vectors."""
-    target = Target.current(True)
+    lanes = planner().lanes(dtype)
     run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
-    if target is None or len(run) < 2 or {int} != {type(shape[a]) for a in run}:
+    if not lanes or len(run) < 2 or {int} != {type(shape[a]) for a in run}:
         return []
-    lanes = target.cpu.lanes(DataType(dtype).bits)
     return run if shape[-1] % (4 * lanes) and prod([shape[a] for a in run]) >= 2 * lanes else []
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
     """The extent, or where it is longer than half a vector and no multiple of them, or not known, the next multiple: of several vectors
     when there are many, so that sums need not wait for each other."""
-    target = Target.current(True)
-    if target is None:
+    lanes = planner().lanes(dtype)
+    if not lanes:
         return extent
-    lanes = target.cpu.lanes(DataType(dtype).bits)
     if not isinstance(extent, int):
         return tir.floordiv(extent + (lanes - 1), lanes) * lanes
     if extent <= (lanes // 2 if lanes > 8 else 4) or extent % lanes == 0:

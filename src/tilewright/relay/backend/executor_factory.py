@@ -76,9 +76,9 @@ class KernelTexts:
             if kind == "te":
                 return str(kernel.func)
             if kind == "tir":
-                return str(kernels.scheduled(kernel.func, target))
+                return str(kernels.scheduled(kernel.func, target, kernel.plan))
             if kind == "lowered":
-                return str(kernels.lowered(kernels.scheduled(kernel.func, target), target))
+                return str(kernels.lowered(kernels.scheduled(kernel.func, target, kernel.plan), target))
             return back_end_of(target).text(kernels.kernel_code(kernel, target), target, kind)
 
 

@@ -14,7 +14,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.support import cache as disk
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
@@ -23,14 +23,14 @@ from tilewright.tir import PrimFunc
 Progress = Callable[[int, int, str], None]
 
 
-def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
-    """The kernel's PrimFunc with the schedule rule of the target applied, where its code generator wants one. A pass, for instruments
-    that watch."""
+def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> PrimFunc:
+    """The kernel's PrimFunc scheduled as the plan decides (the cost model, where none is given), where the target's back end takes
+    schedules. A pass, for instruments that watch."""
     if not back_end_of(target).scheduled:
         return func
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        return mod.with_functions({g: schedule_kernel(f, target) for g, f in mod.functions.items()})  # type: ignore[arg-type]
+        return mod.with_functions({g: schedule_kernel(f, target, plan) for g, f in mod.functions.items()})  # type: ignore[arg-type]
 
     gvar = GlobalVar(str(func.attrs["global_symbol"]))
     with deep_recursion():
@@ -53,7 +53,7 @@ def kernel_code(kernel: Kernel, target: Target) -> Code:
         with step("kernels as tensor programs"):
             func = kernel.func
         with step("scheduling and lowering, beside their passes"):
-            mod = lowered(scheduled(func, target), target)
+            mod = lowered(scheduled(func, target, kernel.plan), target)
         with step("code generation"):
             return back_end_of(target).emit(mod, target)
 
@@ -106,7 +106,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
             found = disk.get(key) if kept else None
             if found is not None:
                 if watched:
-                    lowered(scheduled(kernel.func, target), target)
+                    lowered(scheduled(kernel.func, target, kernel.plan), target)
                 objects.append(found)
                 done += 1
                 report("compiling kernels")

@@ -16,9 +16,11 @@ from tilewright.relay.op.op import OpImplementation, OpStrategy
 from tilewright.relay.op.strategy import StrategyFunc
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.relay.typing.infer_type import infer_module
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
+from tilewright.topi.planner import Planner
 
 
 class LoweredOutput:
@@ -50,7 +52,7 @@ class CachedFunc:
     """A lowered function.
 
     prim_fn_var: its name. inputs, outputs: its te tensors. prim_func: its loops before they are scheduled. funcs: the module that code is
-    generated from, scheduled and lowered.
+    generated from, scheduled and lowered. plan: the decisions about it.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class CachedFunc:
         outputs: Sequence[te.Tensor],
         prim_func: tir.PrimFunc,
         funcs: IRModule,
+        plan: KernelPlan | None = None,
     ) -> None:
+        self.plan = plan
         self.target, self.prim_fn_var, self.prim_func, self.funcs = target, prim_fn_var, prim_func, funcs
         self.inputs, self.outputs = list(inputs), list(outputs)
 
@@ -164,6 +168,7 @@ def lower_function(func: Function, compiler: Any, target: Target) -> CachedFunc:
 
     with deep_recursion(), target:
         kernel = compiler.kernel(func)
-        graph = TensorGraph(func)
-        funcs = lowered(scheduled(kernel.func, target), target)
-    return CachedFunc(target, GlobalVar(kernel.name), graph.inputs, graph.outputs, kernel.func, funcs)
+        with kernel.plan.again() if kernel.plan is not None else Planner():
+            graph = TensorGraph(func)
+        funcs = lowered(scheduled(kernel.func, target, kernel.plan), target)
+    return CachedFunc(target, GlobalVar(kernel.name), graph.inputs, graph.outputs, kernel.func, funcs, kernel.plan)

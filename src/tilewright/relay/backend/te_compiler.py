@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.codegen.backend import IN_PLACE
+from tilewright.codegen.backend import IN_PLACE, back_end_of
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
@@ -39,9 +39,11 @@ from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.topi.planner import Planner
 
 __all__ = [
     "CCacheKey",
@@ -67,11 +69,12 @@ class Kernel:
 
     name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
     runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
-    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called.
+    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
+    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "name", "products", "program", "source", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +85,9 @@ class Kernel:
         source: str,
         digest: bytes | None = None,
         program: Function | None = None,
+        plan: KernelPlan | None = None,
     ) -> None:
+        self.plan = plan
         self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place = tuple(facts.in_place)
@@ -291,7 +296,9 @@ class TECompiler:
 
         made = self.lower(source_func, target)
         name = made.prim_fn_var.name_hint
-        return build(IRModule({made.prim_fn_var: scheduled(made.prim_func, made.target)}), target=made.target)[name]
+        return build(
+            IRModule({made.prim_fn_var: scheduled(made.prim_func, made.target, made.plan)}), target=made.target
+        )[name]
 
     def items(self) -> list[tuple[CCacheKey, CCacheValue]]:
         """What was lowered, with its keys."""
@@ -318,11 +325,13 @@ class TECompiler:
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
             stored = disk.get(key) if key else None
+            plan = self._plan()
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
-                compose = lambda: self._composed(func, name, facts.in_place)  # noqa: E731
-                return Kernel(name, compose, facts, source_of(func), digest, func)
-            graph = TensorGraph(func)
+                compose = lambda: self._composed(func, name, facts.in_place, plan)  # noqa: E731
+                return Kernel(name, compose, facts, source_of(func), digest, func, plan)
+            with plan or Planner():
+                graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
             prim = _prim_func(graph, name, in_place, sizes)
@@ -333,14 +342,18 @@ class TECompiler:
             facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place)
             if key:
                 disk.put(key, json.dumps(facts).encode())
-            return Kernel(name, prim, facts, source_of(func), digest, func)
+            return Kernel(name, prim, facts, source_of(func), digest, func, plan)
+
+    def _plan(self) -> KernelPlan | None:
+        """A plan that has decided nothing yet, where the target's back end takes schedules."""
+        return KernelPlan(self.target) if back_end_of(self.target).scheduled else None
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
 
-    def _composed(self, func: Function, name: str, in_place: Sequence[int]) -> tir.PrimFunc:
+    def _composed(self, func: Function, name: str, in_place: Sequence[int], plan: KernelPlan | None) -> tir.PrimFunc:
         """The PrimFunc of a primitive function whose facts are known."""
-        with deep_recursion(), self.target:
+        with deep_recursion(), self.target, plan or Planner():
             return _prim_func(TensorGraph(func), name, in_place, ())
 
     def _name(self, cards: Sequence[OpCard]) -> str:

@@ -11,21 +11,16 @@ parallel b, blocks of rows:
 
 from __future__ import annotations
 
+from tilewright.scheduling.cost import divisors, unroll_factor
 from tilewright.scheduling.cpu.contraction import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import schedule_injective
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cpu.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial
 from tilewright.scheduling.cpu.sharing import parallelize
-from tilewright.scheduling.cpu.tiles import LONG_BODY, TILE_COLUMNS, TILE_ROWS, unroll_factor
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-
-SUMS = "attention_sums"
-"""The name of the block of weighted sums of values, which identifies attention kernels."""
-
-BLOCK_ROWS = "tilewright.block_rows"
-"""Annotation of that block: the number of queries that go through all stages together."""
+from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, TILE_COLUMNS, TILE_ROWS
 
 
 def attention_sums(view: KernelView) -> BlockView | None:
@@ -35,9 +30,9 @@ def attention_sums(view: KernelView) -> BlockView | None:
     With a single query there are no such loops.
     """
     found = {b.name: b for b in view.blocks()}
-    if SUMS not in found:
+    if ATTENTION_SUMS not in found:
         return None
-    sums, products = found[SUMS], found["attention_products"]
+    sums, products = found[ATTENTION_SUMS], found["attention_products"]
     return sums if sums.block.annotations[BLOCK_ROWS] > 1 and products.extents[-1] > 1 else None
 
 
@@ -108,7 +103,9 @@ def _in_registers(
     """
     sch = view.sch
     work = divisor_of(sch.get(rows).extent) * divisor_of(sch.get(vectors).extent)
-    steps = unroll_factor(divisor_of(sch.get(reduced).extent), work, LONG_BODY)
+    extent = divisor_of(sch.get(reduced).extent)
+    model = unroll_factor(extent, work, view.plan.target.cpu.core.long_body)
+    steps = view.plan.choose(f"{sch.get(block).name_hint}.unroll", model, lambda: divisors(extent, 16))
     outer, inner = sch.split(reduced, [None, steps], disable_predication=True)
     *_, first_rows, first_vectors, first_lanes = sch.get_loops(sch.decompose_reduction(block, outer))
     for loop in (inner, rows, vectors, first_rows, first_vectors):

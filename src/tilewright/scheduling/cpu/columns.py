@@ -50,7 +50,8 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
     # Strips of one width, and at least one for each thread.
     threads = useful_threads(block.iterations, target)
-    strips = max(-(-vectors // STRIP), min(vectors, -(-threads // others)))
+    model = max(-(-vectors // STRIP), min(vectors, -(-threads // others)))
+    strips = view.plan.choose(f"{block.name}.strips", model, lambda: range(max(1, vectors // 32), vectors + 1))
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])
     sch.reorder(*outer, strip, *reduction, several, lane)

@@ -13,27 +13,20 @@ from __future__ import annotations
 from math import gcd, prod
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.dot_products import DotProduct, dot_product_of
+from tilewright.scheduling.cost import MAX_ROWS, divisors, image_tile, tile_cost, unroll_factor
+from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.prefetch import mark_ahead, mark_early
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
-from tilewright.scheduling.cpu.tiles import (
-    LANE_SUMS,
-    LONG_BODY,
-    OWN_DATA,
-    SHORT_BODY,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    divisors,
-    image_tile,
-    tile_cost,
-    unroll_factor,
-)
+from tilewright.scheduling.instructions import DotProduct
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.target.core import Core
 from tilewright.tir import Buffer, BufferRegion, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.topi.stages import LANE_SUMS, OWN_DATA, TILE_COLUMNS, TILE_ROWS
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
@@ -81,6 +74,9 @@ class _Axes:
             return self.columns
         return self.rows if len(role) == 1 else self.shared
 
+
+UNROLLED = 128
+"""Iterations of an epilogue's loops up to which they are unrolled."""
 
 ADDS_OF_ELEMENT = 4
 """The multiply-adds that take as long as one element of an element-wise kernel, at the size where threads begin to pay.
@@ -132,7 +128,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     row_extent = divisor_of(sch.get(row_loop).extent) if row_loop is not None else 1
     above = axes.rows[-2] if len(axes.rows) > 1 and not lane_sums else None
     height = divisor_of(sch.get(above).extent) if above is not None else 1
-    lines, rows, columns = chosen_tile(block, height, row_extent, column_extent, cpu.vector_registers)
+    lines, rows, columns = chosen_tile(view.plan, block, height, row_extent, column_extent, cpu.core)
     if not axes.columns and not axes.vector_is_column and not lane_sums:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
         columns, lines = 1, 1
@@ -156,7 +152,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         inner = [*line_inner, row_inner, *inner]
     weights = packed[0] if packed is not None else blocks_of_columns(block, axes)
     own: list[LoopRV] = []
-    shares = images_of_threads(sch, block, axes, target)
+    shares = images_of_threads(view, block, axes, target)
     if shares > 1:
         share, images = sch.split(axes.rows[0], [shares, None], disable_predication=True)
         outer[outer.index(axes.rows[0])] = images
@@ -167,9 +163,9 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     outer = [*own, *outer]
     *reduce_outer, last = axes.reduction
     reduced = prod([divisor_of(sch.get(loop).extent) for loop in axes.reduction])
-    factor = unroll_factor(
-        divisor_of(sch.get(last).extent), lines * rows * columns, SHORT_BODY if reduce_outer else LONG_BODY
-    )
+    steps, most = divisor_of(sch.get(last).extent), cpu.core.short_body if reduce_outer else cpu.core.long_body
+    model = unroll_factor(steps, lines * rows * columns, most)
+    factor = view.plan.choose(f"{block.name}.unroll", model, lambda: divisors(steps, 16))
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
@@ -186,7 +182,9 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     first = reduce_outer[0] if reduce_outer else last_outer
     rows_known = all([isinstance(sch.get(loop).extent, IntImm) for loop in outer[end:]])
     in_turn = end == len(outer) or (packed is not None and not rows_known)
-    if weights is not None and whole_panels and start == 0 and in_turn and not (packed is not None and reduce_outer):
+    streams = weights is not None and whole_panels and start == 0 and in_turn
+    if streams and not (packed is not None and reduce_outer) and fetches(view.plan, block):
+        assert weights is not None
         mark_ahead(
             sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels, shares
         )
@@ -215,18 +213,25 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         sch.tensorize(vector, dot.local)
 
 
-def images_of_threads(sch: Schedule, block: BlockView, axes: _Axes, target: Target) -> int:
+def fetches(plan: KernelPlan, block: BlockView) -> bool:
+    """Whether panels of weights are fetched while tiles work on the one before."""
+    return plan.choose(f"{block.name}.prefetch", "next panel", lambda: ("next panel", "no")) != "no"
+
+
+def images_of_threads(view: KernelView, block: BlockView, axes: _Axes, target: Target) -> int:
     """The number of parts into which the images of a batch are divided, if weights are smaller than data; otherwise
     threads share the weights.
 
     Each thread then reads all weights, and only images that it has written itself.
     """
-    batch = sch.get(axes.rows[0]).extent if len(axes.rows) > 2 and axes.vector_is_column else None
+    batch = view.sch.get(axes.rows[0]).extent if len(axes.rows) > 2 and axes.vector_is_column else None
     if not isinstance(batch, IntImm) or OWN_DATA in block.block.annotations:
         return 1
     (place,) = axes.vector_role
     sizes = [prod([divisor_of(d) for d in r.buffer.shape]) for r in block.block.reads]
-    return gcd(batch.value, target.cpu.threads) if sizes[place] < max(sizes) else 1
+    most = gcd(batch.value, target.cpu.threads)
+    model = most if sizes[place] < max(sizes) else 1
+    return view.plan.choose(f"{block.name}.shares", model, lambda: divisors(most, most))
 
 
 def single(sch: Schedule, loops: list[LoopRV]) -> bool:
@@ -246,16 +251,32 @@ def blocks_of_columns(block: BlockView, axes: _Axes) -> BufferRegion | None:
     return read if read.region[0].min is columns[0].var else None
 
 
-def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers: int) -> tuple[int, int, int]:
-    """The tile (lines of rows, rows, vectors of columns) for which the compute was made, or the best one of divisors."""
+def chosen_tile(
+    plan: KernelPlan, block: BlockView, lines: int, rows: int, columns: int, core: Core
+) -> tuple[int, int, int]:
+    """The tile (lines of rows, rows, vectors of columns) for which the compute was made, or one of divisors."""
     attrs = block.block.annotations
     if TILE_ROWS not in attrs:
-        return image_tile(lines, rows, columns, registers)
+        # Several lines only where each is whole.
+        heights = [(1, r) for r in divisors(rows, MAX_ROWS)]
+        heights += [(n, rows) for n in divisors(lines, max(MAX_ROWS // rows, 1))[1:]]
+        n, r, c = plan.choose(
+            f"{block.name}.tile",
+            image_tile(lines, rows, columns, core),
+            lambda: [(n, r, c) for n, r in heights for c in tile_widths(n * r, columns, core)],
+        )
+        return n, r, c
     height = int(attrs[TILE_ROWS])
     if TILE_COLUMNS in attrs:
         return 1, height, int(attrs[TILE_COLUMNS])
-    widths = [c for c in divisors(columns, 8) if tile_cost(height, c, registers) is not None]
-    return 1, height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
+    widths = tile_widths(height, columns, core)
+    model = min(widths, key=lambda c: (tile_cost(height, c, core), -c), default=1)
+    return 1, height, plan.choose(f"{block.name}.vectors", model, lambda: widths)
+
+
+def tile_widths(rows: int, columns: int, core: Core) -> list[int]:
+    """Divisors of the vectors of columns that leave a tile of so many rows in registers."""
+    return [c for c in divisors(columns, 8) if tile_cost(rows, c, core) is not None]
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV, crowded: bool = False) -> list[BlockRV]:
@@ -385,7 +406,7 @@ def vectorize_tile(
     rounds = 1
     for loop in reversed(rest) if unrolled else ():
         rounds *= extent_of(sch.get(loop))
-        if rounds > LONG_BODY:
+        if rounds > UNROLLED:
             # More than a tile: all that a reader reads of one, along the axis that was reduced too.
             break
         sch.unroll(loop)

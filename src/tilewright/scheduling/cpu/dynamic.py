@@ -10,31 +10,33 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on, post_order_visit, structural_equal
+from tilewright.scheduling.cost import DYNAMIC_ROWS, whole_tiles
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, schedule_cpu
-from tilewright.scheduling.cpu.tiles import DYNAMIC_ROWS, IN_TILES, whole_tiles
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import EQ, LE, Add, Block, BlockRealize, Buffer, BufferStore, FloorDiv, IfThenElse, Mul, PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.stmt_functor import renew_body
 from tilewright.tir.substitution import BufferMutator
+from tilewright.topi.stages import IN_TILES
 
 
-def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
+def schedule_versions(func: PrimFunc, target: Target, plan: KernelPlan) -> PrimFunc:
     """Schedule a kernel with dynamic sizes. If its rows are computed in whole tiles, add a version with tiles of twice
     the height.
 
     It runs for sizes where these compute hardly more rows: if (d + 7) // 8 * 8 * 16 <= (d + 3) // 4 * 4 * 17: tiles of
     8 rows, else: tiles of 4.
     """
-    narrow = _scheduled(func, target)
+    narrow = _scheduled(func, target, plan)
     found = _Doubled()
     doubled = found.visit(func.body)
     if found.size is None:
         return narrow
-    wide = _scheduled(func.replace(body=doubled), target)
+    wide = _scheduled(func.replace(body=doubled), target, plan)
     rows, more = whole_tiles(found.size, DYNAMIC_ROWS), whole_tiles(found.size, 2 * DYNAMIC_ROWS)
     # What is rounded up for other reasons than tiles must stay what it is.
     condition = LE(more * 16, rows * 17) if _only_in_tiles(func) else EQ(rows, more)
@@ -77,8 +79,8 @@ class _Rounded(Visitor):
         self.visit_children(e)
 
 
-def _scheduled(func: PrimFunc, target: Target) -> PrimFunc:
-    sch = schedule_symbolic(Schedule(func, seed=0, error_render_level="fast"), target)
+def _scheduled(func: PrimFunc, target: Target, plan: KernelPlan) -> PrimFunc:
+    sch = schedule_symbolic(Schedule(func, seed=0, error_render_level="fast"), target, plan)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
     return scheduled
@@ -112,37 +114,39 @@ def rounded_up(e: Mul, tile: int) -> PrimExpr | None:
 
 def has_symbolic_loops(sch: Schedule) -> bool:
     """Whether a block of a kernel has an axis of dynamic extent."""
-    axes = [v for block in KernelView(sch).blocks() for v in block.block.iter_vars]
+    blocks = [sch.get(rv) for rv in sch.get_child_blocks(sch.get_block("root"))]
+    axes = [v for block in blocks for v in block.iter_vars]
     return any([v.dom is not None and not isinstance(v.dom.extent, IntImm) for v in axes])
 
 
-def schedule_symbolic(sch: Schedule, target: Target) -> Schedule:
+def schedule_symbolic(sch: Schedule, target: Target, plan: KernelPlan) -> Schedule:
     """Schedule the kernel as if its sizes were static. If that is refused for a dynamic size, schedule each block
     separately.
 
     A block that no rule fits keeps its loops.
     """
-    whole = attempt(sch, lambda s: schedule_cpu(s, target))
+    whole = attempt(sch, plan, lambda s: schedule_cpu(s, target, plan))
     if whole is not sch:
         return whole
-    inline_producers(KernelView(sch))
-    for name in [block.name for block in KernelView(sch).blocks()]:
-        sch = attempt(sch, partial(_schedule_block, name=name, target=target))
+    inline_producers(KernelView(sch, plan))
+    for name in [block.name for block in KernelView(sch, plan).blocks()]:
+        sch = attempt(sch, plan, partial(_schedule_block, name=name, target=target, plan=plan))
     return sch
 
 
-def _schedule_block(sch: Schedule, name: str, target: Target) -> None:
-    view = KernelView(sch)
+def _schedule_block(sch: Schedule, name: str, target: Target, plan: KernelPlan) -> None:
+    view = KernelView(sch, plan)
     block = next(b for b in view.blocks() if b.name == name)
     if not block.is_opaque and has_own_loops(view, block):
         (schedule_injective if block.is_injective else schedule_reduction)(view, block, target)
 
 
-def attempt(sch: Schedule, rule: Callable[[Schedule], None]) -> Schedule:
-    """The schedule after a rule, or the given one if the rule does not apply."""
-    trial = sch.copy()
+def attempt(sch: Schedule, plan: KernelPlan, rule: Callable[[Schedule], None]) -> Schedule:
+    """The schedule after a rule, or the given one, and the decisions before it, if the rule does not apply."""
+    trial, decided = sch.copy(), dict(plan.decisions)
     try:
         rule(trial)
     except ScheduleError:
+        plan.decisions = decided
         return sch
     return trial

@@ -9,12 +9,12 @@ from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
-from tilewright.scheduling.cpu.tiles import MATERIALIZE
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import LT, Call, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import post_order_visit
+from tilewright.topi.stages import MATERIALIZE
 
 
 def schedule_injective(view: KernelView, block: BlockView, target: Target) -> None:
@@ -67,6 +67,8 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     if inner == lanes and isinstance(sch.get(loops[-1]).extent, IntImm):
         inner = block.vector_elements(last, lanes)
     if inner > 1:
+        widths = {inner, *[n for n in (lanes, 2 * lanes, 4 * lanes) if inner % lanes == 0 and n <= max(last, lanes)]}
+        inner = view.plan.choose(f"{block.name}.vector", inner, lambda: sorted(widths))
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]

@@ -13,9 +13,9 @@ from math import prod
 
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.sharing import parallelize
-from tilewright.scheduling.cpu.tiles import WOVEN
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV
+from tilewright.topi.stages import INTERLEAVED
 
 MOST_ROWS = 8
 """The number of rows, of as many phases, whose code is unrolled."""
@@ -24,7 +24,7 @@ MOST_ROWS = 8
 def woven_vectors(view: KernelView) -> BlockView | None:
     """The block of vectors whose elements its only reader, which has the result's loops, interleaves."""
     for block in view.blocks():
-        if WOVEN in block.block.annotations:
+        if INTERLEAVED in block.block.annotations:
             readers = view.consumers(block)
             if len(readers) == 1 and readers[0].is_injective and len(view.loops(readers[0])) == len(block.extents) - 2:
                 return block
@@ -39,7 +39,7 @@ def schedule_woven(view: KernelView, block: BlockView, target: Target) -> None:
     *outer, last = view.loops(reader)
     total = prod(view.extents([*outer, last]))
     inner: list[LoopRV] = []
-    period = int(block.block.annotations[WOVEN])
+    period = int(block.block.annotations[INTERLEAVED])
     if 1 < period <= MOST_ROWS:
         # Which phase a row is of, or none, is known before the model runs.
         *outer, row = outer

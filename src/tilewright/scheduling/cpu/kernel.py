@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.tir import (
     Add,
     Block,
@@ -381,10 +382,10 @@ def steps_by_one(e: PrimExpr, var: Var) -> bool:
 
 
 class KernelView:
-    """The blocks directly below the root, and the dataflow between them."""
+    """The blocks directly below the root, the dataflow between them, and the plan that decides about them."""
 
-    def __init__(self, sch: Schedule) -> None:
-        self.sch = sch
+    def __init__(self, sch: Schedule, plan: KernelPlan) -> None:
+        self.sch, self.plan = sch, plan
         self.root = sch.get_block("root")
 
     def blocks(self) -> list[BlockView]:

@@ -23,13 +23,14 @@ from tilewright.scheduling.cpu.interleaved import schedule_woven, woven_vectors
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.rows import schedule_rows
 from tilewright.scheduling.cpu.tile_products import schedule_tiles, tile_of
-from tilewright.scheduling.cpu.tiles import MATERIALIZE
 from tilewright.scheduling.cpu.windows import is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import Schedule
+from tilewright.topi.stages import MATERIALIZE
 
 LARGEST = 256
 """The number of uses of variables in a block up to which producers are inlined into it: gathers at gathered places, each of which reads
@@ -38,9 +39,9 @@ REPEATED = 4
 """The number of uses of an index from which on it is computed once and stored."""
 
 
-def schedule_cpu(sch: Schedule, target: Target) -> None:
-    """Schedule every block of a kernel."""
-    view = KernelView(sch)
+def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None) -> None:
+    """Schedule every block of a kernel, as the plan decides (the cost model, where none is given)."""
+    view = KernelView(sch, KernelPlan(target) if plan is None else plan)
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
         return

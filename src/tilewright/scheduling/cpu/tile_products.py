@@ -1,12 +1,6 @@
 """Contractions of narrow numbers by instructions on tiles (AMX): C[16, 16] += A[16, k] * B[k, 16] in tile registers.
 
-A product in groups (scheduling/cpu/dot_products.py) can be computed by tiles if the rows of A are stored as they are
-multiplied: the elements of each group adjacent, rows at a constant distance. So rows that no tile divides are filled up
-by a copy of A, not by reading the last row again. The table is used three times:
-
-- where weights are packed, `tile_product(target, A, B, C)` decides whether the target has such tiles;
-- the compute uses `takes_tiles`, and `row_tiles` for the number of rows to compute;
-- the schedule uses `tile_of(block, target)`, and runs
+A product in groups (scheduling/instructions.py) can be computed by tiles if the rows of A are stored as they are multiplied.
 
     parallel panels of columns, tiles of rows:
       fill C          (one or two tiles of rows by one or two of columns)
@@ -17,89 +11,28 @@ by a copy of A, not by reading the last row again. The table is used three times
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import FloatImm, IntImm
+from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.contraction import vectorize_tile
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, uses
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
-from tilewright.scheduling.cpu.tiles import divisors
+from tilewright.scheduling.instructions import (
+    LEAST_STEPS,
+    MOST_COLUMNS,
+    MOST_ROWS,
+    row_tiles,
+    step_groups,
+    tile_product,
+)
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.target.cpu import CpuFacts
 from tilewright.tir import Add, BufferLoad, BufferRegion, BufferStore, Cast, Mul, Var
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.tir.tensor_intrin.amx import DOT, FILL, KINDS, SCOPE, SIDE, STORE, STORE_LOCAL, Tile
-
-MOST_ROWS = MOST_COLUMNS = 2 * SIDE
-LEAST_STEPS = 4
-"""The number of groups in a step of the reduction below which tiles are too empty to pay."""
-
-
-@dataclass(frozen=True)
-class TileProduct:
-    """Tiles for operands of some types: the kind of intrinsic, the number of pairs that a sum takes at once, and the
-    processors that have them.
-    """
-
-    kind: str
-    available: Callable[[CpuFacts], bool]
-
-    @property
-    def group(self) -> int:
-        return KINDS[self.kind].group
-
-
-def _bfloats(cpu: CpuFacts) -> bool:
-    return cpu.amx_bf16 and "amx-tile" in cpu.features
-
-
-def _bytes(cpu: CpuFacts) -> bool:
-    return cpu.amx_int8 and "amx-tile" in cpu.features
-
-
-TILES = (TileProduct("bf16", _bfloats), TileProduct("u8s8", _bytes), TileProduct("s8s8", _bytes))
-
-
-def tile_product(target: Target | None, data: str, weight: str, out: str) -> TileProduct | None:
-    """The tiles of a target for operands and sums of these types; None without a target."""
-    wanted = (str(data), str(weight), str(out))
-    if target is None or target.cpu.pointer_bits != 64:
-        return None
-    return next((t for t in TILES if KINDS[t.kind].dtypes == wanted and t.available(target.cpu)), None)
-
-
-def takes_tiles(target: Target | None, types: tuple[str, str, str], groups: Any) -> bool:
-    """Whether tiles compute a product of these types with so many groups in the innermost reduction axis."""
-    known = isinstance(groups, int) and step_groups(groups) >= LEAST_STEPS
-    return known and tile_product(target, *types) is not None
-
-
-def row_tiles(rows: int) -> tuple[int, int]:
-    """(rows of a tile, rows to compute): a divisor if one fills registers well, otherwise the choice with the least
-    padded work.
-    """
-    best = max(divisors(rows, MOST_ROWS))
-    if 4 * best > 3 * min(rows, SIDE):
-        return best, rows
-    tiles = -(-rows // MOST_ROWS)
-    height = -(-rows // tiles)
-    return height, tiles * height
-
-
-def step_groups(groups: int) -> int:
-    """The number of groups of a reduction's innermost axis that a register takes at once: a divisor."""
-    return max(divisors(groups, SIDE))
-
-
-def whole_steps(groups: int) -> int:
-    """The number of groups to which a reduction is filled up, so that registers are filled well."""
-    if 4 * step_groups(groups) >= 3 * min(groups, SIDE):
-        return groups
-    return -(-groups // SIDE) * SIDE
+from tilewright.tir.tensor_intrin.amx import DOT, FILL, SCOPE, SIDE, STORE, STORE_LOCAL, Tile
 
 
 @dataclass(frozen=True)
@@ -262,14 +195,4 @@ def _first_inside(view: KernelView, rv: BlockRV, at: LoopRV) -> LoopRV:
     return loops[[view.sch.get(loop) for loop in loops].index(view.sch.get(at)) + 1]
 
 
-__all__ = [
-    "TILES",
-    "Found",
-    "TileProduct",
-    "row_tiles",
-    "schedule_tiles",
-    "takes_tiles",
-    "tile_of",
-    "tile_product",
-    "whole_steps",
-]
+__all__ = ["Found", "schedule_tiles", "tile_of"]

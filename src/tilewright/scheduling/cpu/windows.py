@@ -17,15 +17,16 @@ from math import prod
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm
+from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.contraction import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.sharing import useful_threads
-from tilewright.scheduling.cpu.tiles import LANE_SUMS, NEAR, divisors
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.topi.stages import LANE_SUMS, NEAR
 
 TAPS = 64
 """Windows with more kernel offsets than this have loops."""
@@ -117,13 +118,15 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     # Extremes tested for NaN keep an operand beside each result, until the next one shares its test.
     value = block.block.body.value if isinstance(block.block.body, BufferStore) else None
     tested = isinstance(value, (Max, Min)) and value.dtype.is_float and not cpu.extremes_keep_nan
-    tile = column_tile(columns, prod(extents), weights, cpu.vector_registers, 2 if tested else 1)
+    model = column_tile(columns, prod(extents), weights, cpu.core.registers, 2 if tested else 1)
+    tile = view.plan.choose(f"{block.name}.columns", model, lambda: range(1, min(columns, cpu.core.registers) + 1))
 
     wide, vector = sch.split(vector, [None, lanes])
     column_outer, column_inner = sch.split(column, [None, tile])
     outside = prod([extent_of(sch.get(loop)) for loop in channels])
     threads = useful_threads(work, target)
-    band = _band(view, block, rows, outside, threads)
+    model = _band(view, block, rows, outside, threads)
+    band = view.plan.choose(f"{block.name}.band", model, lambda: divisors(rows, rows))
     bands, row_inner = sch.split(row, [None, band])
     sch.reorder(*channels, bands, row_inner, column_outer, wide, *reduction, column_inner, vector)
     epilogue = attach_epilogue(view, block, wide)

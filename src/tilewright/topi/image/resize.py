@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.scheduling.cpu.tiles import MATERIALIZE
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 

@@ -1,57 +1,21 @@
 """Attention whose scores are never in memory as a whole: blocks of queries go through all stages, their scores in the caches.
 
 The stages of a block: products of queries by packed keys, their scale and mask, the softmax of rows, and products of its weights by
-values; these are divided by the sums of weights, not the weights themselves. `schedule.attention` puts them into the loop over blocks.
+values; these are divided by the sums of weights, not the weights themselves. `scheduling.cpu.attention` puts them into the
+loop over blocks.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright import te
-from tilewright.ir import DataType
-from tilewright.scheduling.cpu.attention import BLOCK_ROWS, SUMS
-from tilewright.scheduling.cpu.tiles import MATERIALIZE, TILE_COLUMNS, TILE_ROWS, register_tile, tiling
-from tilewright.target import Target
-from tilewright.target.cpu import CpuFacts
 from tilewright.topi.broadcast import broadcast_index
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.planner import planner
+from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div, shape_of
-
-LEAST_ROWS = 32
-"""Queries of a head from which on keys are read often enough to be packed for it."""
-
-
-class Blocks(NamedTuple):
-    """Register tiles (rows, vectors of columns) of scores and of results, and how many queries go through all stages together."""
-
-    scores: tuple[int, int]
-    results: tuple[int, int]
-    rows: int
-
-    @staticmethod
-    def of(heads: int, queries: int, keys: int, width: int, bits: int, cpu: CpuFacts) -> Blocks:
-        """For so many heads of queries, keys, and values of `width` elements of so many bits: tiles of least cost, as many as leave
-        their scores, and what the softmax makes of them, in half of the second cache."""
-        lanes, registers = cpu.lanes(bits), cpu.vector_registers
-        tile = tiling(queries, ceil_div(keys, lanes), registers)
-        tiles = ceil_div(queries, tile.tile_rows)
-        most = max(1, cpu.l2_bytes // 2 // (2 * bits // 8 * tile.tile_rows * keys))
-        blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.threads, heads)))
-        rows = tile.tile_rows * ceil_div(tiles, blocks)
-        return Blocks((tile.tile_rows, tile.tile_columns), register_tile(rows, ceil_div(width, lanes), registers), rows)
-
-
-def pays(heads: int, queries: int, keys: int, target: Target) -> bool:
-    """Whether attention of float32 is better computed in blocks: where its scores fill the second cache twice."""
-    cpu = target.cpu
-    return (
-        cpu.lanes(32) >= 4
-        and queries >= LEAST_ROWS
-        and keys >= LEAST_ROWS
-        and 2 * heads * queries * keys > cpu.l2_bytes
-    )
 
 
 def attention(
@@ -70,11 +34,9 @@ def attention(
     """
     *lead, n, d = shape_of(query)
     m, width = shape_of(value)[-2:]
-    cpu = (Target.current(True) or Target("llvm")).cpu
     dtype = query.dtype
-    bits = DataType(dtype).bits
-    lanes = cpu.lanes(bits)
-    blocks = Blocks.of(prod(lead), n, m, width, bits, cpu)
+    blocks = planner().attention(prod(lead), n, m, width, dtype)
+    lanes = blocks.lanes
     rows, wide = ceil_div(n, blocks.rows) * blocks.rows, ceil_div(width, lanes) * lanes
     panels = ceil_div(ceil_div(m, lanes), blocks.scores[1]) * blocks.scores[1]
     columns = panels * lanes
@@ -125,7 +87,7 @@ def attention(
         return te.sum(weights(*at, row, j.var) * within(column, width, wide, value(*at, j.var, column)), axis=[j])
 
     tile = {TILE_ROWS: blocks.results[0], TILE_COLUMNS: blocks.results[1], BLOCK_ROWS: blocks.rows}
-    sums = compute([*lead, rows, wide], summed, name=SUMS, tag="batch_matmul", attrs=tile)
+    sums = compute([*lead, rows, wide], summed, name=ATTENTION_SUMS, tag="batch_matmul", attrs=tile)
 
     def mean(*i: Any) -> Any:
         found = tir.const(1, dtype) / total(*i[:-1]) * sums(*i)

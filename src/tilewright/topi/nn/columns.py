@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.ir import DataType
-from tilewright.scheduling.cpu.tiles import MATERIALIZE, NEAR
-from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
+from tilewright.topi.planner import planner
+from tilewright.topi.stages import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
 
 Read = Callable[..., Any]
@@ -24,12 +23,10 @@ Read = Callable[..., Any]
 
 
 def computed_columns(count: Any, dtype: str) -> Any:
-    """How many output columns to compute: a whole number of vectors where a target is known and they are many enough."""
-    target = Target.current(True)
-    if target is None or not isinstance(count, int) or count < 3:
+    """How many output columns to compute: a whole number of vectors where they are known and many enough."""
+    width = planner().lanes(dtype)
+    if not width or not isinstance(count, int) or count < 3:
         return count
-    lanes = target.cpu.lanes(DataType(dtype).bits)
-    width = lanes
     while width > 4 and width >= 2 * count:
         width //= 2
     return -(-count // width) * width
@@ -54,11 +51,10 @@ def window_columns(
     known = isinstance(width, int) and isinstance(columns, int)
     reach = (columns - 1) * stride + (kernel - 1) * dilation + 1 if known else 0
     right = max(right, reach - left - width) if known else right
-    target = Target.current(True)
-    if near and known and target is not None and (left or right):
-        lanes = target.cpu.lanes(DataType(data.dtype).bits)
+    lanes = planner().lanes(data.dtype)
+    if near and known and lanes and (left or right):
         right += -(left + width + right) % lanes
-    if stride == 1 or not known or target is None or (near and stride <= NEAR):
+    if stride == 1 or not known or not lanes or (near and stride <= NEAR):
         padded = pad(data, [*before, left], [*after, right], pad_value, name="pad_temp")
         return lambda i, x, k: padded(*i, (x if stride == 1 else x * stride) + (k if dilation == 1 else k * dilation))
     tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")

@@ -11,13 +11,13 @@ from math import prod
 from typing import Any
 
 from tilewright import te
-from tilewright.scheduling.cpu.tile_products import row_tiles, takes_tiles
-from tilewright.scheduling.cpu.tiles import DYNAMIC_ROWS, IN_TILES, padded_rows, whole_tiles
-from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
-from tilewright.topi.nn.plain_conv import Windows, plain_conv
+from tilewright.topi.nn.plain_conv import plain_conv
+from tilewright.topi.planner import Columns, planner
+from tilewright.topi.problems import Windows
+from tilewright.topi.stages import IN_TILES
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
 Two = int | Sequence[int]
@@ -229,11 +229,16 @@ def conv2d_NCHWc(
         )
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     per_group = o_outer // groups
-    tiled = bool(at_once) and takes_tiles(Target.current(True), (data.dtype, kernel.dtype, dtype), ki)
-    if tiled and isinstance(oh, int) and isinstance(ow, int):
-        columns, column, right = _tiled_columns(ow, sw)
-    else:
-        columns, column, right = _whole_columns(ow, sw, per_group, any([*before, *after]), dtype)
+    tiled = None
+    if at_once and isinstance(oh, int) and isinstance(ow, int):
+        tiled = planner().tiled_rows(ow, (data.dtype, kernel.dtype, dtype), ki)
+    # Registers of tiles load neighbouring columns: padded work reads padding.
+    found = (
+        Columns(tiled, True)
+        if tiled
+        else planner().image_columns(ow, per_group, any([*before, *after]), "conv2d_NCHWc")
+    )
+    columns, column, right = _read_columns(found, ow, sw)
     padded = pad(data, [0, 0, *before, 0], [0, 0, after[0], after[1] + right, 0], name="data_pad")
     ic = te.reduce_axis((0, i_outer), name="ic_outer")
     ry = te.reduce_axis((0, kh), name="kh")
@@ -259,36 +264,27 @@ Operand = tuple[tuple[int, ...], str]
 def reads_only_padding(
     data: Operand, kernel: Operand, strides: Two, padding: Any, dilation: Two, groups: int, dtype: str
 ) -> bool:
-    """Whether conv2d_NCHWc reads nothing beside its data but the padding that it was given: no columns are computed in vain."""
+    """Whether conv2d_NCHWc reads nothing beside its data but the padding that it was given: no columns are padded work."""
     (_, _, h, w, _), kind = data
     (filters, _, kh, kw, inner, _, *at_once), weights = kernel
-    (_, step), _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
-    if at_once and takes_tiles(Target.current(True), (kind, weights, dtype), inner):
-        return bool(_tiled_columns(columns, step)[0] == columns)
-    return bool(_whole_columns(columns, step, filters // groups, any([*before, *after]), dtype)[0] == columns)
+    _, _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
+    tiled = planner().tiled_rows(columns, (kind, weights, dtype), inner) if at_once else None
+    if tiled is not None:
+        return bool(tiled == columns)
+    padded = any([*before, *after])
+    return bool(planner().image_columns(columns, filters // groups, padded, "conv2d_NCHWc").count == columns)
 
 
 Column = Callable[[Any], Any]
 
 
-def _whole_columns(width: Any, stride: int, vectors: int, padded: bool, dtype: str) -> tuple[Any, Column, int]:
-    """(columns to compute, f(column) -> the one to read, padding that is read in vain) for results of a width that register tiles may
-    not fill. What is computed in vain reads padding where there is some, else the last column."""
-    if not isinstance(width, int):
-        return whole_tiles(width, DYNAMIC_ROWS), lambda x: tir.min(x, width - 1), 0
-    target = Target.current(True)
-    if target is None:
+def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[Any, Column, int]:
+    """(columns to compute, f(column) -> the one to read, padding on the right that padded work reads) for results of a width."""
+    if isinstance(columns.count, int) and (columns.count == width or columns.from_padding):
+        return columns.count, lambda x: x, (columns.count - width) * stride
+    if columns.count is width:
         return width, lambda x: x, 0
-    columns = padded_rows(width, vectors, target.cpu.vector_registers, not padded)
-    if columns == width or padded:
-        return columns, lambda x: x, (columns - width) * stride
-    return columns, lambda x: tir.min(x, width - 1), 0
-
-
-def _tiled_columns(width: int, stride: int) -> tuple[Any, Column, int]:
-    """The same for tiles whose registers load neighbouring columns: what is computed in vain reads padding."""
-    columns = row_tiles(width)[1]
-    return columns, lambda x: x, (columns - width) * stride
+    return columns.count, lambda x: tir.min(x, width - 1), 0
 
 
 def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:
@@ -315,7 +311,8 @@ def conv2d_plain_NCHWc(
     n, channels, h, w = shape_of(data)
     o_outer, _, kh, kw, block_out = (get_const_int(d) for d in kernel.shape)
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
-    columns, column, right = _whole_columns(ow, sw, o_outer, any([*before, *after]), dtype)
+    found = planner().image_columns(ow, o_outer, any([*before, *after]), "conv2d_NCHWc")
+    columns, column, right = _read_columns(found, ow, sw)
     padded = pad(data, [0, 0, *before], [0, 0, after[0], after[1] + right], name="data_pad")
     ic = te.reduce_axis((0, get_const_int(channels)), name="ic")
     ry = te.reduce_axis((0, kh), name="kh")

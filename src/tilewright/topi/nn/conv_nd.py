@@ -9,7 +9,8 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
-from tilewright.topi.nn.plain_conv import Windows, plain_conv
+from tilewright.topi.nn.plain_conv import plain_conv
+from tilewright.topi.problems import Windows
 from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, numbers, shape_of, to, window_extent
 
 

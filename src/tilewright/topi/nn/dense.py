@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from tilewright import te
-from tilewright.ir import DataType
-from tilewright.scheduling.cpu.tile_products import row_tiles, takes_tiles
-from tilewright.scheduling.cpu.tiles import DYNAMIC_ROWS, IN_TILES, MATERIALIZE, padded_rows, whole_tiles
-from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
-from tilewright.topi.nn.product import Matrices, product
+from tilewright.topi.nn.product import product
+from tilewright.topi.planner import planner
+from tilewright.topi.problems import Matrices
+from tilewright.topi.stages import IN_TILES, MATERIALIZE
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -84,7 +82,7 @@ def dense_pack(
     """data (.., K) by packed weight (N // nr, K, nr), or (N // nr, K // g, nr, g) for instructions that add up g products at once:
     (.., N), or the first `units` columns of it. Panels of nr columns lie contiguous, as the micro-kernel reads them.
 
-    When the rows fill no register tile, more of them are computed (the last one again). What is computed in vain is cut off where the
+    When the rows fill no register tile, more of them are computed (the last one again). This padded work is cut off where the
     result is written.
     """
     dtype = out_dtype or data.dtype
@@ -92,9 +90,8 @@ def dense_pack(
     panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
     axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
-    tiled = bool(group) and takes_tiles(Target.current(True), (data.dtype, weight.dtype, dtype), inner)
-    whole = _whole_rows(data) if tiled else None
-    rows = computed_rows(shape[:-1], nr, dtype) if whole is None else whole[1]
+    whole = _whole_rows(data, (data.dtype, weight.dtype, dtype), inner) if group else None
+    rows = planner().packed_rows(shape[:-1], nr, dtype) if whole is None else whole[1]
     source = data if whole is None else whole[0]
 
     def element(*i: Any) -> Any:
@@ -115,35 +112,21 @@ def dense_pack(
     return out if bias is None else _add(out, bias, dtype)
 
 
-def _whole_rows(data: te.Tensor) -> tuple[te.Tensor, int | None] | None:
+def _whole_rows(data: te.Tensor, types: tuple[str, str, str], groups: Any) -> tuple[te.Tensor, int | None] | None:
     """Rows as registers of tiles load them: the data, or a copy filled up to whole tiles and the number of rows in it. None where they
-    are not known."""
+    are not known, or no such registers take them."""
     shape = shape_of(data)
     if len(shape) < 2 or not all([isinstance(d, int) for d in shape]):
         return None
     *_, rows, inner = shape
-    whole = row_tiles(rows)[1]
-    if whole == rows:
-        return data, None
+    whole = planner().tiled_rows(rows, types, groups)
+    if whole is None or whole == rows:
+        return None if whole is None else (data, None)
 
     def element(*i: Any) -> Any:
         return tir.if_then_else(i[-2] < rows, data(*i), tir.const(0, data.dtype))
 
     return compute([*shape[:-2], whole, inner], element, "T_filled", "injective", attrs={MATERIALIZE: 1}), whole
-
-
-def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:
-    """How many rows to compute instead of lead[-1], or None to compute just those."""
-    target = Target.current(True)
-    if target is None or not lead or not isinstance(nr, int):
-        return None
-    vectors = max(nr // target.cpu.lanes(DataType(dtype).bits), 1)
-    if not isinstance(lead[-1], int):
-        return whole_tiles(lead[-1], DYNAMIC_ROWS)
-    if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
-        return None
-    rows = padded_rows(lead[-1], vectors, target.cpu.vector_registers)
-    return rows if rows != lead[-1] else None
 
 
 def batch_matmul(
@@ -187,7 +170,7 @@ def batch_matmul(
         )
         if made is not None:
             return made
-    tiles = product_tiles(m, n, dtype)
+    tiles = planner().dynamic_product(m, n, dtype)
     if tiles is None:
         return compute(
             [*lead, m, n],
@@ -227,23 +210,3 @@ def _within(index: Any, size: Any, padded: Any, load: Any, dtype: str) -> Any:
         if isinstance(size, int) and size == padded
         else tir.if_then_else(index < size, load(index), tir.const(0, dtype))
     )
-
-
-OPEN_VECTORS = 2
-"""Vectors in a panel of columns whose number is not known."""
-
-
-def product_tiles(m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
-    """(rows to compute, width of panels to pack B into) for a product of matrices with dynamic dimensions; None to read B as it lies."""
-    target = Target.current(True)
-    if target is None or not DataType(dtype).is_float or (isinstance(m, int) and isinstance(n, int)):
-        return None
-    lanes, registers = target.cpu.lanes(DataType(dtype).bits), target.cpu.vector_registers
-    vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
-    height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, DYNAMIC_ROWS)
-    return height, vectors * lanes
-
-
-def _narrowest(columns: int, lanes: int) -> int:
-    """The vectors in a panel that leave the fewest columns over."""
-    return min(range(1, 5), key=lambda v: (-(-columns // (v * lanes)) * v, -v))

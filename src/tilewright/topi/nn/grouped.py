@@ -10,40 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
-from tilewright.scheduling.cpu.dot_products import dot_products
-from tilewright.scheduling.cpu.tile_products import LEAST_STEPS, MOST_COLUMNS, row_tiles, tile_product, whole_steps
-from tilewright.scheduling.cpu.tiles import MATERIALIZE, tiling
-from tilewright.target import Target
-from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.product import Matrices, tile_attrs
-from tilewright.topi.utils import ceil_div, to
-
-LEAST_ROWS = 4
-"""Rows of A from which on it pays to copy B, where it can be read otherwise (as it cannot be in integers)."""
+from tilewright.topi.nn.product import tile_attrs
+from tilewright.topi.planner import planner
+from tilewright.topi.problems import Matrices
+from tilewright.topi.stages import MATERIALIZE
+from tilewright.topi.utils import to
 
 
 def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) -> te.Tensor | None:
-    """The product of matrices whose elements come as they are stored, of two `types`, summed up in `p.dtype`; None where the target has
-    no instruction for them, or where it does not pay."""
-    target = Target.current(True)
-    found, whole = dot_products(target, *types, p.dtype), tile_product(target, *types, p.dtype)
-    if target is None or not (found or whole) or (p.m < LEAST_ROWS and "float" in p.dtype):
+    """The product of matrices whose elements come as they are stored, of two `types`, summed up in `p.dtype`; None where the planner
+    has no instruction for them, or where it does not pay."""
+    form = planner().grouped(p, types, name)
+    if form is None:
         return None
-    if whole is not None and p.k >= whole.group * LEAST_STEPS:
-        # Rows that there are not are zeros of the copy, for registers load neighbours.
-        lanes, group = MOST_COLUMNS if p.n > SIDE else SIDE, whole.group
-        steps = whole_steps(ceil_div(p.k, group))
-        rows, panels = row_tiles(p.m)[1], ceil_div(p.n, lanes)
-        attrs, filled = {}, rows
-    elif found:
-        lanes, group = found[0].lanes, found[0].group
-        steps = ceil_div(p.k, group)
-        tiles = tiling(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
-        rows, panels = tiles.rows, tiles.columns
-        attrs, filled = tile_attrs(tiles), p.m
-    else:
-        return None
+    group, lanes, steps, rows, panels, tiles, fills = form
+    attrs, filled = tile_attrs(tiles) if tiles is not None else {}, rows if fills else p.m
     b = _panels(p, types[1], (panels, steps, lanes, group))
     a = _rows(p, types[0], filled, steps * group)
     k, inside = te.reduce_axis((0, steps), name="k"), te.reduce_axis((0, group), name="g")

@@ -11,14 +11,10 @@ from math import gcd, prod
 from typing import Any, NamedTuple
 
 from tilewright import te
-from tilewright.ir import DataType
-from tilewright.scheduling.cpu.tiles import MATERIALIZE, WOVEN
-from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.planner import planner
+from tilewright.topi.stages import INTERLEAVED, MATERIALIZE
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
-
-MOST_VECTORS = 4
-"""Vectors of the result that are put together at once."""
 
 
 class Axis(NamedTuple):
@@ -83,7 +79,7 @@ def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
         return tir.if_then_else(tir.all(*conditions), value, tir.const(0, data.dtype)) if conditions else value
 
     *lead, last = axes
-    length = _vector(last, str(data.dtype))
+    length = planner().phase_vector(last.stride, last.out, str(data.dtype))
     if length < 2:
         return compute(
             shape, lambda nn, ff, *at: read(nn, ff, [a.find(p, 0) for a, p in zip(axes, at, strict=True)], shape[2:]),
@@ -99,7 +95,7 @@ def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
 
     parts = compute(
         [*shape[:-1], blocks, last.stride, length], phase_vectors, name="T_phases", tag="injective",
-        attrs={MATERIALIZE: 1, WOVEN: lead[-1].stride if lead else 1},
+        attrs={MATERIALIZE: 1, INTERLEAVED: lead[-1].stride if lead else 1},
     )  # fmt: skip
     wide = length * last.stride
 
@@ -110,16 +106,6 @@ def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
         )
 
     return compute(shape, woven, name="T_weave", tag="injective")
-
-
-def _vector(axis: Axis, dtype: str) -> int:
-    """Neighbouring places of each phase that are read as a vector and shuffled with the others'; 0 where nothing is gained."""
-    target = Target.current(True)
-    lanes = target.cpu.lanes(DataType(dtype).bits) if target is not None else 0
-    if lanes < 4 or axis.stride < 2 or not isinstance(axis.out, int):
-        return 0
-    most = min(lanes, MOST_VECTORS * lanes // axis.stride, ceil_div(axis.out, axis.stride))
-    return 1 << (most - 1).bit_length() if most > 1 else 0
 
 
 __all__ = ["Axis", "weave_phases"]

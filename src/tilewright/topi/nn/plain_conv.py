@@ -16,168 +16,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright import te
 from tilewright.ir import DataType
-from tilewright.scheduling.cpu.tiles import MATERIALIZE, OWN_DATA, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
-from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.product import FAR, FOLD, OWN_PANELS, Matrices, dots, in_panels, tile_attrs
-from tilewright.topi.utils import ceil_div, get_const_int, shape_of, window_extent
-
-MISPLACED, LARGE = 1 << 20, 1 << 23
-"""Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
-MANY_GROUPS = 8
-"""Groups from which on each one's padded data is made where it is read."""
-COPY, PANELS, PHASES, NARROW, SCATTERED = 0.25, 0.3, 1.0, 1.8, 2.0
-"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, in rows of less than a vector, and by itself."""
-
-
-class Windows(NamedTuple):
-    """A convolution's data and weights, and how its windows move; one number for each spatial axis."""
-
-    data: te.Tensor
-    kernel: te.Tensor
-    strides: Sequence[int]
-    before: Sequence[int]
-    after: Sequence[int]
-    dilations: Sequence[int]
-    groups: int
-    dtype: str
-
-    @property
-    def extents(self) -> list[int]:
-        return shape_of(self.data)[2:]
-
-    @property
-    def window(self) -> list[int]:
-        return [get_const_int(d) for d in self.kernel.shape[2:]]
-
-    @property
-    def out(self) -> list[int]:
-        """Places of the result."""
-        each = zip(self.extents, self.window, self.before, self.after, self.strides, self.dilations, strict=True)
-        return [window_extent(*one) for one in each]
-
-    @property
-    def filters(self) -> int:
-        """Filters of each group, where weights are (filters of all groups, channels of one, window...)."""
-        return int(get_const_int(self.kernel.shape[0]) // self.groups)
-
-    @property
-    def per_group(self) -> int:
-        """Channels of each group."""
-        return int(get_const_int(self.kernel.shape[1]))
-
-    @property
-    def over(self) -> list[int]:
-        """How many steps of its stride a window reaches beyond its first place."""
-        return [(k - 1) * d // s for k, d, s in zip(self.window, self.dilations, self.strides, strict=True)]
-
-    @property
-    def phases(self) -> list[int]:
-        """How many phases of each axis windows read, from the first to the last of them."""
-        each = zip(self.window, self.dilations, self.strides, strict=True)
-        return [max([t * d % s for t in range(min(k, s))]) + 1 for k, d, s in each]
-
-    @property
-    def is_product(self) -> bool:
-        """Whether windows are single places that lie side by side: the convolution is a product of matrices."""
-        return {*self.window, *self.strides} == {1} and not any([*self.before, *self.after])
-
-    def tap(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The phase of a tap, and its distance in steps."""
-        at = [t if d == 1 else t * d for t, d in zip(k, self.dilations, strict=True)]
-        phase = [tir.floormod(a, s) if s > 1 else 0 for a, s in zip(at, self.strides, strict=True)]
-        return phase, [tir.floordiv(a, s) if s > 1 else a for a, s in zip(at, self.strides, strict=True)]
-
+from tilewright.topi.nn.product import dots, in_panels, tile_attrs
+from tilewright.topi.planner import Form, planner
+from tilewright.topi.problems import Matrices, Windows
+from tilewright.topi.stages import MATERIALIZE, OWN_DATA, TILE_ROWS
+from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
 Read = Callable[[Any, Any, Sequence[Any], Sequence[Any]], Any]
 """read(image, channel, phase, place): an element of the padded data; places count in strides."""
 
 
 def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
-    """The convolution (N, O, places...), or None where it has no vectors or a dimension is dynamic."""
-    target = Target.current(True)
+    """The convolution (N, O, places...), or None where a dimension is dynamic, or the planner has no form for it."""
     known = all([isinstance(d, int) for d in (*shape_of(w.data), *w.out)])
-    if target is None or not known or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
+    if not known or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
         return None
-    lanes, registers = target.cpu.lanes(DataType(w.dtype).bits), target.cpu.vector_registers
-    if lanes < 4:
-        return None
-    form = _cheapest(w, lanes, registers)
-    forms = {"rows": _rows, "flat": _flat, "dots": _dots, "panels": _panels}
-    return forms[form](w, lanes, registers, name, tag)
-
-
-def _cheapest(w: Windows, lanes: int, registers: int) -> str:
-    """The form of the fewest cycles."""
-    costs = _costs(w, lanes, registers)
-    return min(costs, key=lambda form: costs[form])
-
-
-def _costs(w: Windows, lanes: int, registers: int) -> dict[str, float]:
-    """Cycles of each form, by the model of register tiles. What all of them do alike is left out."""
-    images = get_const_int(w.data.shape[0]) * w.groups
-    places, inner = prod(w.out), w.per_group * prod(w.window)
-
-    def tiles(rows: int, columns: int, steps: int) -> float:
-        return steps * tiling(rows, columns, registers).cycles
-
-    *lead, last = w.out
-    width = ceil_div(last, lanes)
-    rows = (
-        tiles(w.filters, width, inner) * prod(lead) if width > 1 else tiles(w.filters, lead[-1] if lead else 1, inner)
-    )
-    rows *= prod(lead[:-1]) if width == 1 else 1
-    long = ceil_div(_flat_places(w), lanes)
-    # One filter's rows that follow each other without a gap are the result as it lies.
-    lies = len(lead) == 0 or (w.is_product and w.filters == w.groups == 1)
-    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * COPY * 2)
-    summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
-    written = places * inner * SCATTERED
-    found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
-    if w.is_product and _is_apart(w, lanes):
-        found["panels"] = found["flat"] + places * inner * images * PANELS
-        found["flat"] *= FAR
-        found["rows"] *= FAR
-    return found
-
-
-def _is_apart(w: Windows, lanes: int) -> bool:
-    """Whether the image of windows of one place is read better from a copy: its channels begin within vectors, or are very large, and
-    many filters read them."""
-    size = prod(w.out) * w.per_group * DataType(w.dtype).bytes
-    return w.filters >= OWN_PANELS and (size > LARGE or (size > MISPLACED and prod(w.out) % lanes != 0))
-
-
-def plain_cycles(w: Windows) -> float | None:
-    """Cycles of the cheapest form, its copy in phases included; None where there is no such form."""
-    target = Target.current(True)
-    lanes = target.cpu.lanes(DataType(w.dtype).bits) if target is not None else 0
-    if target is None or lanes < 4 or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
-        return None
-    places = [o + v for o, v in zip(w.out, w.over, strict=True)]
-    copied = prod(w.phases) * prod(places) * w.per_group * w.groups * get_const_int(w.data.shape[0])
-    narrow = places[-1] < lanes
-    strided, padded = any([s > 1 for s in w.strides]), any([*w.before, *w.after])
-    copies = copied * (NARROW if narrow else PHASES) if strided else 0.0
-    if padded and (narrow or OWN_DATA not in _own(w)):
-        # What groups pad for themselves in vectors stays near.
-        copies += copied * (NARROW if narrow else COPY)
-    return min(_costs(w, lanes, target.cpu.vector_registers).values()) + copies
-
-
-def _row_steps(w: Windows) -> list[int]:
-    """The distance of neighbours along each axis in a flat image."""
-    _, *inner = [o + v for o, v in zip(w.out, w.over, strict=True)]
-    return [prod(inner[i:]) for i in range(len(inner) + 1)]
-
-
-def _flat_places(w: Windows) -> int:
-    """From the first place of a flat image to the last one that is wanted."""
-    return sum([(o - 1) * s for o, s in zip(w.out, _row_steps(w), strict=True)]) + 1
+    form = planner().windows(w, name)
+    return None if form is None else _FORMS[form.kind](w, form, name, tag)
 
 
 def _padded(w: Windows, places: Sequence[int]) -> Read:
@@ -238,21 +98,9 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
     return axes, terms
 
 
-def _tiles(w: Windows, vectors: int, registers: int) -> Tiling:
-    """The tiles over filters of a group and vectors. Groups lie side by side in the result, which is simpler to write where no filter
-    is computed in vain: so it is where tiles then cost about the same."""
-    found = tiling(w.filters, vectors, registers)
-    if w.groups > 1 and found.rows != w.filters:
-        r, c = register_tile(w.filters, found.columns, registers)
-        cycles = (tile_cost(r, c, registers) or 2.0) * w.filters * found.columns
-        if cycles <= 1.25 * found.cycles:
-            return Tiling(r, c, w.filters, found.columns, cycles)
-    return found
-
-
 def _own(w: Windows) -> dict[str, int]:
     """What tells the schedule that groups share nothing, and are too small to gain from data that is padded for all."""
-    return {OWN_DATA: 1} if w.groups >= MANY_GROUPS and w.filters == 1 else {}
+    return {OWN_DATA: 1} if planner().apart(w) else {}
 
 
 def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[Any]]) -> te.Tensor:
@@ -273,14 +121,11 @@ def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[
     return compute(shape, element, name="T_places", tag="injective")
 
 
-def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def _rows(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     *lead, last = w.out
-    width = lanes
-    while width > 4 and width >= 2 * last:
-        width //= 2
-    vectors = ceil_div(last, width)
+    width, tiles = form.lanes, form.tiles
     # Where a row of places is one vector, rows of the image are the columns of the tile.
-    tiles = _tiles(w, vectors if vectors > 1 else lead[-1] if lead else 1, registers)
+    vectors = ceil_div(last, width)
     rows, columns = tiles.rows, (tiles.columns if vectors > 1 else 1) * width
     attrs = {**(tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}), **_own(w)}
     read = _padded(w, [o + v for o, v in zip([*lead, columns], w.over, strict=True)])
@@ -300,10 +145,9 @@ def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
     return _result(w, made, lambda place: place)
 
 
-def _flat(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
-    steps, wanted = _row_steps(w), _flat_places(w)
-    tiles = _tiles(w, ceil_div(wanted, lanes), registers)
-    rows, columns = tiles.rows, tiles.columns * lanes
+def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
+    steps, wanted, tiles = w.row_steps, w.flat_places, form.tiles
+    rows, columns = tiles.rows, tiles.columns * form.lanes
     inner = [o + v for o, v in zip(w.out, w.over, strict=True)][1:]
     reach = sum([v * s for v, s in zip(w.over, steps, strict=True)])
     whole = [ceil_div(columns + reach, steps[0]), *inner]
@@ -349,7 +193,7 @@ def _unflattened(at: Any, extents: Sequence[int]) -> list[Any]:
     return [at, *reversed(found)]
 
 
-def _panels(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def _panels(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     """Weights by the image, of which vectors' places are copied side by side first: where its channels are far apart, each would be
     read from another page."""
     per_group, filters, out = w.per_group, w.filters, w.out
@@ -361,13 +205,11 @@ def _panels(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.T
         return w.data(i[0], i[1] * per_group + k, *_unflattened(column, out))
 
     lead = [get_const_int(w.data.shape[0]), w.groups]
-    made = in_panels(
-        Matrices(left, right, lead, filters, prod(out), per_group, True, False, w.dtype), lanes, registers, name, tag
-    )
+    made = in_panels(Matrices(left, right, lead, filters, prod(out), per_group, True, False, w.dtype), form, name, tag)
     return _apart(w, made)
 
 
-def _dots(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def _dots(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     per_group, window, out = w.per_group, w.window, w.out
     read = _padded(w, [o + v for o, v in zip(out, w.over, strict=True)])
     rank = len(window)
@@ -390,7 +232,7 @@ def _dots(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
         return windows(*i, *_unflattened(column, out), *_unflattened(k, sizes))
 
     p = Matrices(left, right, [batch, w.groups], w.filters, prod(out), prod(sizes), True, True, w.dtype)
-    return _apart(w, dots(p, lanes, registers, name, tag))
+    return _apart(w, dots(p, form, name, tag))
 
 
 def _apart(w: Windows, made: te.Tensor) -> te.Tensor:
@@ -409,4 +251,6 @@ def _apart(w: Windows, made: te.Tensor) -> te.Tensor:
     )
 
 
-__all__ = ["Windows", "plain_conv", "plain_cycles"]
+_FORMS = {"rows": _rows, "flat": _flat, "panels": _panels, "dots": _dots}
+
+__all__ = ["plain_conv"]

@@ -7,97 +7,20 @@ dots      both operands lie along the reduction: vectors run along it, and the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright import te
 from tilewright.ir import DataType
-from tilewright.scheduling.cpu.tiles import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS, Tiling, tiling
-from tilewright.target import Target
-from tilewright.target.cpu import CpuFacts
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.planner import Form, Tiling, planner
+from tilewright.topi.problems import Matrices
+from tilewright.topi.stages import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div
-
-Left = Callable[[Sequence[Any], Any, Any], Any]
-"""left(leading indices, row, k): an element of the first matrix."""
-Right = Callable[[Sequence[Any], Any, Any], Any]
-"""right(leading indices, k, column): an element of the second one."""
-
-
-class Matrices(NamedTuple):
-    """Two matrices to be multiplied: for all leading indices `lead`, m x k by k x n. `left_along_k` and `right_along_k` say that
-    neighbours along the reduction are neighbours in memory (else those along the other axis are)."""
-
-    left: Left
-    right: Right
-    lead: Sequence[Any]
-    m: int
-    n: int
-    k: int
-    left_along_k: bool
-    right_along_k: bool
-    dtype: str
-
-    def swapped(self) -> Matrices:
-        """The transposed product: n x k by k x m."""
-        left, right = self.left, self.right
-        return Matrices(
-            lambda i, row, k: right(i, k, row),
-            lambda i, k, column: left(i, column, k),
-            self.lead,
-            self.n,
-            self.m,
-            self.k,
-            self.right_along_k,
-            self.left_along_k,
-            self.dtype,
-        )
-
-
-COPY, GATHER = 0.15, 0.6
-"""Cycles for an element of an operand that is copied: with vectors, and where neighbours of the copy are no neighbours."""
-FOLD = 3.0
-"""Cycles to add the lanes of one sum."""
-OWN_PANELS, FAR_BYTES, FAR_ROW = 48, 1 << 17, 1 << 11
-"""Rows of the first matrix from which on it pays to copy a second one of so many bytes whose rows are so far apart, so that tiles
-read it in one stream."""
-
-
-FAR = 1.3
-"""What it costs to read such a matrix where it lies."""
-
-
-class Costs(NamedTuple):
-    """Cycles of each form."""
-
-    columns: float
-    panels: float
-    dots: float
-
-    @staticmethod
-    def of(m: int, n: int, k: int, left_along_k: bool, right_along_k: bool, cpu: CpuFacts, lanes: int) -> Costs:
-        """By the model of register tiles, what has to be copied included."""
-        tiles = tiling(m, ceil_div(n, lanes), cpu.vector_registers)
-        passes = ceil_div(tiles.columns, tiles.tile_columns)
-        size = m * k * 4
-        # Scalars of the first matrix come one by one: what is not in the first cache is waited for.
-        tiled = k * tiles.cycles + passes * size / 64 * (12 if size > cpu.l2_bytes else 3 if size > cpu.l1_bytes else 0)
-        far = m >= OWN_PANELS and k * n * 4 > FAR_BYTES and n * 4 >= FAR_ROW
-        summed = ceil_div(k, lanes) * tiling(m, n, cpu.vector_registers, True).cycles + m * n * FOLD
-        return Costs(
-            float("inf") if right_along_k else tiled * (FAR if far else 1),
-            tiled + n * k * (GATHER if right_along_k else COPY),
-            summed + (0 if left_along_k else m * k * GATHER) + (0 if right_along_k else n * k * GATHER),
-        )
 
 
 def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
-    """The product (.., m, n), or None where no target is known that it could be made for."""
-    target = Target.current(True)
-    if target is None or not DataType(p.dtype).is_float or min(p.m, p.n, p.k) < 1:
-        return None
-    lanes, registers = target.cpu.lanes(DataType(p.dtype).bits), target.cpu.vector_registers
-    if lanes < 4:
+    """The product (.., m, n), or None where the planner has no form for it."""
+    if not DataType(p.dtype).is_float or min(p.m, p.n, p.k) < 1:
         return None
     if p.n == 1 and p.m > 1:
         # One column is one row of the transposed product, and lies in memory as that does.
@@ -108,12 +31,8 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
     if p.k == 1:
         # A single row lies either way.
         p = p._replace(right_along_k=False)
-    costs = Costs.of(p.m, p.n, p.k, p.left_along_k, p.right_along_k, target.cpu, lanes)
-    if costs.dots < min(costs.columns, costs.panels):
-        return dots(p, lanes, registers, name, tag)
-    if costs.panels < costs.columns:
-        return in_panels(p, lanes, registers, name, tag)
-    return _columns(p, lanes, target.cpu, name, tag)
+    form = planner().product(p, name)
+    return None if form is None else _FORMS[form.kind](p, form, name, tag)
 
 
 def tile_attrs(tiles: Tiling) -> dict[str, int]:
@@ -122,7 +41,7 @@ def tile_attrs(tiles: Tiling) -> dict[str, int]:
 
 
 def _clamped(index: Any, size: int, computed: int) -> Any:
-    """An index of rows that may be computed in vain: the last one again."""
+    """An index of rows of which the last may be padded work: it reads the last one again."""
     return index if size == computed else tir.min(index, size - 1)
 
 
@@ -137,20 +56,9 @@ def _cut(made: te.Tensor, p: Matrices, rows: int, columns: int) -> te.Tensor:
     return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")
 
 
-def _long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
-    """Tiles of a single row over a matrix that memory holds: as many neighbouring vectors as there are registers for their sums, since each
-    of the matrix's rows lies on pages of its own, from which pieces of a few lines come slowly. Each thread gets one."""
-    most = cpu.vector_registers * 3 // 4
-    columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.threads)))
-    computed = ceil_div(vectors, columns) * columns
-    return Tiling(1, columns, 1, computed, computed / 2)
-
-
-def _columns(p: Matrices, lanes: int, cpu: CpuFacts, name: str, tag: str) -> te.Tensor:
-    vectors = ceil_div(p.n, lanes)
-    far = p.m == 1 and p.k * p.n * DataType(p.dtype).bytes > cpu.l2_bytes
-    tiles = _long_tiles(vectors, cpu) if far else tiling(p.m, vectors, cpu.vector_registers)
-    rows, columns = tiles.rows, tiles.columns * lanes
+def _columns(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
+    tiles = form.tiles
+    rows, columns = tiles.rows, tiles.columns * form.lanes
     k = te.reduce_axis((0, p.k), name="k")
 
     def element(*i: Any) -> Any:
@@ -165,11 +73,10 @@ def _columns(p: Matrices, lanes: int, cpu: CpuFacts, name: str, tag: str) -> te.
     )
 
 
-def in_panels(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     """The product by a copy of the second matrix in panels of one vector's columns."""
-    whole, computed = p.n // lanes, ceil_div(p.n, lanes)
-    tiles = tiling(p.m, computed, registers)
-    rows, panels = tiles.rows, tiles.columns
+    tiles, lanes = form.tiles, form.lanes
+    whole, rows, panels = p.n // lanes, tiles.rows, tiles.columns
 
     def packed(*i: Any) -> Any:
         *lead, panel, k, lane = i
@@ -211,10 +118,9 @@ def _along_k(p: Matrices) -> Matrices:
     return p
 
 
-def dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def dots(given: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     """The product as sums along vectors of the reduction."""
-    p = _along_k(given)
-    tiles = tiling(p.m, p.n, registers, True)
+    p, lanes, tiles = _along_k(given), form.lanes, form.tiles
     rows, columns = tiles.rows, tiles.columns
     k = te.reduce_axis((0, ceil_div(p.k, lanes)), name="k")
 
@@ -243,3 +149,6 @@ def dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te
         return (part(*i, 0) + part(*i, 2)) + (part(*i, 1) + part(*i, 3))
 
     return compute([*p.lead, p.m, p.n], folded, name="T_fold", tag="injective")
+
+
+_FORMS = {"columns": _columns, "panels": in_panels, "dots": dots}

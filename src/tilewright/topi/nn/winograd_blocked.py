@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te
-from tilewright.scheduling.cpu.tiles import MATERIALIZE
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.winograd import transform_matrices
+from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
 
 POINTS = [Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2)]

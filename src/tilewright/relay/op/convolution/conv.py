@@ -32,11 +32,7 @@ from tilewright.topi.utils import get_pad_tuple, window_extent
 def vector_lanes() -> int:
     """float32 lanes of the current target's vectors: the widest useful channel block. 16 where no target is set."""
     target = Target.current(True)
-    if target is None:
-        return 16
-    if any(target.supports_feature(f) for f in ("avx512f",)):
-        return 16
-    return 8 if target.supports_feature("avx2") or target.supports_feature("avx") else 4
+    return 16 if target is None else min(max(target.cpu.lanes(32), 4), 16)
 
 
 def channel_block(channels: int, widest: int) -> int:
@@ -358,7 +354,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
         Channels that fill no group are filled up with zeros, and so is the last block where that takes fewer instructions."""
-        from tilewright.scheduling.cpu.dot_products import dot_product
+        from tilewright.scheduling.instructions import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         tiled = self.in_tiles(layout, types, o, i)
@@ -394,7 +390,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
         """The same for registers of whole tiles, which take many channels at once; None where the target has none, where dimensions are
         dynamic, or where there are too few channels."""
-        from tilewright.scheduling.cpu.tile_products import LEAST_STEPS, tile_product
+        from tilewright.scheduling.instructions import LEAST_STEPS, tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]

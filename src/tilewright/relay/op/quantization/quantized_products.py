@@ -239,7 +239,7 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
     def expand(self, x: Expr, y: Expr, x_zero_point: Expr, y_zero_point: Expr, x_scale: Expr, y_scale: Expr) -> Expr:
         """Bytes stay bytes where the target adds up products of them:
         sum((x - a) * (y - b)) = sum(x * y) - b * sum(x) - a * sum(y) + K * a * b, without the parts whose zero point is 0."""
-        from tilewright.scheduling.cpu.dot_products import dot_products
+        from tilewright.scheduling.instructions import dot_products
 
         types = [tensor(e.checked_type) for e in (x, y)]
         inner = dims(types[0])[-1]

@@ -24,8 +24,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.scheduling.products import attention_pays
 from tilewright.target import Target
-from tilewright.topi.nn.attention import pays
 
 
 class _Attention(NamedTuple):
@@ -130,7 +130,7 @@ def fuse_attention(func: Function) -> Any:
         made = match(e, lambda x: len(used.get(x, ())))
         if made is not None:
             *heads, queries, keys = static_shape(made.product) or ()
-            if pays(prod(heads), queries, keys, target):
+            if attention_pays(prod(heads), queries, keys, target.cpu):
                 found.add(e)
 
     def change(old: Expr, new: Any) -> Expr | None:

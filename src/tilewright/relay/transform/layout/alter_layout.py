@@ -31,12 +31,10 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.scheduling.cpu.dot_products import dot_product
-from tilewright.scheduling.cpu.tile_products import MOST_COLUMNS, tile_product, whole_steps
+from tilewright.scheduling.instructions import MOST_COLUMNS, dot_product, tile_product, whole_steps
+from tilewright.scheduling.products import panel_width, sums_along_k
 from tilewright.target import Target
-from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin.amx import SIDE
-from tilewright.topi.nn.product import GATHER, Costs
 from tilewright.topi.transform import layout_axes
 
 PLAIN = "NCHW"
@@ -243,33 +241,6 @@ def AlterOpLayout() -> Pass:
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 
 
-def panel_width(columns: int, bytes_of_column: int, rows: int | None, cpu: CpuFacts) -> int:
-    """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
-    divides the columns where there is one. A panel of more than two takes no more than half of the second cache: a tile of two reads
-    every other pair of lines of a wider one, which share half of that cache's sets. A few rows are one tile of registers, and memory
-    bounds their product: then a panel is no wider than the tile, so that weights are read in the order in which they lie."""
-    lanes, registers = cpu.lanes(32), cpu.vector_registers
-    widest = 4 if lanes >= 16 else 2
-    while widest > 2 and widest * lanes * bytes_of_column > cpu.l2_bytes // 2:
-        widest -= 1
-    if rows is not None:
-        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
-    for vectors in range(widest, 0, -1):
-        if columns % (vectors * lanes) == 0:
-            return vectors * lanes
-    return min(widest, -(-columns // lanes)) * lanes
-
-
-def sums_along_k(rows: int, columns: int, inner: int, target: Target) -> bool:
-    """Whether a product by constant weights costs less with vectors along the reduction than along columns in panels."""
-    lanes = target.cpu.lanes(32)
-    if rows >= lanes and columns % (4 * lanes) == 0:
-        # Whole panels over enough rows run at the multipliers' rate, wherever the rows come from.
-        return False
-    costs = Costs.of(rows, columns, inner, True, True, target.cpu, lanes)
-    return lanes >= 4 and costs.dots < costs.panels - columns * inner * GATHER
-
-
 def pack_dense(call: Call) -> Expr | None:
     """dense or matmul by a constant weight -> the packed form; columns that fill no panel are zeros, and cut off again."""
     if not is_op(call, "nn.dense", "nn.matmul"):
@@ -284,7 +255,7 @@ def pack_dense(call: Call) -> Expr | None:
     if result == weight.dtype.name == "float32":
         target, rows = Target.current(True), static_shape(call.args[0])
         inner, columns = by_columns.shape
-        if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target):
+        if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target.cpu):
             # Few columns: weights that lie along the reduction need no panels.
             along = const(np.ascontiguousarray(by_columns.T))
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)

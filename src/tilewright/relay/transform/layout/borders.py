@@ -14,11 +14,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
+from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
 from tilewright.relay.op.card import BROADCAST, OUT_ELEMWISE, constructor
 from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
+from tilewright.scheduling import KernelPlan
+from tilewright.target import Target
+from tilewright.topi.planner import Planner
 from tilewright.topi.utils import get_pad_tuple
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
@@ -33,7 +37,13 @@ def WriteBorders() -> Pass:
     """Make the producer write the halo of a convolution's input, for types of at most 16 bits on channel blocks, if
     nothing else reads the input.
     """
-    return typed_pass("WriteBorders", 3, lambda f, mod: write_borders(f))
+
+    def run(func: Function, mod: IRModule) -> Any:
+        target = Target.current(True)
+        with Planner() if target is None else KernelPlan(target):
+            return write_borders(func)
+
+    return typed_pass("WriteBorders", 3, run)
 
 
 def write_borders(func: Function) -> Any:

@@ -26,7 +26,7 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.scheduling.cpu.tiles import image_tile, padded_rows, register_tile, tile_cost
+from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost
 from tilewright.target import Target
 
 ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
@@ -41,12 +41,12 @@ def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
     target = Target.current(True)
     if target is None or prod(lead[:-1]) == 1:
         return False
-    registers, lanes = target.cpu.vector_registers, target.cpu.lanes(DataType(dtype).bits)
+    core, lanes = target.cpu.core, target.cpu.lanes(DataType(dtype).bits)
     vectors, total = min(PANEL, -(-columns // max(lanes, 1))), prod(lead)
-    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, registers)
-    before = tile_cost(lines * rows, c, registers) or 2.0
-    computed = padded_rows(total, vectors, registers)
-    after = (tile_cost(*register_tile(computed, vectors, registers), registers) or 2.0) * computed / total
+    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, core)
+    before = tile_cost(lines * rows, c, core) or 2.0
+    computed = padded_rows(total, vectors, core)
+    after = (tile_cost(*register_tile(computed, vectors, core), core) or 2.0) * computed / total
     return after < GAIN * before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from tilewright import te
@@ -11,21 +10,10 @@ from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
-from tilewright.scheduling.cpu.tiles import image_tile, padded_rows, tile_cost, tiling
-from tilewright.scheduling.cpu.winograd import choose_winograd
+from tilewright.scheduling.convolutions import plain_is_faster
 from tilewright.target import Target
-from tilewright.topi.nn.plain_conv import Windows, plain_cycles
-from tilewright.topi.utils import ceil_div, get_pad_tuple, shape_of
-
-RELAID, RELAID_PARTS, RELAYING = 0.35, 0.8, 1000
-"""Cycles for an element that is brought from one layout to another; where blocks are not full; and for the kernel that does it."""
-SMALL, SMALL_PLAIN = 100, 1.3
-"""Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
-LINES, STREAMED = 2.3, 3
-"""How much more it costs to relay lines, which are long, than images; cycles for a cache line of weights that tiles along them read again
-and again from the second cache."""
-WINOGRAD = 0.55
-"""Time of Winograd's form, where it is taken, of a direct one."""
+from tilewright.topi.problems import Windows
+from tilewright.topi.utils import get_pad_tuple
 
 
 def lone_convolutions(root: Expr) -> set[Call]:
@@ -100,52 +88,7 @@ def better_plain(call: Call, block_in: int, block_out: int, in_blocks: bool) -> 
     windows = Windows(
         te.placeholder(data, dtype), te.placeholder(weight, dtype), strides, before, after, dilation, card.groups, dtype
     )
-    plain = plain_cycles(windows)
-    if plain is None:
-        return False
-    line = data[2] == result[2] == 1
-    if line:
-        plain += _streamed(windows, target)
-    elif prod(result[2:]) < SMALL:
-        plain *= SMALL_PLAIN
-    registers = target.cpu.vector_registers
-    n, filters, height, width = result
-    depthwise = card.groups == data[1] and weight[1] == 1
-    vectors = 1 if depthwise else ceil_div(filters // card.groups, block_out)
-    columns = padded_rows(width, vectors, registers)
-    lines, rows, c = image_tile(height, columns, vectors, registers)
-    cost = 1.0 if depthwise else tile_cost(lines * rows, c, registers) or 2.0
-    inner = (1 if depthwise else ceil_div(weight[1], block_in) * block_in) * prod(weight[2:])
-    outer = ceil_div(filters, block_out) if depthwise else vectors * card.groups
-    blocked = n * height * columns * outer * inner * cost
-    lanes = target.cpu.lanes(32)
-    by_ones = (
-        {*strides, *dilation, card.groups} == {1} and tuple(weight[2:]) == (3, 3) and block_in == block_out == lanes
-    )
-    if by_ones and choose_winograd(ceil_div(weight[1], lanes) * lanes, vectors * lanes, (n, height, width), target):
-        blocked *= WINOGRAD
-    relaying = LINES if line else 1.0
-    brought = relaying * _relaying(n, data[1], block_in, prod(data[2:]))
-    plain, blocked = (plain + brought, blocked) if in_blocks else (plain, blocked + brought)
-    return bool(plain < blocked + relaying * _relaying(n, filters, block_out, height * width))
-
-
-def _streamed(w: Windows, target: Target) -> float:
-    """Cycles that tiles along a line wait for weights that the first cache does not hold."""
-    size = prod(shape_of(w.kernel)) // w.groups * 4
-    if size <= target.cpu.l1_bytes:
-        return 0.0
-    tiles = tiling(w.filters, ceil_div(w.out[-1], target.cpu.lanes(32)), target.cpu.vector_registers)
-    passes = ceil_div(tiles.columns, tiles.tile_columns)
-    return float(prod([shape_of(w.data)[0], w.groups, passes]) * size / 64 * STREAMED)
-
-
-def _relaying(images: int, channels: int, block: int, places: int) -> float:
-    """Cycles to bring data to or from blocks of channels."""
-    if block == 1:
-        return 0.0
-    each = RELAID_PARTS if channels % block else RELAID
-    return RELAYING + images * -(-channels // block) * block * places * each
+    return plain_is_faster(windows, block_in, block_out, in_blocks, target.cpu)
 
 
 __all__ = ["better_plain", "lone_convolutions", "woven_convolutions"]

@@ -11,7 +11,7 @@ from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import dims
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
-from tilewright.scheduling.cpu.winograd import choose_winograd
+from tilewright.scheduling.winograd import choose_winograd
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_blocked import winograd_weights
 
@@ -45,7 +45,7 @@ def pack_winograd(call: Call) -> Expr | None:
     images, _, height, width, _ = result
     # Of an unknown number of images already the first must gain.
     images = images if isinstance(images, int) else 1
-    plan = choose_winograd(channels, filters, (images, height, width), target)  # type: ignore[arg-type]
+    plan = choose_winograd(channels, filters, (images, height, width), target.cpu)  # type: ignore[arg-type]
     if plan is None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)

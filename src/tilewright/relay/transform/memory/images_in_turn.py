@@ -24,7 +24,7 @@ from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
-from tilewright.scheduling.cpu.tiles import divisors
+from tilewright.scheduling.cost import divisors
 from tilewright.target import Target
 
 PART = 2

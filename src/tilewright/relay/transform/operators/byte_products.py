@@ -26,7 +26,7 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.scheduling.cpu.dot_products import dot_product
+from tilewright.scheduling.instructions import dot_product
 from tilewright.target import Target
 
 SHIFTS = {"int8": np.uint8(128), "uint8": np.int8(-128)}

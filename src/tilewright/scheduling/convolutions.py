@@ -1,0 +1,169 @@
+"""Forms of convolutions, in plain layouts and on blocks of channels: what each costs, and the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tilewright.ir import DataType
+from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost, tiling
+from tilewright.scheduling.products import LINE, OWN_PANELS
+from tilewright.scheduling.winograd import choose_winograd
+from tilewright.target.core import Core
+from tilewright.target.cpu import CpuFacts
+from tilewright.topi.planner import Form, Tiling
+from tilewright.topi.problems import Windows
+from tilewright.topi.utils import ceil_div, get_const_int, shape_of
+
+MISPLACED, LARGE = 1 << 20, 1 << 23
+"""Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
+MANY_GROUPS = 8
+"""Groups from which on each one's padded data is made where it is read."""
+SMALL, SMALL_PLAIN = 100, 1.3
+"""Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
+LINES = 2.3
+"""How much more it costs to relay lines, which are long, than images."""
+WINOGRAD = 0.55
+"""Time of Winograd's form, where it is taken, of a direct one."""
+COPY, PANELS, PHASES, NARROW, SCATTERED = 0.25, 0.3, 1.0, 1.8, 2.0
+"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, in rows of less than a vector, and by itself."""
+
+
+def has_own_data(w: Windows) -> bool:
+    """Whether groups share nothing, and are too small to gain from data that is padded for all."""
+    return w.groups >= MANY_GROUPS and w.filters == 1
+
+
+def window_costs(w: Windows, lanes: int, core: Core) -> Mapping[str, float]:
+    """Cycles of each form, by the model of register tiles. What all of them do alike is left out."""
+    images = get_const_int(w.data.shape[0]) * w.groups
+    places, inner = prod(w.out), w.per_group * prod(w.window)
+
+    def tiles(rows: int, columns: int, steps: int) -> float:
+        return steps * tiling(rows, columns, core).cycles
+
+    *lead, last = w.out
+    width = ceil_div(last, lanes)
+    rows = (
+        tiles(w.filters, width, inner) * prod(lead) if width > 1 else tiles(w.filters, lead[-1] if lead else 1, inner)
+    )
+    rows *= prod(lead[:-1]) if width == 1 else 1
+    long = ceil_div(w.flat_places, lanes)
+    # One filter's rows that follow each other without a gap are the result as it lies.
+    lies = len(lead) == 0 or (w.is_product and w.filters == w.groups == 1)
+    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * COPY * 2)
+    summed = ceil_div(inner, lanes) * tiling(w.filters, places, core, True).cycles + w.filters * places * core.folded
+    written = places * inner * SCATTERED
+    found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
+    if w.is_product and _is_misplaced(w, lanes):
+        found["panels"] = found["flat"] + places * inner * images * PANELS
+        found["flat"] *= core.far
+        found["rows"] *= core.far
+    return found
+
+
+def _is_misplaced(w: Windows, lanes: int) -> bool:
+    """Whether the image of windows of one place is read better from a copy: its channels begin within vectors, or are very large, and
+    many filters read them."""
+    size = prod(w.out) * w.per_group * DataType(w.dtype).bytes
+    return w.filters >= OWN_PANELS and (size > LARGE or (size > MISPLACED and prod(w.out) % lanes != 0))
+
+
+def window_form(w: Windows, kind: str, lanes: int, core: Core) -> Form:
+    """A form with its tiles."""
+    *lead, last = w.out
+    if kind == "rows":
+        while lanes > 4 and lanes >= 2 * last:
+            lanes //= 2
+        vectors = ceil_div(last, lanes)
+        return Form(kind, lanes, window_tiles(w, vectors if vectors > 1 else lead[-1] if lead else 1, core))
+    if kind == "flat":
+        return Form(kind, lanes, window_tiles(w, ceil_div(w.flat_places, lanes), core))
+    if kind == "panels":
+        return Form(kind, lanes, tiling(w.filters, ceil_div(prod(w.out), lanes), core))
+    return Form(kind, lanes, tiling(w.filters, prod(w.out), core, True))
+
+
+def window_tiles(w: Windows, vectors: int, core: Core) -> Tiling:
+    """The tiles over filters of a group and vectors. Groups lie side by side in the result, which is simpler to write where no filter
+    is padded work: so it is where tiles then cost about the same."""
+    found = tiling(w.filters, vectors, core)
+    if w.groups > 1 and found.rows != w.filters:
+        r, c = register_tile(w.filters, found.columns, core)
+        cycles = (tile_cost(r, c, core) or 2.0) * w.filters * found.columns
+        if cycles <= 1.25 * found.cycles:
+            return Tiling(r, c, w.filters, found.columns, cycles)
+    return found
+
+
+def plain_cycles(w: Windows, cpu: CpuFacts) -> float | None:
+    """Cycles of the cheapest form, its copy in phases included; None where there is no such form."""
+    lanes = cpu.lanes(DataType(w.dtype).bits)
+    if lanes < 4 or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
+        return None
+    places = [o + v for o, v in zip(w.out, w.over, strict=True)]
+    copied = prod(w.phases) * prod(places) * w.per_group * w.groups * get_const_int(w.data.shape[0])
+    narrow = places[-1] < lanes
+    strided, padded = any([s > 1 for s in w.strides]), any([*w.before, *w.after])
+    copies = copied * (NARROW if narrow else PHASES) if strided else 0.0
+    if padded and (narrow or not has_own_data(w)):
+        # What groups pad for themselves in vectors stays near.
+        copies += copied * (NARROW if narrow else COPY)
+    return min(window_costs(w, lanes, cpu.core).values()) + copies
+
+
+def plain_is_faster(w: Windows, block_in: int, block_out: int, in_blocks: bool, cpu: CpuFacts) -> bool:
+    """Whether a convolution whose result is wanted plain costs less on plain layouts than on blocks of channels. `in_blocks`: whether
+    its data comes so, and would be brought to the plain layout; else it would be brought to blocks."""
+    plain = plain_cycles(w, cpu)
+    if plain is None:
+        return False
+    core, (height, width) = cpu.core, w.out
+    images, channels, filters = get_const_int(w.data.shape[0]), w.per_group * w.groups, w.filters * w.groups
+    line = w.extents[0] == height == 1
+    if line:
+        plain += _streamed(w, cpu)
+    elif height * width < SMALL:
+        plain *= SMALL_PLAIN
+    relaying = LINES if line else 1.0
+    brought = relaying * relayout_cycles(images, channels, block_in, prod(w.extents), core)
+    blocked = blocked_cycles(w, block_in, block_out, cpu)
+    plain, blocked = (plain + brought, blocked) if in_blocks else (plain, blocked + brought)
+    return bool(plain < blocked + relaying * relayout_cycles(images, filters, block_out, height * width, core))
+
+
+def blocked_cycles(w: Windows, block_in: int, block_out: int, cpu: CpuFacts) -> float:
+    """Cycles of a convolution over two axes on blocks of channels, in Winograd's form where that is taken."""
+    core, (height, width) = cpu.core, w.out
+    images, filters = get_const_int(w.data.shape[0]), w.filters * w.groups
+    depthwise = w.per_group == 1 and w.groups == get_const_int(w.data.shape[1])
+    vectors = 1 if depthwise else ceil_div(w.filters, block_out)
+    columns = padded_rows(width, vectors, core)
+    lines, rows, c = image_tile(height, columns, vectors, core)
+    cost = 1.0 if depthwise else tile_cost(lines * rows, c, core) or 2.0
+    inner = (1 if depthwise else ceil_div(w.per_group, block_in) * block_in) * prod(w.window)
+    outer = ceil_div(filters, block_out) if depthwise else vectors * w.groups
+    cycles = images * height * columns * outer * inner * cost
+    lanes = cpu.lanes(32)
+    by_ones = {*w.strides, *w.dilations, w.groups} == {1} and w.window == [3, 3] and block_in == block_out == lanes
+    if by_ones and choose_winograd(ceil_div(w.per_group, lanes) * lanes, vectors * lanes, (images, height, width), cpu):
+        cycles *= WINOGRAD
+    return cycles
+
+
+def _streamed(w: Windows, cpu: CpuFacts) -> float:
+    """Cycles that tiles along a line wait for weights that the first cache does not hold."""
+    size = prod(shape_of(w.kernel)) // w.groups * 4
+    if size <= cpu.l1_bytes:
+        return 0.0
+    tiles = tiling(w.filters, ceil_div(w.out[-1], cpu.lanes(32)), cpu.core)
+    passes = ceil_div(tiles.columns, tiles.tile_columns)
+    return float(prod([shape_of(w.data)[0], w.groups, passes]) * size / LINE * cpu.core.first_missed)
+
+
+def relayout_cycles(images: int, channels: int, block: int, places: int, core: Core) -> float:
+    """Cycles to bring data to or from blocks of channels."""
+    if block == 1:
+        return 0.0
+    each = core.relaid_parts if channels % block else core.relaid
+    return float(core.relayout + images * ceil_div(channels, block) * block * places * each)

@@ -1,0 +1,263 @@
+"""Plans: each decision about a kernel, taken once, in the order in which the kernel is made.
+
+    plan = KernelPlan(target)                            # the cost model decides
+    with plan:                                     # computes ask it for their forms
+        func = te.create_prim_func(...)
+    scheduled = schedule_kernel(func, target, plan)    # rules ask it for tiles, unrolling, vectors, threads
+    plan.values()                                  # {"T_dense.form": "panels", "T_dense.tile": [6, 2], ...}
+    plan.space()                                   # {"T_dense.form": ["columns", "panels", "dots"], ...}
+    KernelPlan(target, given={"T_dense.tile": [4, 2]})   # a tuner, a user or a database decides what is given
+
+A value that is given must be one of the choices that its kernel has; `unfit` says which are not, and the model decides these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from tilewright.ir import DataType
+from tilewright.scheduling.convolutions import has_own_data, window_costs, window_form
+from tilewright.scheduling.cost import DYNAMIC_ROWS, MAX_ROWS, padded_rows, tile_cost, tiling, whole_tiles
+from tilewright.scheduling.instructions import (
+    LEAST_STEPS,
+    MOST_COLUMNS,
+    dot_products,
+    row_tiles,
+    takes_tiles,
+    tile_product,
+    whole_steps,
+)
+from tilewright.scheduling.products import attention_blocks, cheapest_product, long_tiles, product_costs
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir.tensor_intrin.amx import SIDE
+from tilewright.topi.planner import Blocks, Columns, Form, GroupedForm, Planner, Tiling
+from tilewright.topi.problems import Matrices, Windows
+from tilewright.topi.utils import ceil_div, prod
+
+Value = TypeVar("Value", int, str, tuple[int, ...])
+
+
+class Decision(NamedTuple):
+    """What was decided, by whom ("model" or "given"), and the other values that would do."""
+
+    value: Any
+    by: str
+    choices: Callable[[], Iterable[Any]]
+
+
+class KernelPlan(Planner):
+    """The decisions of one kernel for a target. given: values by name, as `values` returns them or as JSON holds them."""
+
+    def __init__(self, target: Target | str, given: Mapping[str, Any] | None = None) -> None:
+        self.target = Target(target)
+        self.given = {name: _value(v) for name, v in (given or {}).items()}
+        self.decisions: dict[str, Decision] = {}
+        self.refused: dict[str, str] = {}
+        self._of_computes: dict[str, Decision] | None = None
+
+    def begin_schedule(self) -> None:
+        """The decisions of computes are complete. What a schedule decided before is forgotten: a kernel may be scheduled again."""
+        if self._of_computes is None:
+            self._of_computes = dict(self.decisions)
+        self.decisions = dict(self._of_computes)
+
+    def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
+        """The value of a decision: what is given, else the model's. A name that was decided before gets a number, as names of blocks do."""
+        name = self._own(name)
+        given = self.given.get(name)
+        if given is not None:
+            found = list(choices())
+            if given in found:
+                self.decisions[name] = Decision(given, "given", choices)
+                return given  # type: ignore[no-any-return]
+            self.refused[name] = f"{_text(given)} is none of its choices ({_listed(found)})"
+        self.decisions[name] = Decision(model, "model", choices)
+        return model
+
+    def _own(self, name: str) -> str:
+        block, _, what = name.rpartition(".")
+        number, found = 1, name
+        while found in self.decisions:
+            found, number = f"{block}_{number}.{what}", number + 1
+        return found
+
+    def values(self) -> dict[str, Any]:
+        """The decisions by name, as JSON holds them."""
+        return {name: _plain(d.value) for name, d in self.decisions.items()}
+
+    def space(self) -> dict[str, list[Any]]:
+        """The choices of each decision, by name."""
+        return {name: [_plain(v) for v in d.choices()] for name, d in self.decisions.items()}
+
+    def to_json(self) -> str:
+        """The decisions as a line of JSON; `from_json` reads it."""
+        return json.dumps(self.values())
+
+    @classmethod
+    def from_json(cls, text: str, target: Target | str) -> KernelPlan:
+        """A plan whose decisions are given. Raises TVMError for text that holds none."""
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise TVMError(f"a plan is a JSON object of decisions by name, but this is no JSON ({error})") from None
+        if not isinstance(given, dict):
+            raise TVMError(f"a plan is a JSON object of decisions by name, but this is a {type(given).__name__}")
+        return cls(target, given)
+
+    def again(self, given: Mapping[str, Any] | None = None) -> KernelPlan:
+        """A plan for the same target that has decided nothing yet: with the same values given, or with others."""
+        return KernelPlan(self.target, self.given if given is None else given)
+
+    def unfit(self) -> dict[str, str]:
+        """Given values that the kernel did not take, with the reason; empty when all were."""
+        missing = self.given.keys() - self.decisions.keys()
+        return {**self.refused, **dict.fromkeys(sorted(missing), "the kernel has no such decision")}
+
+    # What computes ask.
+
+    def lanes(self, dtype: str) -> int:
+        return self.target.cpu.lanes(DataType(dtype).bits)
+
+    def product(self, p: Matrices, name: str) -> Form | None:
+        cpu, lanes = self.target.cpu, self.lanes(p.dtype)
+        if lanes < 4:
+            return None
+        costs = product_costs(p.m, p.n, p.k, p.left_along_k, p.right_along_k, cpu, lanes)
+        kind = self.choose(f"{name}.form", cheapest_product(costs), lambda: list(costs))
+        vectors = ceil_div(p.n, lanes)
+        if kind == "columns" and p.m == 1 and p.k * p.n * DataType(p.dtype).bytes > cpu.l2_bytes:
+            return Form(kind, lanes, self.tiles(name, 1, vectors, long_tiles(vectors, cpu)))
+        if kind == "dots":
+            return Form(kind, lanes, self.tiles(name, p.m, p.n, tiling(p.m, p.n, cpu.core, True), True))
+        return Form(kind, lanes, self.tiles(name, p.m, vectors, tiling(p.m, vectors, cpu.core)))
+
+    def tiles(self, name: str, rows: int, columns: int, model: Tiling, vectors_of_rows: bool = False) -> Tiling:
+        """Register tiles over rows and vectors of columns: the model's, or others with what they compute."""
+        core = self.target.cpu.core
+        r, c = self.choose(f"{name}.tile", (model.tile_rows, model.tile_columns), lambda: _fitting(self, rows, columns))
+        if (r, c) == (model.tile_rows, model.tile_columns):
+            return model
+        computed = ceil_div(rows, r) * r, ceil_div(columns, c) * c
+        cost = tile_cost(r, c, core, vectors_of_rows) or 2.0
+        return Tiling(r, c, *computed, cost * computed[0] * computed[1])
+
+    def grouped(self, p: Matrices, types: tuple[str, str], name: str) -> GroupedForm | None:
+        found = dot_products(self.target, *types, p.dtype)
+        whole = tile_product(self.target, *types, p.dtype)
+        if not (found or whole) or (p.m < LEAST_GROUPED_ROWS and "float" in p.dtype):
+            return None
+        if whole is not None and p.k >= whole.group * LEAST_STEPS:
+            # Rows that there are not are zeros of the copy, for registers load neighbours.
+            lanes = MOST_COLUMNS if p.n > SIDE else SIDE
+            steps = whole_steps(ceil_div(p.k, whole.group))
+            return GroupedForm(whole.group, lanes, steps, row_tiles(p.m)[1], ceil_div(p.n, lanes), None, True)
+        if not found:
+            return None
+        lanes, group = found[0].lanes, found[0].group
+        vectors = ceil_div(p.n, lanes)
+        tiles = self.tiles(name, p.m, vectors, tiling(p.m, vectors, self.target.cpu.core))
+        return GroupedForm(group, lanes, ceil_div(p.k, group), tiles.rows, tiles.columns, tiles, False)
+
+    def dynamic_product(self, m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
+        if not DataType(dtype).is_float or (isinstance(m, int) and isinstance(n, int)):
+            return None
+        lanes = self.lanes(dtype)
+        vectors = DYNAMIC_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
+        height = padded_rows(m, vectors, self.target.cpu.core) if isinstance(m, int) else whole_tiles(m, DYNAMIC_ROWS)
+        return height, vectors * lanes
+
+    def packed_rows(self, lead: Sequence[Any], panel: Any, dtype: str) -> Any:
+        if not lead or not isinstance(panel, int):
+            return None
+        vectors = max(panel // self.lanes(dtype), 1)
+        if not isinstance(lead[-1], int):
+            return whole_tiles(lead[-1], DYNAMIC_ROWS)
+        if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
+            return None
+        rows = self._rows("T_dense_pack.rows", lead[-1], vectors, False)
+        return rows if rows != lead[-1] else None
+
+    def _rows(self, name: str, rows: int, vectors: int, apart: bool) -> int:
+        """How many rows to compute, so that tiles are whole."""
+        model = padded_rows(rows, vectors, self.target.cpu.core, apart)
+        heights = range(1, MAX_ROWS + 1)
+        return self.choose(name, model, lambda: sorted({ceil_div(rows, h) * h for h in heights if h <= max(rows, 16)}))
+
+    def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any) -> int | None:
+        return row_tiles(rows)[1] if takes_tiles(self.target, types, groups) else None
+
+    def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:
+        if not isinstance(width, int):
+            return Columns(whole_tiles(width, DYNAMIC_ROWS), False)
+        return Columns(self._rows(f"{name}.columns", width, vectors, not padded), padded)
+
+    def windows(self, w: Windows, name: str) -> Form | None:
+        lanes, core = self.lanes(w.dtype), self.target.cpu.core
+        if lanes < 4:
+            return None
+        costs = window_costs(w, lanes, core)
+        model = min(costs, key=lambda form: costs[form])
+        form = window_form(w, self.choose(f"{name}.form", model, lambda: list(costs)), lanes, core)
+        tiles = form.tiles
+        dots = form.kind == "dots"
+        return form._replace(tiles=self.tiles(name, w.filters, tiles.columns, tiles, dots))
+
+    def apart(self, w: Windows) -> bool:
+        return has_own_data(w)
+
+    def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
+        lanes = self.lanes(dtype)
+        if lanes < 4 or stride < 2 or not isinstance(out, int):
+            return 0
+        most = min(lanes, MOST_INTERLEAVED * lanes // stride, ceil_div(out, stride))
+        return 1 << (most - 1).bit_length() if most > 1 else 0
+
+    def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
+        return attention_blocks(heads, queries, keys, width, dtype, self.target.cpu)
+
+
+LEAST_GROUPED_ROWS = 4
+"""Rows of the first matrix from which on it pays to pack the second in groups, where it can be read otherwise (as it cannot be in
+integers)."""
+
+DYNAMIC_VECTORS = 2
+"""Vectors in a panel of columns whose number is dynamic."""
+
+MOST_INTERLEAVED = 4
+"""Vectors of a result that are interleaved at once."""
+
+
+def _narrowest(columns: int, lanes: int) -> int:
+    """The vectors in a panel that leave the fewest columns over."""
+    return min(range(1, 5), key=lambda v: (-(-columns // (v * lanes)) * v, -v))
+
+
+def _fitting(plan: KernelPlan, rows: int, columns: int) -> list[tuple[int, int]]:
+    """The tiles that registers hold."""
+    core = plan.target.cpu.core
+    pairs = [(r, c) for r in range(1, min(rows, MAX_ROWS) + 1) for c in range(1, min(columns, core.registers) + 1)]
+    return [(r, c) for r, c in pairs if tile_cost(r, c, core) is not None]
+
+
+def _value(given: Any) -> Any:
+    """A value of JSON as decisions have it: lists are tuples."""
+    return tuple([_value(v) for v in given]) if isinstance(given, (list, tuple)) else given
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(_plain(value))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    shown = ", ".join([_text(v) for v in values[:8]])
+    return f"{shown}, ... ({len(values)} in all)" if len(values) > 8 else shown
+
+
+__all__ = ["Decision", "KernelPlan"]

@@ -1,0 +1,106 @@
+"""Forms of products of matrices and of attention: what each costs, and the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.ir import DataType
+from tilewright.scheduling.cost import register_tile, tiling
+from tilewright.target.cpu import CpuFacts
+from tilewright.topi.planner import Blocks, Tiling
+from tilewright.topi.utils import ceil_div
+
+OWN_PANELS, FAR_BYTES, FAR_ROW = 48, 1 << 17, 1 << 11
+"""Rows of the first matrix from which on it pays to copy a second one of so many bytes whose rows are so far apart, so that tiles
+read it in one stream."""
+
+LINE = 64
+"""Bytes of a cache line."""
+
+LEAST_ROWS = 32
+"""Queries of a head from which on keys are read often enough to be packed for it."""
+
+
+def product_costs(
+    m: int, n: int, k: int, left_along_k: bool, right_along_k: bool, cpu: CpuFacts, lanes: int
+) -> Mapping[str, float]:
+    """Cycles of each form of an m x k by k x n product that is possible, what has to be copied included."""
+    core = cpu.core
+    tiles = tiling(m, ceil_div(n, lanes), core)
+    passes = ceil_div(tiles.columns, tiles.tile_columns)
+    size = m * k * 4
+    # Scalars of the first matrix come one by one: what is not in the first cache is waited for.
+    missed = core.second_missed if size > cpu.l2_bytes else core.first_missed if size > cpu.l1_bytes else 0.0
+    tiled = k * tiles.cycles + passes * size / LINE * missed
+    far = m >= OWN_PANELS and k * n * 4 > FAR_BYTES and n * 4 >= FAR_ROW
+    summed = ceil_div(k, lanes) * tiling(m, n, core, True).cycles + m * n * core.folded
+    found = {} if right_along_k else {"columns": tiled * (core.far if far else 1.0)}
+    found["panels"] = tiled + n * k * (core.gathered if right_along_k else core.copied)
+    turned = (0 if left_along_k else m * k) + (0 if right_along_k else n * k)
+    found["dots"] = summed + turned * core.gathered
+    return found
+
+
+def cheapest_product(costs: Mapping[str, float]) -> str:
+    """The form of the fewest cycles; of equal ones columns before panels before dots."""
+    return min(costs, key=lambda form: costs[form])
+
+
+def long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
+    """Tiles of a single row over a matrix that memory holds: as many neighbouring vectors as there are registers for their sums, since each
+    of the matrix's rows lies on pages of its own, from which pieces of a few lines come slowly. Each thread gets one."""
+    most = cpu.vector_registers * 3 // 4
+    columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.threads)))
+    computed = ceil_div(vectors, columns) * columns
+    return Tiling(1, columns, 1, computed, computed / 2)
+
+
+def attention_blocks(heads: int, queries: int, keys: int, width: int, dtype: str, cpu: CpuFacts) -> Blocks:
+    """For so many heads of queries, keys, and values of `width` elements: tiles of least cost, as many as leave their scores, and what
+    the softmax makes of them, in half of the second cache."""
+    bits = DataType(dtype).bits
+    lanes, core = cpu.lanes(bits), cpu.core
+    tile = tiling(queries, ceil_div(keys, lanes), core)
+    tiles = ceil_div(queries, tile.tile_rows)
+    most = max(1, cpu.l2_bytes // 2 // (2 * bits // 8 * tile.tile_rows * keys))
+    blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.threads, heads)))
+    rows = tile.tile_rows * ceil_div(tiles, blocks)
+    results = register_tile(rows, ceil_div(width, lanes), core)
+    return Blocks((tile.tile_rows, tile.tile_columns), results, rows, lanes)
+
+
+def attention_pays(heads: int, queries: int, keys: int, cpu: CpuFacts) -> bool:
+    """Whether attention of float32 is better computed in blocks: where its scores fill the second cache twice."""
+    return (
+        cpu.lanes(32) >= 4
+        and queries >= LEAST_ROWS
+        and keys >= LEAST_ROWS
+        and 2 * heads * queries * keys > cpu.l2_bytes
+    )
+
+
+def panel_width(columns: int, bytes_of_column: int, rows: int | None, cpu: CpuFacts) -> int:
+    """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
+    divides the columns where there is one. A panel of more than two takes no more than half of the second cache: a tile of two reads
+    every other pair of lines of a wider one, which share half of that cache's sets. A few rows are one tile of registers, and memory
+    bounds their product: then a panel is no wider than the tile, so that weights are read in the order in which they lie."""
+    lanes, registers = cpu.lanes(32), cpu.core.registers
+    widest = 4 if lanes >= 16 else 2
+    while widest > 2 and widest * lanes * bytes_of_column > cpu.l2_bytes // 2:
+        widest -= 1
+    if rows is not None:
+        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
+    for vectors in range(widest, 0, -1):
+        if columns % (vectors * lanes) == 0:
+            return vectors * lanes
+    return min(widest, -(-columns // lanes)) * lanes
+
+
+def sums_along_k(rows: int, columns: int, inner: int, cpu: CpuFacts) -> bool:
+    """Whether a product by constant weights costs less with vectors along the reduction than along columns in panels."""
+    lanes = cpu.lanes(32)
+    if rows >= lanes and columns % (4 * lanes) == 0:
+        # Whole panels over enough rows run at the multipliers' rate, wherever the rows come from.
+        return False
+    costs = product_costs(rows, columns, inner, True, True, cpu, lanes)
+    return lanes >= 4 and costs["dots"] < costs["panels"] - columns * inner * cpu.core.gathered

@@ -1,0 +1,116 @@
+"""Products of matrices and convolutions as a planner sees them: sizes, and how operands lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from tilewright import te
+from tilewright.topi.lang import tir
+from tilewright.topi.utils import get_const_int, shape_of, window_extent
+
+Left = Callable[[Sequence[Any], Any, Any], Any]
+"""left(leading indices, row, k): an element of the first matrix."""
+Right = Callable[[Sequence[Any], Any, Any], Any]
+"""right(leading indices, k, column): an element of the second one."""
+
+
+class Matrices(NamedTuple):
+    """Two matrices to be multiplied: for all leading indices `lead`, m x k by k x n. `left_along_k` and `right_along_k` say that
+    neighbours along the reduction are neighbours in memory (else those along the other axis are)."""
+
+    left: Left
+    right: Right
+    lead: Sequence[Any]
+    m: int
+    n: int
+    k: int
+    left_along_k: bool
+    right_along_k: bool
+    dtype: str
+
+    def swapped(self) -> Matrices:
+        """The transposed product: n x k by k x m."""
+        left, right = self.left, self.right
+        return Matrices(
+            lambda i, row, k: right(i, k, row),
+            lambda i, k, column: left(i, column, k),
+            self.lead,
+            self.n,
+            self.m,
+            self.k,
+            self.right_along_k,
+            self.left_along_k,
+            self.dtype,
+        )
+
+
+class Windows(NamedTuple):
+    """A convolution's data and weights, and how its windows move; one number for each spatial axis."""
+
+    data: te.Tensor
+    kernel: te.Tensor
+    strides: Sequence[int]
+    before: Sequence[int]
+    after: Sequence[int]
+    dilations: Sequence[int]
+    groups: int
+    dtype: str
+
+    @property
+    def extents(self) -> list[int]:
+        return shape_of(self.data)[2:]
+
+    @property
+    def window(self) -> list[int]:
+        return [get_const_int(d) for d in self.kernel.shape[2:]]
+
+    @property
+    def out(self) -> list[int]:
+        """Places of the result."""
+        each = zip(self.extents, self.window, self.before, self.after, self.strides, self.dilations, strict=True)
+        return [window_extent(*one) for one in each]
+
+    @property
+    def filters(self) -> int:
+        """Filters of each group, where weights are (filters of all groups, channels of one, window...)."""
+        return int(get_const_int(self.kernel.shape[0]) // self.groups)
+
+    @property
+    def per_group(self) -> int:
+        """Channels of each group."""
+        return int(get_const_int(self.kernel.shape[1]))
+
+    @property
+    def over(self) -> list[int]:
+        """How many steps of its stride a window reaches beyond its first place."""
+        return [(k - 1) * d // s for k, d, s in zip(self.window, self.dilations, self.strides, strict=True)]
+
+    @property
+    def phases(self) -> list[int]:
+        """How many phases of each axis windows read, from the first to the last of them."""
+        each = zip(self.window, self.dilations, self.strides, strict=True)
+        return [max([t * d % s for t in range(min(k, s))]) + 1 for k, d, s in each]
+
+    @property
+    def is_product(self) -> bool:
+        """Whether windows are single places that lie side by side: the convolution is a product of matrices."""
+        return {*self.window, *self.strides} == {1} and not any([*self.before, *self.after])
+
+    def tap(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The phase of a tap, and its distance in steps."""
+        at = [t if d == 1 else t * d for t, d in zip(k, self.dilations, strict=True)]
+        phase = [tir.floormod(a, s) if s > 1 else 0 for a, s in zip(at, self.strides, strict=True)]
+        return phase, [tir.floordiv(a, s) if s > 1 else a for a, s in zip(at, self.strides, strict=True)]
+
+    @property
+    def row_steps(self) -> list[int]:
+        """The distance of neighbours along each axis in a flat image: rows with what windows reach beyond them."""
+        _, *inner = [o + v for o, v in zip(self.out, self.over, strict=True)]
+        return [prod(inner[i:]) for i in range(len(inner) + 1)]
+
+    @property
+    def flat_places(self) -> int:
+        """From the first place of a flat image to the last one that is wanted."""
+        return sum([(o - 1) * s for o, s in zip(self.out, self.row_steps, strict=True)]) + 1

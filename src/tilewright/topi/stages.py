@@ -1,0 +1,30 @@
+"""Annotations by which a compute says what a stage is for; schedules read them."""
+
+from __future__ import annotations
+
+MATERIALIZE = "tilewright.materialize"
+"""A stage that is computed once into memory (a packed operand), not inlined into its readers."""
+
+INTERLEAVED = "tilewright.interleaved"
+"""Vectors of several places, whose elements the reader interleaves; the stride of the axis before the last."""
+
+TILE_ROWS, TILE_COLUMNS = "tilewright.tile_rows", "tilewright.tile_columns"
+"""The register tile for which the computed rows and columns were chosen: rows, and vectors of columns."""
+
+LANE_SUMS = "tilewright.lane_sums"
+"""Vectors run along the reduction; the following stages add up the lanes of each sum."""
+
+IN_TILES = "tilewright.in_tiles"
+"""Rows are computed in whole tiles, of which only existing rows are read, so tiles can be higher."""
+
+OWN_DATA = "tilewright.own_data"
+"""Each index of the axis that all operands share (the group) has data of its own."""
+
+BLOCK_ROWS = "tilewright.block_rows"
+"""The number of queries that go through all stages of attention together."""
+
+ATTENTION_SUMS = "attention_sums"
+"""The name of the stage of weighted sums of values, which identifies attention kernels."""
+
+NEAR = 4
+"""The largest stride at which lanes are taken from whole vectors."""
