@@ -76,7 +76,7 @@ def test_groups_with_data_of_their_own(form: str, shape: tuple[int, ...], window
     x, w = rng.standard_normal(shape, np.float32), rng.standard_normal((shape[1], 1, *window), np.float32)
     expected = np_conv(x, w, (stride,) * 2, ((1, 1), (1, 1)), (1, 1), shape[1])
     target = Target(TARGET)
-    plan = KernelPlan(target, {"group_conv2d_nchw.form": form})
+    plan = KernelPlan(target, {"DepthwiseConv2d.form": form})
     with plan:
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
         made = te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, stride, (1, 1, 1, 1), 1, shape[1])])

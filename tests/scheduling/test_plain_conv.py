@@ -50,7 +50,8 @@ def arrays(case: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_interpreted_in_each_form(name: str, form: str) -> None:
     for case in CASES:
         x, w, expected = arrays(case)
-        plan = KernelPlan(TARGETS[name], {"group_conv2d_nchw.form": form})
+        kind = "conv2d_nchw" if case[5] == 1 else "DepthwiseConv2d" if case[1][1] == 1 else "group_conv2d_nchw"
+        plan = KernelPlan(TARGETS[name], {f"{kind}.form": form})
         with plan:
             p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
             made = nn.group_conv2d_nchw(p, q, case[2], case[3], case[4], case[5])
@@ -67,7 +68,8 @@ def test_rows_of_images_fill_no_vector(name: str, shape: tuple[int, ...], filter
     """The rows of a tile fill no vector where they are written, though they are what is contiguous there; nor are whole tiles
     of places whole vectors of each row."""
     x, w, expected = arrays((shape, (filters, shape[1], 1, 1), 1, (0, 0, 0, 0), 1, 1))
-    plan = KernelPlan(TARGETS[name], {"conv2d_nchw.form": "flat"})
+    kind = "DepthwiseConv2d" if shape[1] == 1 else "conv2d_nchw"
+    plan = KernelPlan(TARGETS[name], {f"{kind}.form": "flat"})
     with plan:
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
         made = te.create_prim_func([p, q, nn.conv2d_nchw(p, q, 1, 0, 1)])
