@@ -1,11 +1,11 @@
 """The operations that code generators have rules for, each by one name: expressions and statements by their type, intrinsics by their name.
 
-A rule is a method `on_<name>` of an emitter, or of one of the parts that it is made of; `Operations.rules` gives those that a part has.
+A rule is a method `on_<name>` of an emitter, or of one of the parts that it is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from tilewright.ir import FloatImm, IntImm
@@ -52,16 +52,21 @@ class Operations(Generic[K]):
 
     def __init__(self, names: Mapping[K, str]) -> None:
         self.names = names
-        self._methods: dict[type, list[tuple[K, str]]] = {}
+        self._methods = {key: f"on_{name}" for key, name in names.items()}
 
     def rules(self, part: object) -> dict[K, Callable[..., Any]]:
         """The rules that a part of an emitter has; of a class, as functions."""
-        kind = part if isinstance(part, type) else type(part)
-        methods = self._methods.get(kind)
-        if methods is None:
-            named = [(key, f"on_{name}") for key, name in self.names.items()]
-            methods = self._methods[kind] = [(key, name) for key, name in named if hasattr(kind, name)]
-        return {key: getattr(part, name) for key, name in methods}
+        return {key: getattr(part, name) for key, name in self._methods.items() if hasattr(part, name)}
+
+    def rule(self, key: K, parts: Iterable[object]) -> Callable[[Any], Any] | None:
+        """The rule for one operation, of the first of some parts that has one."""
+        name = self._methods.get(key)
+        if name is not None:
+            for part in parts:
+                rule: Callable[[Any], Any] | None = getattr(part, name, None)
+                if rule is not None:
+                    return rule
+        return None
 
 
 EXPRESSIONS = Operations[type](

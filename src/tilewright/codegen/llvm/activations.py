@@ -9,12 +9,12 @@ from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from tilewright.codegen.llvm.vecmath import VECTOR_FUNCTIONS
 from tilewright.ir import FloatImm, PrimExpr
 from tilewright.tir import Add, Broadcast, Call, Div, Mul
 
 if TYPE_CHECKING:
-    from tilewright.codegen.llvm.expr import ExprEmitter
-    from tilewright.codegen.llvm.vecmath import VectorMath
+    from tilewright.codegen.llvm.arithmetic import Arithmetic
 
 
 def _constant(e: PrimExpr) -> float | None:
@@ -27,12 +27,12 @@ def _function(e: Any) -> str:
     return getattr(e.op, "name", "") if type(e) is Call else ""
 
 
-def one_plus(emitter: ExprEmitter, e: Any) -> str | None:
+def one_plus(emitter: Arithmetic, e: Any) -> str | None:
     """The value of an addition of 1 and erf or tanh, else None."""
     angle, x = _beside_one(e, "tir.tanh"), _beside_one(e, "tir.erf")
     if (angle is None and x is None) or not _suits(emitter, e):
         return None
-    m = emitter.math(e.dtype)
+    m = emitter.frame.math(e.dtype)
     if angle is not None:
         return m.one_plus_tanh(emitter.expr(angle))
     by = _constant(x.b) if type(x) is Div else None
@@ -40,14 +40,14 @@ def one_plus(emitter: ExprEmitter, e: Any) -> str | None:
     return m.one_plus_erf(m.mul(emitter.expr(x.a), m.c(1 / by)) if by else emitter.expr(x))
 
 
-def gelu(emitter: ExprEmitter, e: Any) -> str | None:
+def gelu(emitter: Arithmetic, e: Any) -> str | None:
     """The value of a product of x, 1 + erf(x / sqrt(2)) and other factors, else None."""
     factors = _factors(e)
     sums = [f for f in factors if _beside_one(f, "tir.erf") is not None]
     x = _over_root_of_two(_beside_one(sums[0], "tir.erf")) if len(sums) == 1 else None
     if x is None or not _suits(emitter, e):
         return None
-    m = emitter.math(e.dtype)
+    m = emitter.frame.math(e.dtype)
     others = [f for f in factors if f is not sums[0]]
     values, of = [emitter.expr(f) for f in others if _constant(f) is None], emitter.expr(x)
     if of not in values:
@@ -80,15 +80,15 @@ def _over_root_of_two(e: Any) -> Any:
     return None
 
 
-def times_sigmoid(emitter: Any, e: Any) -> str | None:
+def times_sigmoid(emitter: Arithmetic, e: Any) -> str | None:
     """The value of a product of a number and a sigmoid, of that number at best; else None."""
     for call, other in ((e.a, e.b), (e.b, e.a)):
         if _function(call) == "tir.sigmoid" and _suits(emitter, e):
-            m: VectorMath = emitter.math(e.dtype)
+            m = emitter.frame.math(e.dtype)
             x, y = emitter.expr(other), emitter.expr(call.args[0])
-            return m.silu(x) if x == y else m.mul(x, emitter.function("sigmoid", [y], e.dtype, call))
+            return m.silu(x) if x == y else m.mul(x, VECTOR_FUNCTIONS["sigmoid"](m, y))
     return None
 
 
-def _suits(emitter: ExprEmitter, e: PrimExpr) -> bool:
-    return e.dtype.code == "float" and e.dtype.bits == 32 and emitter.contracts(e.dtype)
+def _suits(emitter: Arithmetic, e: PrimExpr) -> bool:
+    return e.dtype.code == "float" and e.dtype.bits == 32 and emitter.frame.contracts(e.dtype)

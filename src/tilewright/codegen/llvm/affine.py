@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IntImm, PrimExpr
-from tilewright.tir import Add, Broadcast, Cast, Mul, Ramp, Sub
+from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.tir import Add, Broadcast, Buffer, Cast, Mul, Ramp, Sub
+from tilewright.tir.arithmetic import add, cast_to, multiply
 
 Terms = dict[PrimExpr, int]
 
@@ -27,7 +26,8 @@ class AffineForms:
 
     def __init__(self) -> None:
         self._forms: dict[int, Affine | None] = {}
-        self._keep: list[Any] = []
+        self._flat: dict[tuple[int, ...], PrimExpr] = {}
+        self._keep: list[object] = []
 
     def scalar(self, expr: PrimExpr) -> Affine | None:
         """The form of `expr`; None for a vector whose lanes are no arithmetic sequence with a constant step."""
@@ -53,22 +53,45 @@ class AffineForms:
                 terms[leaf] = terms.get(leaf, 0) + coefficient * stride
         return Affine(const, tuple((k, v) for k, v in terms.items() if v), step, lanes)
 
+    def offset(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Affine | None:
+        """The element offset of an access as a sum; None when its lanes are no arithmetic sequence."""
+        start = self.scalar(buffer.elem_offset)
+        if start is None:
+            return None
+        if len(indices) == 1 and not buffer.strides and not start.terms and start.const == 0:
+            return self.scalar(indices[0])
+        if not indices:
+            return start
+        strides = buffer.element_strides()
+        steps = tuple([s.value for s in strides if type(s) is IntImm])
+        if len(steps) == len(strides):
+            return self.combine(indices, steps, start)
+        key = (id(buffer), *map(id, indices))
+        found = self._flat.get(key)
+        if found is None:
+            total = cast_to(buffer.elem_offset, DataType("int64"))
+            for index, stride in zip(indices, strides, strict=True):
+                wide = DataType("int64").with_lanes(index.dtype.lanes)
+                total = add(total, multiply(cast_to(index, wide), cast_to(stride, wide)))
+            found = self._flat[key] = total
+            self._keep.append(indices)
+        return self.scalar(found)
+
     def _build(self, expr: PrimExpr) -> Affine | None:
-        kind = type(expr)
-        if kind is IntImm:
-            return Affine(expr.value, ())  # type: ignore[attr-defined]
-        if kind is Add or kind is Sub:
-            a, b = self.scalar(expr.a), self.scalar(expr.b)  # type: ignore[attr-defined]
+        if isinstance(expr, IntImm):
+            return Affine(expr.value, ())
+        if isinstance(expr, (Add, Sub)):
+            a, b = self.scalar(expr.a), self.scalar(expr.b)
             if a is None or b is None:
                 return None
-            sign = 1 if kind is Add else -1
+            sign = 1 if isinstance(expr, Add) else -1
             terms = dict(a.terms)
             for leaf, coefficient in b.terms:
                 terms[leaf] = terms.get(leaf, 0) + sign * coefficient
             kept = tuple((leaf, c) for leaf, c in terms.items() if c)
             return Affine(a.const + sign * b.const, kept, a.stride + sign * b.stride, max(a.lanes, b.lanes))
-        if kind is Mul:
-            a, b = self.scalar(expr.a), self.scalar(expr.b)  # type: ignore[attr-defined]
+        if isinstance(expr, Mul):
+            a, b = self.scalar(expr.a), self.scalar(expr.b)
             if a is not None and b is not None:
                 if not a.terms and not a.stride:
                     a, b = b, a
@@ -77,21 +100,21 @@ class AffineForms:
                     terms_ = tuple((leaf, k * c) for leaf, k in a.terms) if c else ()
                     return Affine(a.const * c, terms_, a.stride * c, max(a.lanes, b.lanes))
             return self._leaf(expr)
-        if kind is Ramp:
-            base = self.scalar(expr.base)  # type: ignore[attr-defined]
-            stride = self.scalar(expr.stride)  # type: ignore[attr-defined]
+        if isinstance(expr, Ramp):
+            base = self.scalar(expr.base)
+            stride = self.scalar(expr.stride)
             if base is None or stride is None or stride.terms or base.lanes != 1:
                 return None
             return Affine(base.const, base.terms, stride.const, expr.dtype.lanes)
-        if kind is Broadcast:
-            value = self.scalar(expr.value)  # type: ignore[attr-defined]
+        if isinstance(expr, Broadcast):
+            value = self.scalar(expr.value)
             if value is None or value.lanes != 1:
                 return None
             return Affine(value.const, value.terms, 0, expr.dtype.lanes)
-        if kind is Cast and expr.dtype.is_int and expr.dtype.bits >= 32:
-            inner = expr.value.dtype  # type: ignore[attr-defined]
+        if isinstance(expr, Cast) and expr.dtype.is_int and expr.dtype.bits >= 32:
+            inner = expr.value.dtype
             if inner.is_int and inner.bits >= 32 and inner.bits <= expr.dtype.bits:
-                return self.scalar(expr.value)  # type: ignore[attr-defined]
+                return self.scalar(expr.value)
         return self._leaf(expr)
 
     @staticmethod

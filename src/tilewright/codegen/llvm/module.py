@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
-from tilewright.codegen.llvm.calls import C_FUNCTION
 from tilewright.codegen.llvm.context import context_definition
+from tilewright.codegen.llvm.frame import Frame
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
+from tilewright.codegen.llvm.loops import SCALAR, SCALAR_LOOPS
 from tilewright.codegen.llvm.machine import data_layout
-from tilewright.codegen.llvm.stmt import SCALAR, SCALAR_LOOPS
+from tilewright.codegen.llvm.mathematics import C_FUNCTION
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
@@ -24,7 +25,7 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, Var
+from tilewright.tir import BufferLoad, BufferStore, Call, For, ForKind, PrimFunc, Var
 from tilewright.tir.transform.types.legalize import without_float8
 
 
@@ -95,7 +96,7 @@ class ModuleEmitter:
         post_order_visit(func.body, look)
         return min(aligns) if aligns else 1
 
-    def callee(self, gvar: GlobalVar, caller: FunctionEmitter, call: Any) -> tuple[str, list[str], str]:
+    def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
         """(symbol, parameter types, result type) of a function of the module."""
         func = self.mod.functions.get(gvar)
         if not isinstance(func, PrimFunc):
@@ -160,13 +161,13 @@ class ModuleEmitter:
         # LLVM has no such types: they are bytes, computed with in float32.
         func = without_float8(func)
         emitter = FunctionEmitter(self, name)
-        emitter.result = result_type(func)
+        emitter.frame.result = result_type(func)
         emitter.declare_params(func)
         emitter.body(func.body)
         symbol = body_symbol(gvar, func)
         linkage = "hidden " if symbol != name else ""
         launcher = type(func.body) is For and func.body.kind == ForKind.PARALLEL
-        header = f"define {linkage}{emitter.result} @{quoted(symbol)}"
+        header = f"define {linkage}{emitter.frame.result} @{quoted(symbol)}"
         self.functions.append(
             emitter.text(header, COLD if launcher or "tilewright.packed_name" in func.attrs else "nounwind")
         )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.calls import CallEmitter
+from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.frame import CALL_FROM, Frame
+from tilewright.codegen.llvm.memory import MemoryEmitter
+from tilewright.codegen.llvm.operands import Operands
 from tilewright.codegen.llvm.types import is_literal, llvm_type
-from tilewright.ir import DataType, IntImm, Op, PrimExpr
+from tilewright.codegen.llvm.variables import Variables
+from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.runtime.symbols import LIBRARY
 from tilewright.tir import Call, StringImm, Var
 
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(1, 11)
@@ -31,8 +36,14 @@ _I64, _F64, _HANDLE = DataType("int64"), DataType("float64"), DataType("handle")
 _STACK_BYTES = {"shape": 8, "array": 48, "arg_value": _ANY_BYTES, "arg_tcode": 4, "tvm_ffi_any": _ANY_BYTES}
 
 
-class PackedEmitter(CallEmitter):
-    """Calls and struct accesses of the packed-function ABI."""
+class PackedEmitter:
+    """Emits calls and struct accesses of the packed-function ABI into a function."""
+
+    def __init__(
+        self, frame: Frame, variables: Variables, operands: Operands, expressions: ExprEmitter, memory: MemoryEmitter
+    ) -> None:
+        self.frame, self.variables, self.operands, self.memory = frame, variables, operands, memory
+        self.b, self.iptr, self.expr = frame.b, frame.iptr, expressions.expr
 
     def _offset(self, pointer: str, offset: int) -> str:
         return self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {offset}", pointer) if offset else pointer
@@ -41,8 +52,8 @@ class PackedEmitter(CallEmitter):
         """(address, type in memory) of the field that the first three arguments name."""
         base, index, kind = self.expr(e.args[0]), self.expr(e.args[1]), e.args[2]
         if not isinstance(kind, IntImm):
-            raise self.error("the field of a struct access must be a constant", e)
-        fields, size = _LAYOUT[self.target.cpu.pointer_bits]
+            raise self.frame.error("the field of a struct access must be a constant", e)
+        fields, size = _LAYOUT[self.frame.target.cpu.pointer_bits]
         if kind.value in (VALUE, TYPE_INDEX, PADDING):
             size, inside = _ANY_BYTES, {VALUE: 8, TYPE_INDEX: 0, PADDING: 4}[kind.value]
         elif kind.value in fields:
@@ -52,7 +63,7 @@ class PackedEmitter(CallEmitter):
         if is_literal(index):
             pointer = self._offset(base, int(index) * size + inside)
         else:
-            wide = self._resize(index, llvm_type(e.args[1].dtype), self.iptr, True)
+            wide = self.operands.resize(index, llvm_type(e.args[1].dtype), self.iptr, True)
             scaled = self.b.pure(f"mul {self.iptr} {wide}, {size}", wide)
             pointer = self.b.pure(f"getelementptr i8, ptr {base}, {self.iptr} {scaled}", base, scaled)
             pointer = self._offset(pointer, inside)
@@ -66,7 +77,7 @@ class PackedEmitter(CallEmitter):
         if field == VALUE:
             kept = _F64 if e.dtype.is_float else _HANDLE if e.dtype.code == "handle" else _I64
         value = self.b.here(f"load {llvm_type(kept)}, ptr {pointer}")
-        return self.convert(value, kept, e.dtype)
+        return self.operands.convert(value, kept, e.dtype)
 
     def on_struct_set(self, e: Call) -> str:
         pointer, kept = self._field(e)
@@ -76,34 +87,34 @@ class PackedEmitter(CallEmitter):
         if source.code == "handle" and kept.code == "handle":
             value = self.pointer_operand(e.args[3])
         else:
-            value = self.convert(value, source, kept)
+            value = self.operands.convert(value, source, kept)
         self.b.effect(f"store {llvm_type(kept)} {value}, ptr {pointer}")
         return "0"
 
     def pointer_operand(self, e: PrimExpr) -> str:
         """A handle, data variables of buffers included."""
-        return self.pointer(e)[0] if isinstance(e, Var) else self.expr(e)
+        return self.variables.pointer(e)[0] if isinstance(e, Var) else self.expr(e)
 
     def on_stack_alloca(self, e: Call) -> str:
         kind, count = e.args
         if not isinstance(kind, StringImm) or not isinstance(count, IntImm) or kind.value not in _STACK_BYTES:
-            raise self.error(f"tvm_stack_alloca takes one of {', '.join(_STACK_BYTES)} and a constant", e)
+            raise self.frame.error(f"tvm_stack_alloca takes one of {', '.join(_STACK_BYTES)} and a constant", e)
         return self.b.alloca(f"alloca [{max(count.value, 1) * _STACK_BYTES[kind.value]} x i8], align 16")
 
     def on_make_shape(self, e: Call) -> str:
         shape = self.b.alloca(f"alloca [{max(len(e.args), 1)} x i64], align 8")
         for k, dim in enumerate(e.args):
-            value = self.convert(self.expr(dim), dim.dtype, _I64)
+            value = self.operands.convert(self.expr(dim), dim.dtype, _I64)
             self.b.effect(f"store i64 {value}, ptr {self._offset(shape, 8 * k)}")
         return shape
 
     def on_make_array(self, e: Call) -> str:
         data, shape, strides, ndim, of_type, offset = e.args
         dtype = of_type.dtype
-        fields, size = _LAYOUT[self.target.cpu.pointer_bits]
+        fields, size = _LAYOUT[self.frame.target.cpu.pointer_bits]
         tensor = self.b.alloca(f"alloca [{size} x i8], align 16")
         bytes_each = dtype.bytes * dtype.lanes
-        start = self.convert(self.expr(offset), offset.dtype, _I64)
+        start = self.operands.convert(self.expr(offset), offset.dtype, _I64)
         start = (
             str(int(start) * bytes_each) if is_literal(start) else self.b.pure(f"mul i64 {start}, {bytes_each}", start)
         )
@@ -127,7 +138,7 @@ class PackedEmitter(CallEmitter):
         """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
         name = e.args[0]
         if not isinstance(name, StringImm):
-            raise self.error("a packed call names its function with a string", e)
+            raise self.frame.error("a packed call names its function with a string", e)
         return self._invoke(name.value, *self._pack(e.args[1:]), e)
 
     def _pack(self, args: tuple[PrimExpr, ...]) -> tuple[str, str, str]:
@@ -147,7 +158,7 @@ class PackedEmitter(CallEmitter):
         """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
         name, *args = e.args
         if not isinstance(name, StringImm):
-            raise self.error("a traced call names its function with a string", e)
+            raise self.frame.error("a traced call names its function with a string", e)
         array, count, result = self._pack(tuple(args))
         returned = self._invoke(name.value, array, count, result, e)
         index = self.b.here(f"load i32, ptr {result}")
@@ -156,57 +167,45 @@ class PackedEmitter(CallEmitter):
         return self.b.here(f"select i1 {given}, {kind} {returned}, {kind} {self.expr(args[-1])}")
 
     def _invoke(self, name: str, array: str, count: str, result: str, e: Call) -> str:
-        self.forget(None)
-        function = self.packed_entry()
+        self.memory.forget(None)
+        function = self.frame.context(CALL_FROM)
         known = self.b.here(f"icmp ne ptr {function}, null")
-        self.require(known, "RuntimeError", f"{self.name}: no runtime is there to call the packed function {name!r}")
-        given = f"ptr {self.own_module()}, ptr {self.module_string(name)}, ptr {array}, i32 {count}, ptr {result}"
+        self.frame.require(
+            known, "RuntimeError", f"{self.frame.name}: no runtime is there to call the packed function {name!r}"
+        )
+        self.frame.module.uses_module = True
+        given = f"ptr @{LIBRARY}, ptr {self.frame.module.string(name)}, ptr {array}, i32 {count}, ptr {result}"
         code = self.b.here(f"call i32 {function}({given})")
-        self.check(code)
+        self.frame.check(code)
         if e.dtype.code == "void":
             return "0"
         kept = _F64 if e.dtype.is_float else _HANDLE if e.dtype.code == "handle" else _I64
         value = self.b.here(f"load {llvm_type(kept)}, ptr {self._offset(result, 8)}")
-        return self.convert(value, kept, e.dtype)
+        return self.operands.convert(value, kept, e.dtype)
 
     def _as_any(self, arg: PrimExpr) -> tuple[int, str, DataType]:
         """(type index, operand, type) of an argument."""
         dtype = arg.dtype
         if isinstance(arg, StringImm):
-            return _FFI_STRING, self.module_string(arg.value), _HANDLE
-        if isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "tir.tvm_stack_make_array":
+            return _FFI_STRING, self.frame.module.string(arg.value), _HANDLE
+        if isinstance(arg, Call) and arg.intrinsic == "tvm_stack_make_array":
             return _FFI_TENSOR, self.expr(arg), _HANDLE
         if dtype.code == "handle":
             return _FFI_POINTER, self.pointer_operand(arg), _HANDLE
         value = self.expr(arg)
         if dtype.is_float:
-            return _FFI_FLOAT, self.convert(value, dtype, _F64), _F64
-        return _FFI_BOOL if dtype.is_bool else _FFI_INT, self.convert(value, dtype, _I64), _I64
+            return _FFI_FLOAT, self.operands.convert(value, dtype, _F64), _F64
+        return _FFI_BOOL if dtype.is_bool else _FFI_INT, self.operands.convert(value, dtype, _I64), _I64
 
     def on_call_lowered(self, e: Call) -> str:
         """(name, stack of TVMFFIAny, -, begin, end): the result lands in entry `end`."""
         name, stack, begin, end = e.args[0], self.expr(e.args[1]), e.args[3], e.args[4]
         if not (isinstance(name, StringImm) and isinstance(begin, IntImm) and isinstance(end, IntImm)):
-            raise self.error("a lowered packed call takes a string and constant bounds", e)
+            raise self.frame.error("a lowered packed call takes a string and constant bounds", e)
         array = self._offset(stack, _ANY_BYTES * begin.value)
         result = self._offset(stack, _ANY_BYTES * end.value)
         return self._invoke(name.value, array, str(end.value - begin.value), result, e)
 
     def on_throw(self, e: Call) -> str:
-        scope = self.b.scopes[-1]
-        dead = self.b.label("dead")
-        scope.lines += ["  ret i32 -1", f"{dead}:"]
-        scope.label = dead
+        self.frame.leave("i32 -1")
         return "0"
-
-    def packed_entry(self) -> str:
-        raise self.error("packed calls are emitted by the function", None)
-
-    def own_module(self) -> str:
-        raise self.error("packed calls are emitted by the function", None)
-
-    def module_string(self, text: str) -> str:
-        raise self.error("strings are emitted by the module", None)
-
-    def check(self, code: str) -> None:
-        raise self.error("checks are emitted by the function", None)

@@ -1,15 +1,22 @@
-"""Statements to LLVM IR text: loops as phis, unrolling while printing, conditionals, allocations, parallel loops."""
+"""Statements to LLVM IR text: unrolling while printing, conditionals, checks, allocations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.codegen.llvm.builder import Scope
-from tilewright.codegen.llvm.memory import MemoryEmitter, Registers
-from tilewright.codegen.llvm.promote import BufferUse
+from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.frame import Frame
+from tilewright.codegen.llvm.loops import Loops
+from tilewright.codegen.llvm.memory import MemoryEmitter
+from tilewright.codegen.llvm.operands import Operands
+from tilewright.codegen.llvm.registers import Registers
 from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type
-from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.workspaces import Workspaces
+from tilewright.codegen.operations import STATEMENTS
+from tilewright.ir import DataType, IntImm
 from tilewright.tir import (
     Allocate,
     AllocateConst,
@@ -34,16 +41,9 @@ from tilewright.tir.stmt_functor import post_order_visit
 
 TILE_REGISTERS = "amx.tile"
 """Storage scope of what instructions on tile registers keep there: it takes no memory."""
-SCALAR, SCALAR_LOOPS = (
-    ", !llvm.loop !0",
-    """\
-!0 = distinct !{!0, !1}
-!1 = !{!"llvm.loop.vectorize.enable", i1 false}""",
-)
-"""What marks loops that LLVM makes no vectors of, and what the mark refers to: over loops that go backwards through memory two models
-of its vectorizer may disagree, and abort (LLVM 22)."""
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
+_THREADS = "a CPU has no GPU threads: the loop is bound to a thread axis"
 
 
 def _accesses(body: Stmt, data: Var) -> bool:
@@ -53,19 +53,38 @@ def _accesses(body: Stmt, data: Var) -> bool:
     return any([x.buffer.data is data for x in found])
 
 
-class StmtEmitter(MemoryEmitter):
-    """The part of a function's emitter that turns statements into text."""
+class StmtEmitter:
+    """Emits statements into a function. parallel, compute: what makes functions of loops on several threads, and of the bodies of packed
+    functions; None where the statements are in one already."""
 
-    use: BufferUse
-    _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
+    def __init__(
+        self,
+        frame: Frame,
+        facts: Facts,
+        variables: Variables,
+        operands: Operands,
+        expressions: ExprEmitter,
+        memory: MemoryEmitter,
+        loops: Loops,
+        parallel: Callable[[For, str, str], None] | None = None,
+        compute: Callable[[AttrStmt], None] | None = None,
+    ) -> None:
+        self.frame, self.facts, self.variables, self.operands = frame, facts, variables, operands
+        self.b, self.expr, self.expressions, self.memory, self.loops = (
+            frame.b, expressions.expr, expressions, memory, loops,
+        )  # fmt: skip
+        self.workspaces = Workspaces(frame, operands, expressions)
+        self._parallel, self._compute = parallel, compute
+        self._rules: dict[type, Callable[[Any], None]] = {}
 
     def stmt(self, s: Stmt) -> None:
-        method = self._stmts.get(type(s))
-        if method is None:
-            raise self.error(
+        rule = self._rules.get(type(s)) or STATEMENTS.rule(type(s), (self, self.memory))
+        if rule is None:
+            raise self.frame.error(
                 f"{type(s).__name__} must be lowered before code generation (run the lowering pipeline)", s
             )
-        method(self, s)
+        self._rules[type(s)] = rule
+        rule(s)
 
     def on_sequence(self, s: SeqStmt) -> None:
         for item in s.seq:
@@ -79,10 +98,10 @@ class StmtEmitter(MemoryEmitter):
             self.expr(s.value)
 
     def on_let_statement(self, s: LetStmt) -> None:
-        if s.var.dtype.code == "handle" and isinstance(s.value, Var) and s.value in self.pointers:
-            self.pointers[s.var] = self.pointers[s.value]
+        if s.var.dtype.code == "handle" and isinstance(s.value, Var) and s.value in self.variables.pointers:
+            self.variables.pointers[s.var] = self.variables.pointers[s.value]
         else:
-            self.bind(s.var, s.value)
+            self.expressions.bind(s.var, s.value)
         self.stmt(s.body)
 
     def on_declaration(self, s: Any) -> None:
@@ -90,14 +109,17 @@ class StmtEmitter(MemoryEmitter):
 
     def on_attribute(self, s: AttrStmt) -> None:
         if s.attr_key == "thread_extent":
-            raise self.error("a CPU has no GPU threads: the loop is bound to a thread axis", s)
+            raise self.frame.error(_THREADS, s)
+        if s.attr_key == "compute_scope" and self._compute is not None:
+            self._compute(s)
+            return
         self.stmt(s.body)
 
     # --- loops
 
     def on_for(self, s: For) -> None:
         if s.kind == ForKind.THREAD_BINDING:
-            raise self.error("a CPU has no GPU threads: the loop is bound to a thread axis", s)
+            raise self.frame.error(_THREADS, s)
         low, extent = self.expr(s.min), self.expr(s.extent)
         constant = is_literal(extent)
         count = int(extent) if constant else -1
@@ -105,159 +127,21 @@ class StmtEmitter(MemoryEmitter):
             return
         if is_literal(low) and constant and (count == 1 or s.kind == ForKind.UNROLLED):
             for k in range(count):
-                self._bind_const(s.loop_var, int(low) + k)
+                self.variables.fix(s.loop_var, int(low) + k)
                 self.stmt(s.body)
-            self.consts.pop(s.loop_var, None)
+            self.variables.consts.pop(s.loop_var, None)
             return
         if count == 1:
-            self.bind(s.loop_var, s.min)
+            self.expressions.bind(s.loop_var, s.min)
             self.stmt(s.body)
             return
-        if s.kind == ForKind.PARALLEL and not self.inside_parallel:
-            self.parallel(s, low, extent)
+        if s.kind == ForKind.PARALLEL and self._parallel is not None:
+            self._parallel(s, low, extent)
             return
-        self._loop(s, low, extent)
-
-    def _bind_const(self, var: Var, value: int) -> None:
-        self.values.pop(var, None)
-        self.ivs.pop(var, None)
-        self.consts[var] = value
-
-    def wide(self, operand: str, e: PrimExpr) -> str:
-        """An integer operand in pointer width."""
-        return (
-            operand
-            if is_literal(operand)
-            else self._resize(operand, llvm_type(e.dtype), self.iptr, not e.dtype.is_uint)
-        )
-
-    def _loop(self, s: For, low: str, extent: str) -> None:
-        begin = self.wide(low, s.min)
-        count = self.wide(extent, s.extent)
-        self.note_range(s)
-        self.counted(
-            s.loop_var,
-            begin,
-            self.sum(begin, count),
-            is_literal(extent),
-            self.use.stored.get(id(s), set()),
-            lambda: self.stmt(s.body),
-        )
-
-    def note_range(self, s: For) -> None:
-        """Remembers what values the loop variable takes."""
-        low, extent = self.bounds(s.min), self.bounds(s.extent)
-        if low is not None and extent is not None:
-            self.ranges[s.loop_var] = (low[0], low[1] + extent[1] - 1)
-        elif low is not None:
-            self.ranges[s.loop_var] = (low[0], (1 << 31) - 1)
-        else:
-            self.ranges.pop(s.loop_var, None)
-
-    def sum(self, a: str, b: str) -> str:
-        if is_literal(a) and is_literal(b):
-            return str(int(a) + int(b))
-        return b if a == "0" else self.b.pure(f"add nsw {self.iptr} {a}, {b}", a, b)
-
-    def counted(
-        self, var: Var, begin: str, end: str, nonempty: bool, stored: set[Var], body: Callable[[], None]
-    ) -> None:
-        """A loop for var = begin .. end - 1 (pointer width); registers that it writes become phis."""
-        b, iptr = self.b, self.iptr
-        parent = b.scopes[-1]
-        head, done = b.label("loop"), b.label("done")
-        before = parent.label
-        b.push(head, nonempty)
-        iv = b.define_here(b.name())
-        self.consts.pop(var, None)
-        self.values.pop(var, None)
-        self.ivs[var] = iv
-        carried = self._carry(stored)
-        body()
-        inner = b.pop()
-        following = b.name()
-        again = b.name()
-        lines = parent.lines
-        if nonempty:
-            lines.append(f"  br label %{head}")
-        else:
-            some = b.name()
-            lines.append(f"  {some} = icmp slt {iptr} {begin}, {end}")
-            lines.append(f"  br i1 {some}, label %{head}, label %{done}")
-        lines.append(f"{head}:")
-        lines.append(f"  {iv} = phi {iptr} [ {begin}, %{before} ], [ {following}, %{inner.label} ]")
-        self._phis(lines, carried, before, inner.label)
-        lines += inner.lines
-        lines.append(f"  {following} = add nsw {iptr} {iv}, 1")
-        lines.append(f"  {again} = icmp slt {iptr} {following}, {end}")
-        lines.append(f"  br i1 {again}, label %{head}, label %{done}{SCALAR if inner.backwards else ''}")
-        lines.append(f"{done}:")
-        parent.label = done
-        self._leave(carried, None if nonempty else before, inner.label)
-        del self.ivs[var]
-        self.values.pop(var, None)
-
-    def _carry(self, stored: set[Var]) -> list[tuple[Registers, int, str, str]]:
-        """(registers, slot, value before, phi name) of the registers that a loop may write."""
-        carried = []
-        for var in stored:
-            kept = self.registers.get(var)
-            if kept is None:
-                continue
-            for slot, value in kept.slots.items():
-                name = self.b.define_here(self.b.name())
-                carried.append((kept, slot, value, name))
-                kept.slots[slot] = name
-        return carried
-
-    def _phis(self, lines: list[str], carried: list[tuple[Registers, int, str, str]], before: str, latch: str) -> None:
-        for kept, slot, value, name in carried:
-            lines.append(
-                f"  {name} = phi {llvm_type(kept.dtype)} [ {value}, %{before} ], [ {kept.slots[slot]}, %{latch} ]"
-            )
-
-    def _leave(self, carried: list[tuple[Registers, int, str, str]], skipped: str | None, latch: str) -> None:
-        """After a loop its registers hold the last values; when it may not have run, a phi tells which."""
-        b = self.b
-        for kept, slot, value, _ in carried:
-            last = kept.slots[slot]
-            if skipped is not None:
-                name = b.here(f"phi {llvm_type(kept.dtype)} [ {value}, %{skipped} ], [ {last}, %{latch} ]")
-                kept.slots[slot] = name
-            elif last[0] == "%":
-                b.level_of[last] = min(b.level_of.get(last, 0), b.level)
+        self.loops.running(s, low, extent, lambda: self.stmt(s.body))
 
     def on_while(self, s: While) -> None:
-        b = self.b
-        parent = b.scopes[-1]
-        head, done = b.label("while"), b.label("done")
-        before = parent.label
-        b.push(head)
-        carried = self._carry(self.use.stored.get(id(s), set()))
-        self.forget(None)
-        cond = self.expr(s.condition)
-        test = b.scopes[-1]
-        exits = [(kept, slot, kept.slots[slot]) for kept, slot, _, _ in carried]
-        b.push(b.label("body"))
-        self.stmt(s.body)
-        inner = b.pop()
-        b.pop()
-        lines = parent.lines
-        lines.append(f"  br label %{head}")
-        lines.append(f"{head}:")
-        self._phis(lines, carried, before, inner.label)
-        lines += test.lines
-        lines.append(f"  br i1 {cond}, label %{inner.first}, label %{done}")
-        lines.append(f"{inner.first}:")
-        lines += inner.lines
-        lines.append(f"  br label %{head}{SCALAR if test.backwards or inner.backwards else ''}")
-        lines.append(f"{done}:")
-        parent.label = done
-        for kept, slot, value in exits:
-            kept.slots[slot] = value
-            if value[0] == "%":
-                b.level_of[value] = min(b.level_of.get(value, 0), b.level)
-        self.forget(None)
+        self.loops.repeated(s, lambda: self.stmt(s.body))
 
     # --- conditionals
 
@@ -270,7 +154,7 @@ class StmtEmitter(MemoryEmitter):
                 self.stmt(s.else_case)
             return
         b = self.b
-        before = {kept_var: dict(kept.slots) for kept_var, kept in self.registers.items()}
+        before = {kept_var: dict(kept.slots) for kept_var, kept in self.variables.registers.items()}
         then, then_slots = self._arm(s.then_case)
         entry = b.scopes[-1].label
         other: Scope | None = None
@@ -283,7 +167,7 @@ class StmtEmitter(MemoryEmitter):
         from_other = other.label if other is not None else entry
         merged: list[tuple[Registers, int, str]] = []
         for var, slots in then_slots.items():
-            kept = self.registers[var]
+            kept = self.variables.registers[var]
             for slot, value in slots.items():
                 rest = other_slots[var][slot]
                 if value != rest:
@@ -300,12 +184,12 @@ class StmtEmitter(MemoryEmitter):
     def _arm(self, body: Stmt) -> tuple[Scope, dict[Var, dict[int, str]]]:
         self.b.push(self.b.label("arm"))
         self.stmt(body)
-        return self.b.pop(), {var: dict(kept.slots) for var, kept in self.registers.items()}
+        return self.b.pop(), {var: dict(kept.slots) for var, kept in self.variables.registers.items()}
 
     def _restore(self, saved: dict[Var, dict[int, str]]) -> None:
         for var, slots in saved.items():
-            if var in self.registers:
-                self.registers[var].slots = dict(slots)
+            if var in self.variables.registers:
+                self.variables.registers[var].slots = dict(slots)
 
     def on_assert(self, s: AssertStmt) -> None:
         cond = self.expr(s.condition)
@@ -319,24 +203,22 @@ class StmtEmitter(MemoryEmitter):
             if isinstance(message.args[0], StringImm):
                 kind = message.args[0].value
             for number in message.args[2:]:
-                values.append(self.convert(self.expr(number), number.dtype, DataType("int64")))
+                values.append(self.operands.convert(self.expr(number), number.dtype, DataType("int64")))
             message = message.args[1]
-        self.require(cond, kind, message.value if isinstance(message, StringImm) else str(message), *values)
+        self.frame.require(cond, kind, message.value if isinstance(message, StringImm) else str(message), *values)
         self.stmt(s.body)
 
-    # --- storage
-
     def on_allocate(self, s: Allocate) -> None:
-        promoted = self.use.promoted.get(s.buffer_var)
+        promoted = self.facts.use.promoted.get(s.buffer_var)
         if promoted is not None:
             dtype, lanes, count = promoted
-            self.registers[s.buffer_var] = Registers(dtype, lanes, count)
+            self.variables.registers[s.buffer_var] = Registers(dtype, lanes, count)
             self.stmt(s.body)
-            del self.registers[s.buffer_var]
+            del self.variables.registers[s.buffer_var]
             return
         if getattr(s.buffer_var.type_annotation, "storage_scope", "") == TILE_REGISTERS:
             if _accesses(s.body, s.buffer_var):
-                raise self.error(
+                raise self.frame.error(
                     f"buffer {s.buffer_var.name} in scope {TILE_REGISTERS!r} is in registers, but is read or written in memory;"
                     " tensorize every block that uses it",
                     s,
@@ -352,37 +234,18 @@ class StmtEmitter(MemoryEmitter):
         size = s.dtype.bytes * s.dtype.lanes
         if constant and count * size <= STACK_LIMIT:
             slot = self.b.alloca(f"alloca [{max(count, 1)} x {memory_type(s.dtype)}], align 64")
-            self.pointers[s.buffer_var] = (slot, 64)
-            self.forget(s.buffer_var)
+            self.variables.pointers[s.buffer_var] = (slot, 64)
+            self.memory.forget(s.buffer_var)
             self.stmt(s.body)
             return
         total: Any = IntImm("int64", size)
         for extent in s.extents:
             total = total * extent.astype("int64")  # type: ignore[attr-defined]
-        pointer = self.workspace(self.expr(total))
-        self.pointers[s.buffer_var] = (pointer, 64)
+        pointer = self.workspaces.allocate(self.expr(total))
+        self.variables.pointers[s.buffer_var] = (pointer, 64)
         self.stmt(s.body)
-        self.free_workspace(pointer)
+        self.workspaces.free(pointer)
 
     def on_allocate_const(self, s: AllocateConst) -> None:
-        self.pointers[s.buffer_var] = (self.module_constant(s.data, s.dtype), 64)
+        self.variables.pointers[s.buffer_var] = (self.frame.module.constant(s.data, s.dtype), 64)
         self.stmt(s.body)
-
-    # --- given by the function emitter
-
-    inside_parallel: bool
-
-    def parallel(self, s: For, low: str, extent: str) -> None:
-        raise self.error("parallel loops are emitted by the function", s)
-
-    def require(self, cond: str, kind: str, message: str, *values: str) -> None:
-        raise self.error("checks are emitted by the function", None)
-
-    def workspace(self, size: str) -> str:
-        raise self.error("workspaces are emitted by the function", None)
-
-    def free_workspace(self, pointer: str) -> None:
-        raise self.error("workspaces are emitted by the function", None)
-
-    def module_constant(self, data: Any, dtype: Any) -> str:
-        raise self.error("constants are emitted by the module", None)

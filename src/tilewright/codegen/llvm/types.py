@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import struct
-from functools import cache
+from functools import cache, lru_cache
 
 import ml_dtypes
 import numpy as np
 
+from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
 from tilewright.tir.scalars import wrap_int
@@ -73,6 +74,12 @@ def _element(dtype: DataType) -> str:
 
 def float_const(dtype: DataType, value: float) -> str:
     """A scalar floating point literal, rounded to `dtype`, in LLVM's hexadecimal form."""
+    # Zeros of both signs are equal, and differ.
+    return _float_const(dtype, value) if value else _float_const.__wrapped__(dtype, value)
+
+
+@lru_cache(maxsize=4096)
+def _float_const(dtype: DataType, value: float) -> str:
     if dtype.code == "bfloat":
         return str(int(np.float32(value).astype(ml_dtypes.bfloat16).view(np.uint16)))
     if dtype.bits == 16:
@@ -89,6 +96,20 @@ def splat(dtype: DataType, literal: str) -> str:
     return literal if dtype.lanes == 1 else f"splat ({_element(dtype)} {literal})"
 
 
+def suffix(dtype: DataType) -> str:
+    """How LLVM's intrinsics name a type: f32, v16i8."""
+    return f"{f'v{dtype.lanes}' if dtype.lanes > 1 else ''}{'f' if dtype.is_float else 'i'}{dtype.bits}"
+
+
+def resized(b: FunctionBuilder, operand: str, source: str, to: str, signed: bool) -> str:
+    """An integer in another width."""
+    if source == to:
+        return operand
+    a, c = bits_of(source), bits_of(to)
+    op = "trunc" if c < a else ("sext" if signed else "zext")
+    return b.pure(f"{op} {source} {operand} to {to}", operand)
+
+
 @cache
 def bits_of(integer: str) -> int:
     """The width in bits of an LLVM integer type, or of a vector's elements."""
@@ -102,5 +123,7 @@ def is_literal(operand: str) -> bool:
 
 def int_literal(value: int, dtype: DataType) -> str:
     """An integer constant as LLVM reads it: two's complement, signed."""
+    if -128 <= value < 128 and dtype.bits >= 8:
+        return str(value)
     value = wrap_int(value, dtype)
     return str(value - (1 << dtype.bits) if not dtype.is_bool and value >> (dtype.bits - 1) > 0 else value)

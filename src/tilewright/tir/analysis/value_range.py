@@ -15,10 +15,10 @@ Known = Callable[[Var], Range | None]
 def value_range(e: PrimExpr, known: Known, wraps: bool = True) -> Range | None:
     """The least and the greatest value of an integer, or of the lanes of a vector of them; None where nothing is known. wraps: a result
     beyond its type wraps around, so nothing is known of it; else that does not happen, as in index arithmetic."""
+    if type(e) is IntImm:
+        return e.value, e.value
     if isinstance(e, Var):
         return known(e)
-    if isinstance(e, IntImm):
-        return e.value, e.value
     if isinstance(e, BinaryOpExpr):
         combine = _COMBINED.get(type(e))
         found = combine and combine(value_range(e.a, known, wraps), value_range(e.b, known, wraps))

@@ -1,0 +1,99 @@
+"""Addresses of elements: a pointer, a sum of the loops' counters in the scopes where they are known, and a constant beside the access."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.codegen.llvm.affine import Affine
+from tilewright.codegen.llvm.frame import Frame
+from tilewright.codegen.llvm.types import is_literal, llvm_type, resized
+from tilewright.codegen.llvm.variables import Variables
+from tilewright.ir import PrimExpr
+from tilewright.tir import Var
+
+
+def common_alignment(align: int, step: int) -> int:
+    """The largest power of two that divides both."""
+    low = step & -step
+    return min(align, low) if low else align
+
+
+class Addresses:
+    """Emits addresses into a function. expr: the operand of an expression."""
+
+    def __init__(self, frame: Frame, variables: Variables, expr: Callable[[PrimExpr], str]) -> None:
+        self.b, self.iptr, self.variables, self.expr = frame.b, frame.iptr, variables, expr
+        self.inside = False
+        """Whether part of an address is being computed: it is read once for a whole loop; other scalars would take registers from it."""
+
+    def index_leaf(self, leaf: PrimExpr) -> int | str:
+        """A leaf of an affine form: a number, or an operand of pointer width."""
+        const = self.variables.consts.get(leaf)
+        if const is not None:
+            return const
+        iv = self.variables.ivs.get(leaf)
+        if iv is not None:
+            return iv
+        outer, self.inside = self.inside, True
+        operand = self.expr(leaf)
+        self.inside = outer
+        if is_literal(operand):
+            return int(operand)
+        return resized(self.b, operand, llvm_type(leaf.dtype), self.iptr, not leaf.dtype.is_uint)
+
+    def address(self, var: Var, form: Affine, size: int) -> tuple[str, int, int]:
+        """(pointer, constant byte offset, alignment) of an element offset; `size` is bytes per element.
+
+        Terms are added outermost loop first, each sum in the scope where its last operand is known.
+        """
+        pointer, align = self.variables.pointer(var)
+        const = form.const * size
+        b, consts, ivs = self.b, self.variables.consts, self.variables.ivs
+        level_of = b.level_of
+        top = level_of.get(pointer, 0)
+        terms: list[tuple[int, str, int]] = []
+        for leaf, coefficient in form.terms:
+            value: int | str | None = consts.get(leaf)
+            if value is None:
+                value = ivs.get(leaf)
+                if value is None:
+                    value = self.index_leaf(leaf)
+            if isinstance(value, int):
+                const += coefficient * size * value
+            else:
+                level = level_of.get(value, 0)
+                if level > top:
+                    top = level
+                terms.append((level, value, coefficient * size))
+        if terms:
+            # The same sum is asked for again and again where loops are unrolled.
+            key = (pointer, align, *terms)
+            known = b.scopes[top].addresses
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self._sum_up(pointer, align, terms)
+            pointer, align = found
+        if const:
+            align = common_alignment(align, const)
+        return pointer, const, align
+
+    def _sum_up(self, pointer: str, align: int, terms: list[tuple[int, str, int]]) -> tuple[str, int]:
+        """pointer + the sum of value * step over terms (level, value, step), and its alignment."""
+        pure, iptr = self.b.pure, self.iptr
+        terms.sort(key=lambda term: term[0])
+        at = 0
+        while at < len(terms):
+            level = terms[at][0]
+            total = ""
+            while at < len(terms) and terms[at][0] == level:
+                _, value, step = terms[at]
+                align = common_alignment(align, step)
+                scaled = self.b.scaled(iptr, value, step)
+                total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
+                at += 1
+            pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
+        return pointer, align
+
+    def place(self, pointer: str, const: int, level: int = -1) -> str:
+        """The operand for pointer + const, written beside its use so that it becomes an addressing mode."""
+        return self.b.here(f"getelementptr i8, ptr {pointer}, {self.iptr} {const}", level) if const else pointer

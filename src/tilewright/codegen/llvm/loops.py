@@ -1,0 +1,175 @@
+"""Loops to LLVM IR text: counters and registers as phis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.frame import Frame
+from tilewright.codegen.llvm.memory import MemoryEmitter
+from tilewright.codegen.llvm.operands import Operands
+from tilewright.codegen.llvm.registers import Registers
+from tilewright.codegen.llvm.types import is_literal, llvm_type
+from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.ir import PrimExpr
+from tilewright.tir import For, Var, While
+
+SCALAR, SCALAR_LOOPS = (
+    ", !llvm.loop !0",
+    """\
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.vectorize.enable", i1 false}""",
+)
+"""What marks loops that LLVM makes no vectors of, and what the mark refers to: over loops that go backwards through memory two models
+of its vectorizer may disagree, and abort (LLVM 22)."""
+
+
+class Loops:
+    """Emits loops around statements into a function."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        facts: Facts,
+        variables: Variables,
+        operands: Operands,
+        expressions: ExprEmitter,
+        memory: MemoryEmitter,
+    ) -> None:
+        self.facts, self.variables, self.operands, self.memory = facts, variables, operands, memory
+        self.b, self.iptr, self.expr, self.expressions = frame.b, frame.iptr, expressions.expr, expressions
+
+    def running(self, s: For, low: str, extent: str, body: Callable[[], None]) -> None:
+        """A loop that runs as often as its extent says."""
+        begin = self.wide(low, s.min)
+        count = self.wide(extent, s.extent)
+        self.note_range(s)
+        self.counted(
+            s.loop_var,
+            begin,
+            self.sum(begin, count),
+            is_literal(extent),
+            self.facts.use.stored.get(id(s), set()),
+            body,
+        )
+
+    def wide(self, operand: str, e: PrimExpr) -> str:
+        """An integer operand in pointer width."""
+        return (
+            operand
+            if is_literal(operand)
+            else self.operands.resize(operand, llvm_type(e.dtype), self.iptr, not e.dtype.is_uint)
+        )
+
+    def note_range(self, s: For) -> None:
+        """Remembers what values the loop variable takes."""
+        low, extent = self.expressions.bounds(s.min), self.expressions.bounds(s.extent)
+        if low is not None and extent is not None:
+            self.variables.ranges[s.loop_var] = (low[0], low[1] + extent[1] - 1)
+        elif low is not None:
+            self.variables.ranges[s.loop_var] = (low[0], (1 << 31) - 1)
+        else:
+            self.variables.ranges.pop(s.loop_var, None)
+
+    def sum(self, a: str, b: str) -> str:
+        if is_literal(a) and is_literal(b):
+            return str(int(a) + int(b))
+        return b if a == "0" else self.b.pure(f"add nsw {self.iptr} {a}, {b}", a, b)
+
+    def counted(
+        self, var: Var, begin: str, end: str, nonempty: bool, stored: set[Var], body: Callable[[], None]
+    ) -> None:
+        """A loop for var = begin .. end - 1 (pointer width); registers that it writes become phis."""
+        b, iptr = self.b, self.iptr
+        parent = b.scopes[-1]
+        head, done = b.label("loop"), b.label("done")
+        before = parent.label
+        b.push(head, nonempty)
+        iv = b.define_here(b.name())
+        self.variables.count(var, iv)
+        carried = self._carry(stored)
+        body()
+        inner = b.pop()
+        following = b.name()
+        again = b.name()
+        lines = parent.lines
+        if nonempty:
+            lines.append(f"  br label %{head}")
+        else:
+            some = b.name()
+            lines.append(f"  {some} = icmp slt {iptr} {begin}, {end}")
+            lines.append(f"  br i1 {some}, label %{head}, label %{done}")
+        lines.append(f"{head}:")
+        lines.append(f"  {iv} = phi {iptr} [ {begin}, %{before} ], [ {following}, %{inner.label} ]")
+        self._phis(lines, carried, before, inner.label)
+        lines += inner.lines
+        lines.append(f"  {following} = add nsw {iptr} {iv}, 1")
+        lines.append(f"  {again} = icmp slt {iptr} {following}, {end}")
+        lines.append(f"  br i1 {again}, label %{head}, label %{done}{SCALAR if inner.backwards else ''}")
+        lines.append(f"{done}:")
+        parent.label = done
+        self._leave(carried, None if nonempty else before, inner.label)
+        self.variables.forget(var)
+
+    def _carry(self, stored: set[Var]) -> list[tuple[Registers, int, str, str]]:
+        """(registers, slot, value before, phi name) of the registers that a loop may write."""
+        carried = []
+        for var in stored:
+            kept = self.variables.registers.get(var)
+            if kept is None:
+                continue
+            for slot, value in kept.slots.items():
+                name = self.b.define_here(self.b.name())
+                carried.append((kept, slot, value, name))
+                kept.slots[slot] = name
+        return carried
+
+    def _phis(self, lines: list[str], carried: list[tuple[Registers, int, str, str]], before: str, latch: str) -> None:
+        for kept, slot, value, name in carried:
+            lines.append(
+                f"  {name} = phi {llvm_type(kept.dtype)} [ {value}, %{before} ], [ {kept.slots[slot]}, %{latch} ]"
+            )
+
+    def _leave(self, carried: list[tuple[Registers, int, str, str]], skipped: str | None, latch: str) -> None:
+        """After a loop its registers hold the last values; when it may not have run, a phi tells which."""
+        b = self.b
+        for kept, slot, value, _ in carried:
+            last = kept.slots[slot]
+            if skipped is not None:
+                name = b.here(f"phi {llvm_type(kept.dtype)} [ {value}, %{skipped} ], [ {last}, %{latch} ]")
+                kept.slots[slot] = name
+            elif last[0] == "%":
+                b.level_of[last] = min(b.level_of.get(last, 0), b.level)
+
+    def repeated(self, s: While, body: Callable[[], None]) -> None:
+        """A loop that runs while a condition holds."""
+        b = self.b
+        parent = b.scopes[-1]
+        head, done = b.label("while"), b.label("done")
+        before = parent.label
+        b.push(head)
+        carried = self._carry(self.facts.use.stored.get(id(s), set()))
+        self.memory.forget(None)
+        cond = self.expr(s.condition)
+        test = b.scopes[-1]
+        exits = [(kept, slot, kept.slots[slot]) for kept, slot, _, _ in carried]
+        b.push(b.label("body"))
+        body()
+        inner = b.pop()
+        b.pop()
+        lines = parent.lines
+        lines.append(f"  br label %{head}")
+        lines.append(f"{head}:")
+        self._phis(lines, carried, before, inner.label)
+        lines += test.lines
+        lines.append(f"  br i1 {cond}, label %{inner.first}, label %{done}")
+        lines.append(f"{inner.first}:")
+        lines += inner.lines
+        lines.append(f"  br label %{head}{SCALAR if test.backwards or inner.backwards else ''}")
+        lines.append(f"{done}:")
+        parent.label = done
+        for kept, slot, value in exits:
+            kept.slots[slot] = value
+            if value[0] == "%":
+                b.level_of[value] = min(b.level_of.get(value, 0), b.level)
+        self.memory.forget(None)
