@@ -92,6 +92,29 @@ def test_passes_keep_blocks_that_several_scopes_use(name: str) -> None:
             np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["ToANormalForm", "ToGraphNormalForm", "ToBasicBlockNormalForm", "DeadCodeElimination", "LambdaLift", "ToMixedPrecision",
+     "FoldConstant", "FuseOps", "Inline", "HoistInvariants"],
+)  # fmt: skip
+@pytest.mark.parametrize("first", [True, False])
+def test_passes_keep_a_block_that_ends_another_block_too(name: str, first: bool) -> None:
+    """The lets of both follow one another there, but those of the shared one are bound once."""
+    x, r, v, w, f = relay.var("x", shape=(3,)), relay.var("r"), relay.var("v"), relay.var("w"), relay.var("f")
+    p = relay.var("p", shape=(3,))
+    less = relay.negative(x)
+    held = relay.Let(v, relay.RefRead(r), v * v + (less + x))
+    block = relay.Let(f, relay.Function([p], p - less), relay.Let(r, relay.RefCreate(f(f(x))), held))
+    other = relay.Let(w, relay.RefCreate(x), block)
+    mod = InferType()(
+        relay.IRModule.from_expr(relay.Function([x], relay.Tuple([block, other] if first else [other, block])))
+    )
+    made = getattr(relay.transform, name)()(mod)
+    assert analysis.well_formed(made)
+    for g in relay.create_executor("debug", made).evaluate()(X):
+        np.testing.assert_allclose(g.numpy(), 9 * X * X, rtol=1e-2)
+
+
 def test_parts_of_functions_are_typed_in_their_module() -> None:
     """What SimplifyInference changes in a scope is typed again, calls of the module's functions with it."""
     x, f, y = relay.var("x", shape=(3,)), relay.var("f"), relay.var("y", shape=(3,))

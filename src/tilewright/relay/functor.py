@@ -287,19 +287,23 @@ class ExprMutator(Functor):
         value = self.visit(op.tuple_value)
         return op if value is op.tuple_value else TupleGetItem(value, op.index, op.span)
 
-    def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr, Expr]] = []
+    def chain_of(self, let: Let) -> Iterator[Let]:
+        """A let and those that follow in its body, until one that is rewritten already: other scopes may share it. Who rewrites each puts
+        it into `memo_map`, so that it is rewritten once.
+        """
         body: Expr = let
-        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
         while type(body) is Let and body not in self.memo_map:
-            chain.append((body, self.visit(body.var), self.visit(body.value)))
+            yield body
             body = body.body
-        result = self.visit(body)
+
+    def visit_let(self, let: Let) -> Expr:
+        chain = [(node, self.visit(node.var), self.visit(node.value)) for node in self.chain_of(let)]
+        result = self.visit(chain[-1][0].body)
         for node, var, value in reversed(chain):
             if var is node.var and value is node.value and result is node.body:
                 result = node
             else:
-                result = Let(var, value, result, node.span)  # type: ignore[arg-type]
+                result = Let(var, value, result, node.span)
             self.memo_map[node] = result
         return result  # type: ignore[no-any-return]
 

@@ -191,15 +191,11 @@ class _Mixer(ExprMutator):
         return typed(If(self.cast_as(self.visit(ite.cond), ite.cond), a, b, ite.span))
 
     def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while isinstance(body, Let):
-            value = self.cast_as(self.visit(body.value), body.value)
-            chain.append((body, value))
-            body = body.body
+        chain = [(node, self.cast_as(self.visit(node.value), node.value)) for node in self.chain_of(let)]
+        body = chain[-1][0].body
         result: Expr = self.cast_as(self.visit(body), body)
         for node, value in reversed(chain):
-            result = Let(node.var, value, result, node.span)
+            result = self.memo_map[node] = Let(node.var, value, result, node.span)
         return result
 
     def visit_function(self, fn: Function) -> Expr:

@@ -111,14 +111,10 @@ class _Annotator(ExprMutator):
         return made
 
     def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while isinstance(body, Let):
-            chain.append((body, self.closed(body.value)))
-            body = body.body
-        result = self.closed(body)
+        chain = [(node, self.closed(node.value)) for node in self.chain_of(let)]
+        result = self.closed(chain[-1][0].body)
         for node, value in reversed(chain):
-            result = node.replace(value=value, body=result)
+            result = self.memo_map[node] = node.replace(value=value, body=result)
         return result
 
     def visit_if(self, ite: If) -> Expr:

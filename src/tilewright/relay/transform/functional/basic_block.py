@@ -142,14 +142,11 @@ class _Blocks(ExprMutator):
         return lets_around(self.lets.pop(scope, []), body)
 
     def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while isinstance(body, Let):
-            chain.append((body, self.visit(body.value)))
-            body = body.body
-        new: Expr = self.visit(body)
+        chain = [(node, self.visit(node.value)) for node in self.chain_of(let)]
+        new: Expr = self.visit(chain[-1][0].body)
         for node, value in reversed(chain):
             new = node.replace(value=value, body=self.within(self.scopes.inner[node, LET_BODY], new))
+            self.memo_map[node] = new
         return new
 
     def visit_call(self, call: Call) -> Expr:

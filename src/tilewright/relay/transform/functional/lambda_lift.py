@@ -40,22 +40,20 @@ class _Lifter(ExprMutator):
         return fn if fn.is_primitive else self.lift(fn, None)
 
     def visit_let(self, let: Let) -> Expr:
-        kept: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while isinstance(body, Let):
-            if isinstance(body.value, Function) and not body.value.is_primitive:
-                value = self.lift(body.value, body.var)
+        chain: list[tuple[Let, Expr]] = []
+        for node in self.chain_of(let):
+            if isinstance(node.value, Function) and not node.value.is_primitive:
+                value = self.lift(node.value, node.var)
             else:
-                value = self.visit(body.value)
+                value = self.visit(node.value)
             if isinstance(value, GlobalVar):
                 # A function that captures nothing is known by its name everywhere.
-                self.memo_map[body.var] = value
-            else:
-                kept.append((body, value))
-            body = body.body
-        result: Expr = self.visit(body)
-        for node, value in reversed(kept):
-            result = node.replace(value=value, body=result)
+                self.memo_map[node.var] = value
+            chain.append((node, value))
+        result: Expr = self.visit(chain[-1][0].body)
+        for node, value in reversed(chain):
+            named = isinstance(value, GlobalVar)
+            result = self.memo_map[node] = result if named else node.replace(value=value, body=result)
         return result
 
     def visit_constructor(self, con: Constructor) -> Expr:

@@ -217,16 +217,14 @@ class _Graph(ExprMutator):
 
     def visit_let(self, let: Let) -> Expr:
         kept: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
-        while isinstance(body, Let) and body not in self.memo_map:
-            value: Expr = self.visit(body.value)
-            if body.var in self.recursive or self.has_effect(body.value):
-                kept.append((body, value))
+        last = let
+        for last in self.chain_of(let):
+            value: Expr = self.visit(last.value)
+            if last.var in self.recursive or self.has_effect(last.value):
+                kept.append((last, value))
             else:
-                self.memo_map[body.var] = value
-            body = body.body
-        result: Expr = self.visit(body)
+                self.memo_map[last.var] = value
+        result: Expr = self.visit(last.body)
         for node, value in reversed(kept):
             result = self.memo_map[node] = node.replace(value=value, body=result)
         return result

@@ -320,14 +320,10 @@ class _Convert(ExprMutator):
 
     def visit_let(self, let: Let) -> Expr:
         # A variable of a let has the type that it had.
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while isinstance(body, Let):
-            chain.append((body, self.plain(self.visit(body.value))))
-            body = body.body
-        result: Expr = self.plain(self.visit(body))
+        chain = [(node, self.plain(self.visit(node.value))) for node in self.chain_of(let)]
+        result: Expr = self.plain(self.visit(chain[-1][0].body))
         for node, value in reversed(chain):
-            result = node.replace(value=value, body=result)
+            result = self.memo_map[node] = node.replace(value=value, body=result)
         return result
 
 

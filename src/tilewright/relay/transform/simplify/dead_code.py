@@ -50,21 +50,20 @@ class _DropLets(ExprMutator):
         self.in_order = Effects()
 
     def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        while type(body) is Let:
-            uses = self.counts.get(body.var, 0)
-            if uses == 0 and not self.has_effect(body.value):
+        chain: list[tuple[Let, Expr | None]] = []
+        for node in self.chain_of(let):
+            uses, kept = self.counts.get(node.var, 0), None
+            if uses == 0 and not self.has_effect(node.value):
                 pass
-            elif self.inline_once and uses == 1 and not (isinstance(body.value, Function) or self.in_order(body.value)):
-                self.memo_map[body.var] = self.visit(body.value)
+            elif self.inline_once and uses == 1 and not (isinstance(node.value, Function) or self.in_order(node.value)):
+                self.memo_map[node.var] = self.visit(node.value)
             else:
-                chain.append((body, self.visit(body.value)))
-            body = body.body
-        result: Any = self.visit(body)
+                kept = self.visit(node.value)
+            chain.append((node, kept))
+        result: Expr = self.visit(chain[-1][0].body)
         for node, value in reversed(chain):
-            result = node.replace(value=value, body=result)
-        return result  # type: ignore[no-any-return]
+            result = self.memo_map[node] = result if value is None else node.replace(value=value, body=result)
+        return result
 
     def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
         new = super().visit_tuple_getitem(op)

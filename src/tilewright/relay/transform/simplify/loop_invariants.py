@@ -43,13 +43,8 @@ class _Hoist(ExprMutator):
         self.count = 0
 
     def visit_let(self, let: Let) -> Expr:
-        chain: list[tuple[Let, Expr]] = []
-        body: Expr = let
-        # A let inside of the chain may be shared by other scopes: it is rewritten once, too.
-        while isinstance(body, Let) and body not in self.memo_map:
-            chain.append((body, self.visit(body.value)))
-            body = body.body
-        result: Expr = self.visit(body)
+        chain = [(node, self.visit(node.value)) for node in self.chain_of(let)]
+        result: Expr = self.visit(chain[-1][0].body)
         for node, value in reversed(chain):
             same = value is node.value and result is node.body
             result = self.memo_map[node] = self.hoisted(node if same else Let(node.var, value, result, node.span))
