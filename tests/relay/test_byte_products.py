@@ -189,6 +189,20 @@ def test_products_of_either_form_between_quantised_tensors() -> None:
     equal(whole["main"], data, VNNI)
 
 
+@pytest.mark.parametrize("target", [VNNI, AVX2])
+def test_weights_that_fit_no_byte_less_their_zero_point(target: str) -> None:
+    """They are int16, and packed in panels, the last one filled up."""
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=(5, 12), dtype="uint8")
+    w = numbers(rng, (37, 12), "uint8")
+    w[0, :2] = 0, 255
+    sums = qnn.dense(x, relay.const(w), relay.const(7), relay.const(120), relay.const(0.1), relay.const(0.1), units=37)
+    function = relay.Function([x], sums)
+    names = operators(tvm.IRModule.from_expr(function), target)
+    assert "nn.contrib_dense_pack" in names and "nn.dense" not in names
+    equal(function, numbers(rng, (5, 12), "uint8"), target)
+
+
 def test_weights_without_sign_around_128() -> None:
     """Less their zero point they are int8, and known; so is what an instruction wants."""
     x = relay.var("x", shape=(3, 16), dtype="uint8")
