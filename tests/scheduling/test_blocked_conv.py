@@ -127,3 +127,16 @@ def test_blocks_that_are_no_vectors_are_turned_whole() -> None:
     module.set_input("x", x)
     module.run()
     np.testing.assert_array_equal(module.get_output(0).numpy(), relayout(x, "NCHW", "NCHW13c"))
+
+
+@pytest.mark.parametrize(("cpu", "block"), [("cortex-a76", 4), ("neoverse-v1", 8), ("a64fx", 16)])
+def test_blocks_of_channels_are_vectors_of_the_processor(cpu: str, block: int) -> None:
+    """SVE's too, whatever their width; and Winograd's form, which needs whole vectors, is found on all of them."""
+    target = Target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={cpu}")
+    x, w = relay.var("x", shape=(1, 64, 56, 56)), relay.const(np.ones((64, 64, 3, 3), np.float32))
+    y = relay.nn.conv2d(relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1))), w, padding=(1, 1))
+    with target, tvm.transform.PassContext(opt_level=3):
+        made, _ = relay.optimize(tvm.IRModule.from_expr(relay.Function([x], y)), target)
+    calls = [e for e in post_order(made["main"]) if isinstance(e, relay.Call) and isinstance(e.op, Op)]
+    found = {(e.op.name, e.attrs.data_layout) for e in calls if "conv2d" in e.op.name}
+    assert found == {("nn.contrib_conv2d_winograd_NCHWc", f"NCHW{block}c")}

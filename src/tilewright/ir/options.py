@@ -89,6 +89,7 @@ OPTIONS: dict[str, Kind] = {
     "relay.ext.vitis_ai.options": dict,
     "relay.fallback_device_type": int,
     "relay.frontend.fill_span": bool,
+    "relay.plans": str,
     "relay.remove_standalone_reshapes.enable": bool,
     "testing.immutable_module": bool,
 }

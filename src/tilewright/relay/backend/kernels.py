@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -15,6 +16,7 @@ from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest,
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.database import PlanWarning
 from tilewright.support import cache as disk
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
@@ -54,6 +56,8 @@ def kernel_code(kernel: Kernel, target: Target) -> Code:
             func = kernel.func
         with step("scheduling and lowering, beside their passes"):
             mod = lowered(scheduled(func, target, kernel.plan), target)
+        for decision, why in kernel.plan.unfit().items() if kernel.plan is not None else ():
+            warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=2)
         with step("code generation"):
             return back_end_of(target).emit(mod, target)
 

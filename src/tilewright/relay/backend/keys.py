@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -23,12 +24,15 @@ COMPILER_ROOMS = (
     "node",
     "relay/backend",
     "relay/op",
+    "scheduling",
     "te",
     "tir",
     "topi",
     "target",
 )
 """What a kernel's machine code depends on, besides its primitive function, the target and LLVM."""
+PLANS = "relay.plans"
+"""The option that names a file of kernels' plans (scheduling/database.py)."""
 PACKAGE = Path(disk.__file__).parent.parent
 SETTLED = 2_000_000_000
 """Nanoseconds after which two changes of a file surely have different times."""
@@ -47,13 +51,13 @@ def package_digest() -> str:
 
 
 def sources_digest(root: Path, rooms: Sequence[str]) -> str:
-    """A digest of the Python files in folders of `root`, and of LLVM's version."""
+    """A digest of the sources in folders of `root`, and of LLVM's version."""
     import llvmlite
     from llvmlite import binding
 
     versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
     now = time.time_ns()
-    files = [f for room in rooms for f in _python_files(os.path.join(root, room))]
+    files = [f for room in rooms for f in _sources(os.path.join(root, room))]
     # What the files are follows from what the system says of them, as long as none was changed so lately that another
     # change could bear the same time.
     known = disk.key("sources", versions, repr(files))
@@ -70,13 +74,14 @@ def sources_digest(root: Path, rooms: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _python_files(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """Path, number, size, and times of the last change to the content and to anything, of every Python file below a folder, in order."""
+def _sources(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
+    """Path, number, size, and times of the last change to the content and to anything, of every source below a folder, in order: Python,
+    and descriptions of cores."""
     for item in sorted(os.scandir(folder), key=lambda e: e.name):
         if item.is_dir(follow_symlinks=False):
             if item.name != "__pycache__":
-                yield from _python_files(item.path)
-        elif item.name.endswith(".py"):
+                yield from _sources(item.path)
+        elif item.name.endswith((".py", ".toml")):
             facts = item.stat()
             yield item.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
@@ -104,8 +109,12 @@ def _target_facts(target: Target) -> str:
 
 
 def options_key() -> str:
-    """The options of the current pass context."""
-    return repr(sorted((k, str(v)) for k, v in PassContext.current().config.items()))
+    """The options of the current pass context; of a file of plans what it holds."""
+    options = {k: str(v) for k, v in PassContext.current().config.items()}
+    if PLANS in options:
+        with suppress(OSError):
+            options[PLANS] = hashlib.blake2b(Path(options[PLANS]).read_bytes(), digest_size=16).hexdigest()
+    return repr(sorted(options.items()))
 
 
 def adds_lowering_passes() -> bool:

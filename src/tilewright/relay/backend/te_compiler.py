@@ -9,9 +9,10 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.codegen.backend import IN_PLACE, back_end_of
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
-from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
+from tilewright.relay.backend.keys import PLANS, compiler_digest, options_key, target_key
 from tilewright.relay.backend.lowered_functions import (
     CachedFunc,
     CCacheKey,
@@ -39,6 +40,7 @@ from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
+from tilewright.scheduling.database import PlanDatabase
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.support.errors import TVMError
@@ -253,6 +255,8 @@ class TECompiler:
         self.kernels: dict[int, Kernel] = {}
         self.names: dict[str, int] = {}
         self.lowered: dict[CCacheKey, CCacheValue] = {}
+        path = PassContext.current().config.get(PLANS)
+        self.kept = PlanDatabase(str(path)) if path else None
 
     def kernel(self, func: Function, sizes: Sequence[tir.Var] = ()) -> Kernel:
         """The kernel of a primitive function, as an unscheduled PrimFunc. `sizes` are the variables in its shapes."""
@@ -325,7 +329,7 @@ class TECompiler:
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
             stored = disk.get(key) if key else None
-            plan = self._plan()
+            plan = self._plan(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
                 compose = lambda: self._composed(func, name, facts.in_place, plan)  # noqa: E731
@@ -344,9 +348,14 @@ class TECompiler:
                 disk.put(key, json.dumps(facts).encode())
             return Kernel(name, prim, facts, source_of(func), digest, func, plan)
 
-    def _plan(self) -> KernelPlan | None:
-        """A plan that has decided nothing yet, where the target's back end takes schedules."""
-        return KernelPlan(self.target) if back_end_of(self.target).scheduled else None
+    def _plan(self, digest: bytes | None) -> KernelPlan | None:
+        """A plan that has decided nothing yet, where the target's back end takes schedules: what the file of the option `relay.plans` holds
+        for the kernel is given."""
+        if not back_end_of(self.target).scheduled:
+            return None
+        if digest is None or self.kept is None:
+            return KernelPlan(self.target)
+        return KernelPlan(self.target, self.kept.find(digest.hex(), str(self.target)))
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)

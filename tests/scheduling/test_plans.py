@@ -1,0 +1,216 @@
+"""Plans: what is decided about kernels, what can be given, and files of plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay, te
+from tilewright.codegen import interp
+from tilewright.contrib import graph_executor
+from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.relay.functor import post_order
+from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.database import PlanDatabase, PlanWarning, append_plan
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.target.core import Core, core
+from tilewright.tir import PrimFunc
+from tilewright.topi import nn
+
+TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -num-cores=2"
+Arrays = list[np.ndarray]
+
+
+def product() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((1, 7, 12), np.float32), rng.standard_normal((1, 12, 19), np.float32)
+    return lambda x, y: nn.batch_matmul(x, y, transpose_b=False), [a, b], a @ b
+
+
+def packed() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((9, 8), np.float32), rng.standard_normal((2, 8, 16), np.float32)
+    return nn.dense_pack, [a, b], a @ b.transpose(1, 0, 2).reshape(8, 32)
+
+
+def pooling() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(3).standard_normal((1, 2, 6, 6, 8), np.float32)
+    expected = x.reshape(1, 2, 3, 2, 3, 2, 8).max((3, 5))
+
+    def compute(data: Any) -> Any:
+        return nn.pool2d(data, [2, 2], [2, 2], [1, 1], [0, 0, 0, 0], "max", layout="NCHW8c")
+
+    return compute, [x], expected
+
+
+def columns() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(4).standard_normal((6, 40), np.float32)
+    return lambda data: tvm.topi.exp(tvm.topi.sum(data, axis=0)), [x], np.exp(x.sum(0))
+
+
+CASES = {"product": product, "packed": packed, "pooling": pooling, "columns": columns}
+
+
+def made(case: str, plan: KernelPlan) -> tuple[PrimFunc, Arrays, np.ndarray]:
+    compute, arrays, expected = CASES[case]()
+    with plan:
+        tensors = [te.placeholder(a.shape, str(a.dtype), name=f"p{i}") for i, a in enumerate(arrays)]
+        func = te.create_prim_func([*tensors, compute(*tensors)])
+    return schedule_kernel(func, plan.target, plan), arrays, expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_choice_computes_the_same(case: str) -> None:
+    """Other values of every decision, one at a time and several at once: what is given is taken, and the result stays."""
+    plan = KernelPlan(TARGET)
+    made(case, plan)
+    space, rng = plan.space(), np.random.default_rng(5)
+    assert space and all(plan.values()[name] in choices for name, choices in space.items())
+    tried = [{name: choices[i]} for name, choices in space.items() for i in {0, len(choices) // 2, len(choices) - 1}]
+    tried += [{name: choices[int(rng.integers(len(choices)))] for name, choices in space.items()} for _ in range(4)]
+    for given in tried:
+        other = KernelPlan(TARGET, given)
+        func, arrays, expected = made(case, other)
+        # A decision may take away another one, or the choices of one.
+        if len(given) == 1:
+            assert not other.unfit(), given
+            assert other.decisions[next(iter(given))].by == "given"
+        result = np.zeros(expected.shape, np.float32)
+        interp.run(func, [*arrays, result])
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4, err_msg=str(given))
+
+
+def test_as_json_and_again() -> None:
+    plan = KernelPlan(TARGET)
+    first, *_ = made("product", plan)
+    again = KernelPlan.from_json(plan.to_json(), TARGET)
+    second, *_ = made("product", again)
+    assert tvm.ir.structural_equal(first, second)
+    assert not again.unfit() and {d.by for d in again.decisions.values()} == {"given"}
+    # A kernel may be scheduled more than once.
+    compute, arrays, _ = CASES["product"]()
+    with plan.again():
+        tensors = [te.placeholder(a.shape) for a in arrays]
+        func = te.create_prim_func([*tensors, compute(*tensors)])
+    schedule_kernel(func, plan.target, again)
+    assert again.values() == plan.values()
+
+
+def test_what_does_not_fit() -> None:
+    """It is refused with the reason, and the model decides."""
+    plan = KernelPlan(
+        TARGET, {"T_batch_matmul_NN.form": "diagonal", "T_batch_matmul_NN.tile": [99, 9], "other.tile": 3}
+    )
+    func, *_ = made("product", plan)
+    expected, *_ = made("product", KernelPlan(TARGET))
+    assert tvm.ir.structural_equal(func, expected)
+    unfit = plan.unfit()
+    assert unfit["T_batch_matmul_NN.form"] == '"diagonal" is none of its choices ("columns", "panels", "dots")'
+    assert unfit["T_batch_matmul_NN.tile"].startswith("[99, 9] is none of its choices ([1, 1], [1, 2], [1, 3], ")
+    assert unfit["other.tile"] == "the kernel has no such decision"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]", "a plan is a JSON object of decisions by name, but this is a list"),
+        ("{", "a plan is a JSON object of decisions by name, but this is no JSON ("),
+    ],
+)
+def test_texts_that_are_no_plan(text: str, message: str) -> None:
+    with pytest.raises(TVMError) as error:
+        KernelPlan.from_json(text, TARGET)
+    assert str(error.value).startswith(message)
+
+
+def test_computes_know_no_machine_without_a_plan() -> None:
+    compute, arrays, _ = CASES["product"]()
+    tensors = [te.placeholder(a.shape) for a in arrays]
+    with Target(TARGET):
+        func = te.create_prim_func([*tensors, compute(*tensors)])
+    plain = te.create_prim_func([*tensors, compute(*tensors)])
+    assert tvm.ir.structural_equal(func, plain)
+    blocks: list[str] = []
+    tvm.tir.stmt_functor.post_order_visit(
+        plain.body, lambda s: blocks.append(s.name_hint) if isinstance(s, tvm.tir.Block) else None
+    )
+    assert blocks == ["T_batch_matmul_NN", "root"]
+
+
+def test_a_build_takes_plans_of_a_file(tmp_path: Path) -> None:
+    target = Target("llvm")
+    a, b = relay.var("a", shape=(1, 24, 24)), relay.var("b", shape=(1, 24, 24))
+    mod = tvm.IRModule.from_expr(relay.Function([a, b], relay.nn.batch_matmul(a, b, transpose_b=False)))
+    with target, tvm.transform.PassContext(opt_level=3):
+        optimized, _ = relay.optimize(mod, target)
+        (func,) = [e for e in post_order(optimized["main"].body) if isinstance(e, relay.Function)]
+        kernel = TECompiler(target).kernel(func)
+    path = tmp_path / "plans.jsonl"
+    append_plan(path, kernel.digest.hex(), kernel.name, str(target), {"T_batch_matmul_NN.form": "dots", "x.y": 1})
+    x, y = np.random.default_rng(7).standard_normal((2, 1, 24, 24), np.float32)
+    texts = []
+    for config in ({}, {"relay.plans": str(path)}):
+        with (
+            tvm.transform.PassContext(opt_level=3, config=config),
+            pytest.warns(PlanWarning) if config else _quiet() as said,
+        ):
+            library = relay.build(mod, target)
+        texts.append(library.texts.all("te"))
+        model = graph_executor.GraphModule(library["default"](tvm.cpu()))
+        model.run(a=x, b=y)
+        np.testing.assert_allclose(model.get_output(0).numpy(), x @ y, rtol=1e-4, atol=1e-4)
+    assert [str(w.message) for w in said] == [
+        f"the plan of {kernel.name} does not fit: x.y: the kernel has no such decision"
+    ]
+    assert "T_fold" in texts[1] and "T_fold" not in texts[0]
+
+
+class _quiet:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def test_files_of_plans(tmp_path: Path) -> None:
+    path = tmp_path / "plans.jsonl"
+    append_plan(path, "ab", "f", "llvm", {"f.tile": [4, 2]})
+    append_plan(path, "ab", "f", "llvm", {"f.tile": [6, 2]})
+    with path.open("a") as file:
+        file.write(
+            '{"version": "0.0.1", "kernel": "cd", "name": "g", "target": "llvm", "plan": {}}\n[1]\n{"version": "0.1'
+        )
+    append_plan(path, "ef", "h", "llvm", {"h.unroll": 2})
+    with pytest.warns(PlanWarning) as said:
+        found = PlanDatabase(path)
+    assert found.find("ab", "llvm") == {"f.tile": [6, 2]} and found.find("ef", "llvm") == {"h.unroll": 2}
+    assert found.find("ab", "llvm -mcpu=znver4") == {} and found.find("cd", "llvm") == {}
+    messages = [str(w.message) for w in said]
+    assert messages[0].startswith(f"{path}:3 is left out: it was written by version 0.0.1, and this is ")
+    assert messages[1] == f"{path}:4 is left out: it is a list, not an object"
+    assert messages[2].startswith(f"{path}:5 is left out: it is no JSON (")
+    with pytest.raises(TVMError, match="cannot be read"):
+        PlanDatabase(tmp_path / "missing")
+    assert [json.loads(line)["name"] for line in path.read_text().splitlines()[:2]] == ["f", "f"]
+
+
+def test_descriptions_of_cores() -> None:
+    """Every family has all numbers; processors find theirs."""
+    folder = Path(tvm.target.__file__).parent / "cores"
+    families = {p.stem for p in folder.glob("*.toml")}
+    assert all(isinstance(core(family, 32), Core) for family in families)
+    found = {
+        "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
+        "avx512_amd": "llvm -mtriple=x86_64-linux-gnu -mcpu=znver5",
+        "avx512_intel": "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids",
+        "neon": "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
+        "sve": "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1",
+        "portable": "llvm -mtriple=riscv64-linux-gnu",
+    }
+    assert found.keys() == families
+    assert {name: Target(text).cpu.core.family for name, text in found.items()} == {name: name for name in found}
