@@ -97,14 +97,9 @@ int32_t call_from(void* slot, const char* name, const TVMFFIAny* args, int32_t c
 int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   return call_from(nullptr, name, args, count, result);
 }
-// What gives a workspace back does not say where it is.
-void* kernel_workspace(int64_t bytes, int32_t device_type, int32_t device_id) {
-  if (device_type == kDLCPU) return alloc_workspace(bytes, device_type, device_id);
-  set_raised("ValueError", "kernels have workspaces on the CPU only; those of other devices have TVMBackendAllocWorkspace");
-  return nullptr;
-}
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
-                            kernel_workspace, Pool::give, call_packed, call_from};
+                            alloc_workspace, Pool::give, call_packed, call_from,
+                            [](void* data, int32_t device_type, int32_t device_id) { free_workspace(data, device_type, device_id); }};
 
 class SharedLibrary : public Library {
  public:

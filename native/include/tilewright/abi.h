@@ -109,10 +109,11 @@ typedef struct {
   int32_t (*parallel_launch)(TWParallelLambda lambda, void* cdata, int32_t num_task);
   void (*set_error)(const char* kind, const char* message);
   void* (*alloc_workspace)(int64_t bytes, int32_t device_type, int32_t device_id);
-  void (*free_workspace)(void* data);
+  void (*free_workspace)(void* data); /* of the CPU */
   int32_t (*call_packed)(const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
   /* The same, but first what the library and its imports have; `slot` is the address of its `__tvm_ffi__library_ctx`. */
   int32_t (*call_from)(void* slot, const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+  void (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
 } TWContext;
 
 /* What devices of one type can do. The packed function `device_api.<name of the type>` answers the table as an opaque pointer (or raises

@@ -623,7 +623,8 @@ typedef struct {
   void (*free_workspace)(void* data);
   int32_t (*call_packed)(const char* name, const tw_any* args, int32_t count, tw_any* result);
   int32_t (*call_from)(void* slot, const char* name, const tw_any* args, int32_t count, tw_any* result);
-  void* more[2];
+  void (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
+  void* more[1];
 } tw_context;
 
 #if defined(TW_NO_RUNTIME) || !defined(TW_GNU)

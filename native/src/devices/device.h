@@ -51,8 +51,7 @@ void synchronize(DLDevice device, void* stream);
 // in the same stream, where its last use lies before the next one.
 class DevicePool : public std::enable_shared_from_this<DevicePool> {
  public:
-  // Gives a tensor whose shape, type and device are set memory of at least `bytes`.
-  void give_memory(TensorObject& t, size_t bytes);
+  Ref<TensorObject> tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device, size_t bytes);
   // Gives what is not in use back to the devices.
   void trim();
 

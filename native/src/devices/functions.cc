@@ -102,13 +102,18 @@ struct FunctionDevice {
     };
     table.launch = [](void* self, DLDevice device, const TWLaunch* l, void* stream) {
       return guarded([&] {
-        std::vector<TVMFFIAny> extents, values;
+        std::vector<TVMFFIAny> extents, names, values;
         for (uint32_t n : l->grid) extents.push_back(from_int(n));
         for (uint32_t n : l->block) extents.push_back(from_int(n));
-        for (int32_t i = 0; i < l->num_args; ++i) values.push_back(argument(l->types[i], l->args[i]));
+        for (int32_t i = 0; i < l->num_args; ++i) {
+          names.push_back(from_string(dtype_text(l->types[i])));
+          values.push_back(argument(l->types[i], l->args[i]));
+        }
+        TVMFFIAny types = from_object(&make<ArrayObject>(std::move(names))->header);
         TVMFFIAny sizes = from_object(&make<ArrayObject>(std::move(extents))->header), given = from_object(&make<ArrayObject>(std::move(values))->header);
-        const int32_t failed = run(of(self).launch, {from_device(device), from_address(l->kernel), sizes, from_int(static_cast<int64_t>(l->shared_bytes)), given, from_address(stream)});
+        const int32_t failed = run(of(self).launch, {from_device(device), from_address(l->kernel), sizes, from_int(static_cast<int64_t>(l->shared_bytes)), types, given, from_address(stream)});
         destroy(sizes);
+        destroy(types);
         destroy(given);
         if (failed) throw Raised{};
       });

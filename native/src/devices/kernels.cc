@@ -29,7 +29,8 @@ struct OnDevice {
 // [what the numbers after the arguments say]}]}, and the pieces of code.
 class DeviceModule : public ModuleImpl {
  public:
-  explicit DeviceModule(std::string bytes) : bytes_(std::move(bytes)) {
+  // keep: what lives as long as the module.
+  DeviceModule(std::string bytes, TVMFFIAny keep) : bytes_(std::move(bytes)), keep_(keep) {
     const size_t end = bytes_.find('\n');
     const Json head = JsonReader(bytes_.substr(0, end), "the description of device code").read();
     kind_ = head["type"].string;
@@ -62,6 +63,7 @@ class DeviceModule : public ModuleImpl {
         if (code && api.release_code(api.self, d.device, code)) take_raised();
     }
     if (pending) set_raised(std::move(pending));
+    destroy(keep_);
   }
   const char* kind() const override { return kind_.c_str(); }
 
@@ -156,6 +158,7 @@ class DeviceModule : public ModuleImpl {
   }
 
   std::string bytes_, kind_, form_;
+  TVMFFIAny keep_;
   int32_t type_ = 0;
   std::vector<std::pair<size_t, size_t>> pieces_;  // where each begins in the bytes, and how long it is
   std::vector<KernelInfo> kernels_;
@@ -164,7 +167,7 @@ class DeviceModule : public ModuleImpl {
 };
 
 const int kernels_registered = [] {
-  const auto load = [](Args args) { return from_ref(make_module(std::make_unique<DeviceModule>(as_string(args[0])))); };
+  const auto load = [](Args args) { return from_ref(make_module(std::make_unique<DeviceModule>(as_string(args[0]), args.count > 1 ? own(args[1]) : none()))); };
   register_global("runtime.DeviceModule", load);
   register_global("runtime.module.loadbinary_tilewright_device", load);
   register_global("__tvm_set_device", [](Args args) {

@@ -44,9 +44,8 @@ thread_local DeviceWorkspaces device_workspaces;
 
 }  // namespace
 
-void DevicePool::give_memory(TensorObject& t, size_t bytes) {
+Ref<TensorObject> DevicePool::tensor(int32_t ndim, const int64_t* dims, DLDataType dtype, DLDevice device, size_t bytes) {
   int64_t shape[1] = {whole_pages(std::max<size_t>(bytes, 1))};
-  const DLDevice device = t.tensor.device;
   void* stream = current_stream(device);
   std::unique_ptr<Block> block;
   {
@@ -70,9 +69,12 @@ void DevicePool::give_memory(TensorObject& t, size_t bytes) {
     }
   }
   block->pool = shared_from_this();
-  t.tensor.data = block->memory->tensor.data;
-  t.release = Block::give;
-  t.owner = block.release();
+  auto t = Ref<TensorObject>::steal(make<TensorObject>());
+  t->tensor = DLTensor{block->memory->tensor.data, device, 0, dtype, nullptr, nullptr, 0};
+  t->set_dims(ndim, dims, nullptr);
+  t->release = Block::give;
+  t->owner = block.release();
+  return t;
 }
 void DevicePool::Block::give(void* owner) {
   std::unique_ptr<Block> block(static_cast<Block*>(owner));

@@ -74,11 +74,11 @@ class Machine : public ModuleImpl {
            shape_text(t.ndim, t.shape).c_str(), dtype_text(t.dtype).c_str());
   }
   // A tensor that kernels on a device can read: there, compact, aligned, and owned by a reference.
-  static TVMFFIAny usable(const TVMFFIAny& v, const DLTensor& t, DLDevice device) {
+  TVMFFIAny usable(const TVMFFIAny& v, const DLTensor& t, DLDevice device) const {
     bool aligned = (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0;
     bool there = on_cpu(device) ? on_cpu(t.device) : same_device(t.device, device);
     if (v.type_index == kTVMFFITensor && aligned && there && is_compact(t)) return own(v);
-    auto copy = empty_tensor(t.ndim, t.shape, t.dtype, on_cpu(device) ? DLDevice{kDLCPU, 0} : device);
+    auto copy = on_cpu(device) ? empty_tensor(t.ndim, t.shape, t.dtype, {kDLCPU, 0}) : away_->tensor(t.ndim, t.shape, t.dtype, device, static_cast<size_t>(tensor_bytes(t)));
     copy_tensor(t, copy->tensor);
     return from_ref(std::move(copy));
   }

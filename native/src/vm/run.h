@@ -67,14 +67,11 @@ class Run {
   }
   TVMFFIAny allocate(const TensorSpec& spec, int32_t ndim, const int64_t* shape, size_t bytes) {
     const DLDevice device = p_.devices[static_cast<size_t>(spec.device)];
+    if (!on_cpu(device)) return from_ref(away_->tensor(ndim, shape, spec.dtype, device, bytes));
+    void* data = pool_->take(bytes);
     auto t = Ref<TensorObject>::steal(make<TensorObject>());
-    t->tensor = DLTensor{nullptr, device, 0, spec.dtype, nullptr, nullptr, 0};
+    t->tensor = DLTensor{data, device, 0, spec.dtype, nullptr, nullptr, 0};
     t->set_dims(ndim, shape, nullptr);
-    if (!on_cpu(device)) {
-      away_->give_memory(*t.get(), bytes);
-      return from_ref(std::move(t));
-    }
-    void* data = t->tensor.data = pool_->take(bytes);
     t->owner = data;
     t->release = Pool::give;
     return from_ref(std::move(t));

@@ -89,6 +89,9 @@ class BackEnd(ABC):
     writes_models: ClassVar[bool] = False
     """Whether `write` writes whole models as source."""
 
+    launches: ClassVar[bool] = False
+    """Whether programs are split into functions of the host and kernels for a device, which those launch (codegen.device)."""
+
     @property
     def identity(self) -> str:
         """What the cache tells back ends of one kind apart by."""
@@ -101,6 +104,14 @@ class BackEnd(ABC):
     def passes(self, target: Target) -> Sequence[Pass]:
         """What it wants to be done to programs before they are emitted, besides what `takes` says."""
         return ()
+
+    def host(self, target: Target) -> Target:
+        """What the functions of a target are compiled for that this process calls."""
+        return target
+
+    def launched(self, objects: Sequence[bytes], target: Target) -> tuple[list[bytes], list[Any]]:
+        """(what linkers take, the modules that the library imports) of the objects of kernels."""
+        return list(objects), []
 
     @abstractmethod
     def build(self, mod: IRModule, target: Target) -> Any:
@@ -222,6 +233,11 @@ def back_end_of(target: Target, what: str = "build") -> BackEnd:
     return loaded
 
 
+def host_target(target: Target) -> Target:
+    """What the functions of a target are compiled for that this process calls: itself, but for targets of other devices."""
+    return back_end_of(target).host(target)
+
+
 def evaluate(func: PrimFunc, arrays: Sequence[Any]) -> None:
     """Runs a function in the oracle, on NumPy arrays in place."""
     from tilewright.codegen import interp
@@ -243,6 +259,7 @@ __all__ = [
     "back_end_of",
     "back_ends",
     "evaluate",
+    "host_target",
     "identity_of",
     "register_back_end",
     "remove_back_end",

@@ -35,6 +35,7 @@ from tilewright.tir.transform import (
     LowerAsyncDMA,
     LowerAutoCopy,
     LowerCrossThreadReduction,
+    LowerDeviceKernelLaunch,
     LowerDeviceStorageAccessInfo,
     LowerInitBlock,
     LowerIntrin,
@@ -230,4 +231,10 @@ def lower_for(mod: IRModule, target: Target) -> IRModule:
     back_end = back_end_of(target)
     lowered = lower_module(mod, upto=back_end.takes)
     passes = back_end.passes(target)
-    return Sequential(passes, name=f"{back_end.kind}.passes")(lowered) if passes else lowered
+    if passes:
+        lowered = Sequential(passes, name=f"{back_end.kind}.passes")(lowered)
+    if not back_end.launches:
+        return lowered
+    bound = target if target.host is not None else Target(target, back_end.host(target))
+    lowered = lowered.with_functions({g: f.with_attr("target", bound) for g, f in lowered.functions.items()})
+    return Sequential([device_pipeline(bound), LowerDeviceKernelLaunch()], name="tir.launches")(lowered)

@@ -66,15 +66,65 @@ class StreamedDeviceAPI(DeviceAPI):
         """What `then` is given from now on waits for what `first` was given."""
 
 
+class LaunchingDeviceAPI(StreamedDeviceAPI):
+    """What devices can do that run code they are given, and have a clock."""
+
+    @abstractmethod
+    def load_code(self, device: Device, form: str, code: bytes) -> int:
+        """Code in a form that the device knows ("ptx"), as a number."""
+
+    @abstractmethod
+    def free_code(self, device: Device, code: int) -> None:
+        """Gives code back, with its kernels."""
+
+    @abstractmethod
+    def find_kernel(self, device: Device, code: int, name: str) -> int:
+        """A kernel of loaded code, as a number."""
+
+    @abstractmethod
+    def launch(
+        self,
+        device: Device,
+        kernel: int,
+        extents: Sequence[int],
+        shared: int,
+        types: Sequence[str],
+        args: Sequence[int | float],
+        stream: int,
+    ) -> None:
+        """Runs a kernel in the order of a stream; it need not wait. extents: blocks along x, y and z, and threads of a block along
+        them. shared: bytes of memory that each block has beside what its code declares. args: of each type, an address where it is
+        "handle", else a number."""
+
+    @abstractmethod
+    def create_event(self, device: Device) -> int:
+        """What a moment can be recorded in."""
+
+    @abstractmethod
+    def free_event(self, device: Device, event: int) -> None:
+        """Gives an event back."""
+
+    @abstractmethod
+    def record_event(self, device: Device, event: int, stream: int) -> None:
+        """The moment when all is done that a stream was given before."""
+
+    @abstractmethod
+    def elapsed(self, device: Device, begin: int, end: int) -> float:
+        """Waits for two events; the seconds between them, by the device's clock."""
+
+
 def register_device_api(device_type: str, api: DeviceAPI) -> None:
     """Makes devices of a type ("vpi") usable in this process, until its end. ValueError where they have a runtime already."""
     functions: list[Callable[..., object]] = [api.attribute, api.allocate, api.free, api.copy, api.synchronize]
     if isinstance(api, StreamedDeviceAPI):
         functions += [api.create_stream, api.free_stream, api.set_stream, api.order_streams]
+    if isinstance(api, LaunchingDeviceAPI):
+        functions += [api.load_code, api.free_code, api.find_kernel, api.launch]
+        functions += [api.create_event, api.free_event, api.record_event, api.elapsed]
     if device_type not in Device.DEVICE_TYPE_TO_NAME.values():
         known = ", ".join(Device.DEVICE_TYPE_TO_NAME.values())
         raise ValueError(f"unknown device type `{device_type}`; known are: {known}")
     _ffi.get_global("runtime.RegisterDeviceAPI")(device_type, *[_ffi.function_from_python(f) for f in functions])
 
 
-__all__ = ["DeviceAPI", "StreamedDeviceAPI", "register_device_api"]
+__all__ = ["DeviceAPI", "LaunchingDeviceAPI", "StreamedDeviceAPI", "register_device_api"]

@@ -56,6 +56,10 @@ class ModuleSource:
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
         self._binary_kind = ""
 
+    def hold_as(self, kind: str, data: Callable[[], bytes]) -> None:
+        """Keeps bytes in libraries, of which `runtime.module.loadbinary_<kind>` makes the module again."""
+        self.binary, self._binary_kind = data, kind
+
     @property
     def binary_kind(self) -> str:
         """The kind of module that `binary` describes."""
@@ -63,7 +67,7 @@ class ModuleSource:
 
     def hold(self, code: Callable[[], bytes]) -> None:
         """Keeps code in libraries that cannot be linked: a line with the name of the Python module that loads it, and its bytes."""
-        self.binary, self._binary_kind = code, HELD
+        self.hold_as(HELD, code)
 
     @property
     def objects(self) -> list[bytes]:
@@ -132,7 +136,7 @@ class Module(_ffi.Object):
     @property
     def is_device_module(self) -> bool:
         """Whether it holds code for a device other than the CPU."""
-        return self.type_key in ("cuda", "opencl", "metal", "rocm", "vulkan")
+        return self.type_key in ("cuda", "opencl", "metal", "rocm", "vulkan", "vpi", "ext_dev")
 
     def import_module(self, module: Module) -> None:
         """Adds a module to those that look-ups may go on to."""
@@ -366,6 +370,15 @@ class _Keeper:
 
     def __del__(self) -> None:
         _sources.pop(self.address, None)
+
+
+def module_of_bytes(make: str, data: bytes, source: ModuleSource) -> Module:
+    """What a function of the runtime makes of bytes, with what it was made from."""
+    keeper = _Keeper(None)
+    module: Module = global_func(make)(data, keeper)
+    keeper.address = module.handle_address
+    _sources[keeper.address] = source
+    return module
 
 
 def _from_symbols(

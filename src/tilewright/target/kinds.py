@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.runtime import get_global_func
+from tilewright.runtime import Device, get_global_func
 from tilewright.support.errors import TVMError
 
 _COMMON: dict[str, type] = {
@@ -146,13 +146,18 @@ def kind_named(name: str) -> TargetKind | None:
 
 
 def register_kind(
-    name: str, options: Mapping[str, type] | None = None, keys: Sequence[str] = ("cpu",), override: bool = False
+    name: str,
+    options: Mapping[str, type] | None = None,
+    keys: Sequence[str] = ("cpu",),
+    override: bool = False,
+    device: str = "cpu",
 ) -> TargetKind:
-    """Makes a kind of target whose code runs in the memory of this machine's CPU: `Target(f"{name} -option=1")`. options: those that it has
-    besides the common ones. TVMError where there is one of the name, unless it is to be overridden."""
+    """Makes a kind of target: `Target(f"{name} -option=1")`. options: those that it has besides the common ones. device: the type of the
+    devices in whose memory its code runs. TVMError where there is a kind of the name, unless it is to be overridden."""
     if kind_named(name) is not None and not override:
         raise TVMError(f"there is a target kind {name!r} already; pass override=True to replace it")
-    KINDS[name] = TargetKind(name, 1, tuple(keys), {"num-cores": int, **(options or {})})
+    device_type = Device.DEVICE_NAME_TO_TYPE[device]
+    KINDS[name] = TargetKind(name, device_type, tuple(keys), {"num-cores": int, **(options or {})})
     return KINDS[name]
 
 

@@ -106,6 +106,11 @@ class CompilationConfig:
         """The target, where there is only one."""
         return self.targets[0] if len(self.targets) == 1 else None
 
+    @property
+    def is_told(self) -> bool:
+        """Whether metadata name the devices: nothing is said of the CPU alone."""
+        return len(self.devices) > 1 or self.devices[0].device_type != cpu().device_type
+
     def virtual_device(self, index: int) -> VirtualDevice:
         """A device with its target."""
         return VirtualDevice(self.devices[index], self.targets[index])
@@ -136,7 +141,7 @@ def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> 
             if chosen.kind.is_external_codegen:
                 external.append(chosen)
                 continue
-            kind = device_of_name(chosen.kind.name).device_type if chosen.kind.name != "llvm" else cpu().device_type
+            kind = device_type_of(chosen)
             pairs.append((Device(kind, sum([d.device_type == kind for d, _ in pairs])), chosen))
     else:
         found = Target.canon_target(target) or Target.current(True)
@@ -144,10 +149,15 @@ def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> 
         if chosen.kind.is_external_codegen:
             external.append(chosen)
             chosen = chosen.host or Target("llvm")
-        pairs = [(Device(Device.DEVICE_NAME_TO_TYPE.get(chosen.kind.name, 1), 0), chosen)]
+        pairs = [(Device(device_type_of(chosen), 0), chosen)]
     if external and not pairs:
         pairs = [(cpu(), external[0].host or Target("llvm"))]
     return CompilationConfig(pairs, host, external)
+
+
+def device_type_of(target: Target) -> int:
+    """The type of the devices that a target is for."""
+    return Device.DEVICE_NAME_TO_TYPE.get(target.kind.name, target.kind.device_type)
 
 
 def canonical(target: Any) -> Target:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.steps import step
@@ -145,6 +145,7 @@ def compile_model(
     with ThreadPoolExecutor(1) as background:
         constants = background.submit(plan.constants.blob)
         objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
+        external.take_kernels(compilers.modules)
     with step("metadata"):
         facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params) | pools
     with step("constants"):
@@ -200,7 +201,7 @@ def compile_plan(
     plan: Plan, compilers: DeviceCompilers, progress: Progress | None, entry: bool = True
 ) -> tuple[list[bytes], list[str]]:
     """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
-    objects, target = compilers.objects(progress), compilers.config.targets[0]
+    objects, target = compilers.objects(progress), host_target(compilers.config.targets[0])
     with step("the entry that calls the kernels"):
         code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry and plan.calls else [], target)
         objects.append(cached_object(code, target))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.transform.memory.device_planner import DevicePlan
-from tilewright.runtime import Device, cpu
+from tilewright.runtime import Device, Module, cpu
 from tilewright.target import CompilationConfig
 from tilewright.tir import Var
 
@@ -25,6 +26,8 @@ class DeviceCompilers:
         for c in self.compilers[1:]:
             c.names = self.compilers[0].names
         self.plan = DevicePlan(mod, config) if len(config.devices) > 1 else None
+        self.modules: list[Module] = []
+        """What the library imports: kernels of other devices than the CPU."""
 
     def kernel(self, func: Function, call: Expr, sizes: Sequence[Var] = ()) -> Kernel:
         """The kernel of a primitive function for the device that a call of it runs on."""
@@ -62,7 +65,7 @@ class DeviceCompilers:
         return [k for c in self.compilers for k in c.kernels.values()]
 
     def objects(self, progress: Progress | None) -> list[bytes]:
-        """The machine code of all kernels."""
+        """The machine code of all kernels; what other devices run of them is in `modules` then."""
         found: list[bytes] = []
         total = len(self.kernels)
         for compiler in self.compilers:
@@ -74,5 +77,8 @@ class DeviceCompilers:
                     progress(before + done, total, what)
 
             if kernels or compiler is self.compilers[0]:
-                found += compile_kernels(kernels, compiler.target, report if progress is not None else None)
+                objects = compile_kernels(kernels, compiler.target, report if progress is not None else None)
+                linked, modules = back_end_of(compiler.target).launched(objects, compiler.target)
+                found += linked
+                self.modules += modules
         return found

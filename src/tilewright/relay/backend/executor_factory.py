@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.backend import Code, back_end_of
+from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
 from tilewright.relay.backend.byoc.external import ExternalCode
@@ -236,8 +236,8 @@ class ExecutorFactoryModule:
         if back_end.linkable:
             objects[:0] = self.objects
         if self.runtime.get("system-lib"):
-            names = self._registered(constants is not None)
-            objects.append(kernels.cached_object(back_end.emit_registration(names, self.target), self.target))
+            names, host = self._registered(constants is not None), host_target(self.target)
+            objects.append(kernels.cached_object(back_end_of(host).emit_registration(names, host), host))
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
         if whole and back_end.writes_models:
             source.archive = self._archive

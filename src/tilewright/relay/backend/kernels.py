@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tilewright.codegen.backend import AOT, Code, back_end_of
+from tilewright.codegen.device import is_launched
 from tilewright.driver import lower_for
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.steps import step
@@ -44,8 +45,10 @@ def lowered(func: PrimFunc, target: Target) -> IRModule:
     name = str(func.attrs["global_symbol"])
     with deep_recursion():
         mod = lower_for(IRModule({GlobalVar(name): func.with_attr("target", target)}), target)
+    named = {"calling_conv": AOT, "global_symbol": name}
     return mod.with_functions(
-        {g: f.with_attr({"calling_conv": AOT, "global_symbol": name}) for g, f in mod.functions.items()}
+        # Kernels that it launches have names and a convention already.
+        {g: f if is_launched(f) else f.with_attr(named) for g, f in mod.functions.items()}
     )
 
 

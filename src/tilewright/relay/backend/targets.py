@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import WASM
@@ -44,6 +44,7 @@ def need_code_generators(config: CompilationConfig, what: str) -> None:
 
 def target_facts(config: CompilationConfig) -> dict[str, Any]:
     """What a machine must be to run the code for all targets."""
-    features = {f for t in config.targets for f in t.features}
-    default: Target = config.targets[0]
+    hosts = [host_target(t) for t in config.targets]
+    features = {f for t in hosts for f in t.features}
+    default: Target = hosts[0]
     return {"triple": default.triple, "cpu": default.mcpu, "features": sorted(features)}

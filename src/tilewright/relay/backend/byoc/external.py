@@ -177,6 +177,13 @@ class ExternalCode:
         self.symbols.append(symbol)
         self.owners.append(module)
 
+    def take_kernels(self, modules: Sequence[runtime.Module]) -> None:
+        """Adds modules of kernels, which the library's functions launch."""
+        for module in modules:
+            self.modules.append(module)
+            self.symbols.append("")
+            self.owners.append(module)
+
     def hand_over(self, func: Function, module: runtime.Module, symbol: str, name: str) -> None:
         """Notes the constants that a module asks for: what its function get_const_vars names."""
         source = module.source

@@ -23,19 +23,22 @@ class ConstantPool:
     def __init__(self) -> None:
         self.arrays: list[Array] = []
         self.offsets: list[int] = []
+        self.homes: list[int] = []
+        """The device of each, by number."""
         self.bytes = 0
         self._known: dict[Any, list[int]] = {}
         self._owners: dict[int, list[Constant]] = {}
 
-    def add(self, value: Array) -> int:
-        """The place of an array among the constants; one that holds the same bits is used again."""
-        alike = self._known.setdefault(_sample(value), [])
+    def add(self, value: Array, home: int = 0) -> int:
+        """The place of an array among the constants; one on the same device that holds the same bits is used again."""
+        alike = self._known.setdefault((home, _sample(value)), [])
         index = next((i for i in alike if _same_bits(self.arrays[i], value)), -1)
         if index < 0:
             index = len(self.arrays)
             alike.append(index)
             self.arrays.append(value)
             self.offsets.append(self.bytes)
+            self.homes.append(home)
             self.bytes += align(value.nbytes)
         return index
 

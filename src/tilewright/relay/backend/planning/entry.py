@@ -9,13 +9,16 @@ from tilewright import tir
 from tilewright.codegen.backend import AOT
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
-from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
+from tilewright.relay.backend.planning.plan import CPU, KernelCall, Place, Plan
 from tilewright.relay.backend.te_compiler import static_bytes
 from tilewright.support.version import VERSION
 from tilewright.tir import PrimFunc
+from tilewright.tir.transform.function.packed import SET_DEVICE
 
 ENTRY = "__tilewright_run"
 METADATA_FORMAT = 1
+COPY = "tilewright.copy_between_devices"
+"""The function of the runtime that copies: (address, device type, device number) of what and of where to, bytes."""
 
 
 def attributes(name: str, unpacked: bool) -> dict[str, Any]:
@@ -24,26 +27,40 @@ def attributes(name: str, unpacked: bool) -> dict[str, Any]:
 
 
 def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> PrimFunc:
-    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code. `prefix`
-    stands before its name and those of the kernels."""
+    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code. Where devices
+    have memory of their own there are constants and a workspace for each. `prefix` stands before its name and those of the kernels."""
     inputs = [tir.Var(f"in_{i}", "handle") for i in range(len(plan.inputs))]
     outputs = [tir.Var(f"out_{i}", "handle") for i in range(len(plan.outputs))]
-    constants, workspace = tir.Var("constants", "handle"), tir.Var("workspace", "handle")
+    count = len(plan.devices) if plan.apart else 1
+    names = [("constants", "workspace"), *[(f"constants_{i}", f"workspace_{i}") for i in range(1, count)]]
+    memories = [(tir.Var(c, "handle"), tir.Var(w, "handle")) for c, w in names]
 
     def pointer(place: Place) -> Any:
         if place.kind in ("input", "output"):
             base, offset = (inputs if place.kind == "input" else outputs)[place.index], place.offset
         else:
+            constants, workspace = memories[plan.memory(place)]
             base, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
         return tir.handle_add_byte_offset(base, tir.IntImm("int64", offset)) if offset else base
 
     calls: list[tir.Stmt] = []
+    current = 0
     for call in plan.calls:
         args = tuple([pointer(p) for p in call.args])
+        devices = [plan.devices[p.device] for p in call.args]
+        if plan.crosses(call):
+            ends = [x for p, d in zip(args, devices, strict=True) for x in (p, d.device_type, d.device_id)]
+            copy = tir.call_packed(COPY, *ends, static_bytes(call.args[0].type))
+            calls.append(tir.Evaluate(copy))
+            continue
+        at = call.args[-1].device
+        if len(plan.devices) > 1 and at != current and devices[-1].device_type != CPU:
+            calls.append(tir.Evaluate(tir.call_packed(SET_DEVICE, devices[-1].device_type, devices[-1].device_id)))
+            current = at
         calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(prefix + call.kernel.name), args)))
     body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
     attrs = {**attributes(prefix + ENTRY, unpacked), "tir.noalias": False}
-    return PrimFunc((*inputs, *outputs, constants, workspace), body, None, {}, attrs)
+    return PrimFunc((*inputs, *outputs, *[p for pair in memories for p in pair]), body, None, {}, attrs)
 
 
 def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
@@ -85,7 +102,13 @@ def metadata(
     def argument(place: Place) -> list[Any]:
         if place.kind in ("input", "output"):
             return [place.kind, place.index, *([place.offset] if place.offset else [])]
-        return [place.kind, plan.offset(place)]
+        return [place.kind, plan.offset(place), *([plan.memory(place)] if plan.memory(place) else [])]
+
+    def call_devices(call: KernelCall) -> dict[str, Any]:
+        if not plan.apart:
+            return {}
+        source = {"copied_from": call.args[0].device} if plan.crosses(call) else {}
+        return {"memory": call.args[-1].device, **source}
 
     def device(number: int) -> dict[str, Any]:
         d = plan.devices[number]
@@ -105,6 +128,15 @@ def metadata(
             for name, t, d in zip(output_names(plan), plan.outputs, plan.output_devices, strict=True)
         ],
         "workspace_bytes": plan.workspace_bytes,
+        **(
+            {
+                "devices": [[d.device_type, d.device_id] for d in plan.devices],
+                "arenas": list(plan.arena_bytes),
+                "constant_ranges": [plan.constant_range(i) for i in range(len(plan.devices))],
+            }
+            if plan.apart
+            else {}
+        ),
         "constants_bytes": plan.constants.bytes,
         "entry": ENTRY,
         "kernels": [
@@ -118,14 +150,23 @@ def metadata(
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),
                 "arg_bytes": [static_bytes(p.type) for p in c.args],
+                **call_devices(c),
             }
             for c in plan.calls
         ],
         "target": dict(target),
         "opt_level": opt_level,
         "params": [
-            {"name": name, "shape": list(a.shape), "dtype": a.dtype.name, "offset": offset}
-            for name, a, offset in zip(param_names(plan), plan.constants.arrays, plan.constants.offsets, strict=True)
+            {
+                "name": name,
+                "shape": list(a.shape),
+                "dtype": a.dtype.name,
+                "offset": offset,
+                **({"memory": home} if home else {}),
+            }
+            for name, a, offset, home in zip(
+                param_names(plan), plan.constants.arrays, plan.constants.offsets, plan.constants.homes, strict=True
+            )
         ],
         "bound_params": list(bound_params),
         "graph": graph_json(plan, output_names(plan), bound_params),

@@ -20,6 +20,8 @@ from tilewright.runtime import Device, cpu
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
+CPU = cpu().device_type
+
 
 class Place:
     """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants; `device` numbers
@@ -86,12 +88,34 @@ class Plan:
         """Bytes of all arenas, which lie one after the other in the workspace of the ahead-of-time entry."""
         return sum(self.arena_bytes)
 
+    @property
+    def apart(self) -> bool:
+        """Whether each device has a workspace and constants of its own; CPUs share one of each."""
+        return any([d.device_type != CPU for d in self.devices])
+
+    def memory(self, place: Place) -> int:
+        """Which workspace, or constants, a place is in."""
+        return place.device if self.apart else 0
+
+    def constant_range(self, device: int) -> list[int]:
+        """Where the constants of a device that is no CPU begin and end among all."""
+        pool = self.constants
+        own = [i for i, home in enumerate(pool.homes) if home == device and self.devices[device].device_type != CPU]
+        if not own:
+            return [0, 0]
+        return [pool.offsets[own[0]], max([pool.offsets[i] + align(pool.arrays[i].nbytes) for i in own])]
+
+    def crosses(self, call: KernelCall) -> bool:
+        """Whether a call is a copy from or to memory that the CPU cannot touch, which the runtime makes."""
+        return call.copies and any([self.devices[p.device].device_type != CPU for p in call.args])
+
     def offset(self, place: Place) -> int:
-        """Byte offset of a constant in the constants, or of a tensor in the workspace."""
+        """Byte offset of a constant among all constants, or of a tensor in its workspace."""
         if place.kind == "constant":
             return self.constants.offsets[place.index] + place.offset
         assert place.storage is not None
-        return sum(self.arena_bytes[: place.device]) + place.storage.offset + place.offset
+        before = 0 if self.apart else sum(self.arena_bytes[: place.device])
+        return before + place.storage.offset + place.offset
 
 
 class _Planner:
@@ -101,6 +125,8 @@ class _Planner:
         if isinstance(compilers, DeviceCompilers):
             self.plan.devices = list(compilers.config.devices)
         self.places: dict[Expr, Any] = {}
+        self.moved: dict[tuple[Place, int], Place] = {}
+        """Constants that are on a second device too."""
         self.storages: list[list[Storage]] = [[] for _ in self.plan.devices]
         self.steps: dict[Expr, int] = {}
         self.ends: dict[Expr, int] = {}
@@ -108,6 +134,8 @@ class _Planner:
         self.memory = Memory()
         self.views = self.memory.shown
         self.shared: dict[Expr, Storage] = {}
+        self.homes = {a: self.home(node) for node in self.order if isinstance(node, Call) for a in node.args}
+        """For constants: the device of one of their readers."""
 
     def run(self) -> Plan:
         func = self.plan.func
@@ -223,15 +251,36 @@ class _Planner:
         )
 
     def constant(self, node: Constant) -> Place:
-        index = self.plan.constants.add(node.value)
+        home = self.homes.get(node, 0)
+        index = self.plan.constants.add(node.value, home)
         if node not in self.kept:
             self.plan.constants.move(node, index)
-        return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index)
+        return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index, None, home)
+
+    def home(self, reader: Expr) -> int:
+        """The device whose constants a call reads: all CPUs read those of the first."""
+        device = self.device(reader)
+        return device if self.plan.devices[device].device_type != CPU else 0
+
+    def at_hand(self, place: Place, reader: Expr) -> Place:
+        """A place as a call reads it: constants are on every device that needs them."""
+        home = self.home(reader)
+        if place.kind != "constant" or place.device == home:
+            return place
+        key = place, home
+        if key not in self.moved:
+            if place.view_of is not None:
+                found = self.at_hand(place.view_of, reader).shown(place.type, place.offset - place.view_of.offset)
+            else:
+                index = self.plan.constants.add(self.plan.constants.arrays[place.index], home)
+                found = Place("constant", place.type, index, None, home, place.offset)
+            self.moved[key] = found
+        return self.moved[key]
 
     def call(self, node: Call, func: Function) -> None:
         copies = is_copy(node) is not None
         kernel = self.kernel(func, node)
-        inputs = [p for a in node.args for p in _flat(self.places[a])]
+        inputs = [self.at_hand(p, node) for a in node.args for p in _flat(self.places[a])]
         outputs: list[Place] = []
         for t in tensor_types(node.checked_type):
             # What is copied to another device lies in that one's memory; a part of a larger value has its place there.
@@ -310,7 +359,7 @@ class _Planner:
 
     def copy(self, place: Place, to: Place, value: Expr) -> None:
         """Copies a tensor to another place; `value` is what it is for."""
-        self.plan.calls.append(KernelCall(self.kernel(copying(to.type), value), [place, to], ""))
+        self.plan.calls.append(KernelCall(self.kernel(copying(to.type), value), [self.at_hand(place, value), to], ""))
 
 
 def where(e: Expr) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
@@ -122,7 +122,9 @@ def compile(
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(compiler.pool.blob)
             objects = kernels.objects(progress)
-            objects.append(cached_object(back_end_of(chosen).emit_entry(IRModule({}), [], chosen), chosen))
+            host = host_target(chosen)
+            objects.append(cached_object(back_end_of(host).emit_entry(IRModule({}), [], host), host))
+            external.take_kernels(kernels.modules)
         facts = {
             "format": METADATA_FORMAT,
             "version": VERSION,
@@ -141,7 +143,7 @@ def compile(
                 for k in kernels.kernels
             ],
             "target": target_facts(config),
-            "devices": [[d.device_type, d.device_id] for d in config.devices] if len(config.devices) > 1 else [],
+            "devices": [[d.device_type, d.device_id] for d in config.devices] if config.is_told else [],
             "opt_level": PassContext.current().opt_level,
         }
     return Executable(optimized, chosen, program, facts, objects, constants.result(), external)

@@ -14,12 +14,13 @@ from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import Mutator, on
+from tilewright.runtime import Device
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.op import call_intrin, if_then_else, isnullptr, reinterpret, ret
+from tilewright.tir.op import call_intrin, call_packed, if_then_else, isnullptr, reinterpret, ret
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, prim_func_pass
@@ -33,6 +34,8 @@ DLPACK_CODES = {
     "float8_e4m3fn": 10, "e4m3_float": 10, "float8_e5m2": 12, "e5m2_float": 12, "e2m1_float": 17,
 }  # fmt: skip
 CPU = 1
+SET_DEVICE = "__tvm_set_device"
+"""The function of the runtime that says on which device of a type kernels are launched that are given mere addresses."""
 PREFIX = "__tvm_ffi_"
 
 
@@ -48,6 +51,9 @@ class _Packed:
         self.args = Var("args", PointerType(PrimType(I64)))
         self.num_args = Var("num_args", "int32")
         self.ret = Var("result", PointerType(PrimType(I64)))
+        target = func.attrs.get("target")
+        self.device_type = CPU if target is None else target.kind.device_type
+        self.device_id = Var("device_id", "int32")
         self.wraps: list[Wrap] = []
         self.checks: list[Wrap] = []
         self.bound: set[Var] = set()
@@ -146,7 +152,13 @@ class _Packed:
         )
         self.dtype(base, buffer, what)
         device = self.load(base, I32, 2, f"{buffer.name}_i32")
-        self.require(eq(device, CPU), "ValueError", f"{what}: its device type must be {CPU} (cpu)", device)
+        kind = self.device_type
+        name = Device.DEVICE_TYPE_TO_NAME.get(kind, "unknown")
+        self.require(eq(device, kind), "ValueError", f"{what}: its device type must be {kind} ({name})", device)
+        if kind != CPU:
+            self.bind(
+                self.device_id, self.load(base, I32, 3, f"{buffer.name}_i32"), f"{where}: the number of its device"
+            )
         shape = Var(f"{buffer.name}_shape", PointerType(PrimType(I64)))
         if buffer.shape:
             self.let(shape, reinterpret("handle", self.load(base, I64, 3, f"{buffer.name}_i64")))
@@ -236,6 +248,8 @@ class _Packed:
                 " make it a parameter, or a dimension of one by itself"
             )
         body: Stmt = _Returns(self.ret).visit(func.body)
+        if self.device_id in self.bound:
+            body = stmt_seq(Evaluate(call_packed(SET_DEVICE, self.device_type, self.device_id)), body)
         body = AttrStmt(IntImm("int32", 0), "compute_scope", StringImm(f"{self.name}_compute_"), body)
         for wrap in reversed([*self.wraps, *self.checks]):
             body = wrap(body)

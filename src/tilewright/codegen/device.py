@@ -1,0 +1,141 @@
+"""Back ends whose kernels run on a device other than the CPU, and are launched by functions of the CPU.
+
+A back end of this kind says in `source` what the text of kernels is, and in `image` what a device loads of it; the rest is done here.
+Programs come split (driver.pipeline: device_pipeline): what is bound to thread axes has become kernels, and functions of the host call
+them. Those are compiled for the target's host. The object of a kernel is both parts in one; `launched` takes objects apart again.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from tilewright.codegen.backend import BackEnd, Code, Loaded, back_end_of
+from tilewright.ir import BaseFunc, CallingConv, IRModule
+from tilewright.runtime import Device
+from tilewright.runtime.device_module import LaunchedKernel, device_module
+from tilewright.support.object_kind import ObjectKind
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+
+
+class DeviceBackEnd(BackEnd):
+    """A back end of a device. It needs `kind`, `forms`, `loads` and `source`."""
+
+    loads: ClassVar[str]
+    """The form of what `image` gives, as the runtime of the device knows it ("ptx")."""
+    launches: ClassVar[bool] = True
+    scheduled: ClassVar[bool] = False
+
+    @abstractmethod
+    def source(self, kernels: IRModule, target: Target) -> str:
+        """The text of kernels, in the first of the `forms`."""
+
+    def image(self, text: str, target: Target) -> bytes:
+        """What a device loads of the text of kernels: the text, unless it is compiled here."""
+        return text.encode()
+
+    def host(self, target: Target) -> Target:
+        return target.host or Target("llvm")
+
+    # ---- kernels of models
+
+    def emit(self, mod: IRModule, target: Target) -> Code:
+        host, kernels = split(mod)
+        code = self._host(target).emit(host, self.host(target))
+        described = [launched_kernel(f) for f in kernels.functions.values()]
+        parts = {"host": list(code), "device": self.source(kernels, target), "kernels": described}
+        return Code(json.dumps(parts), code.effort)
+
+    def compile(self, code: Code, target: Target) -> bytes:
+        parts = json.loads(code.text)
+        pieces = [
+            self._host(target).compile(Code(*parts["host"]), self.host(target)),
+            self.image(parts["device"], target),
+        ]
+        head = {"kernels": parts["kernels"], "sizes": [len(p) for p in pieces]}
+        return b"\n".join([json.dumps(head).encode(), b"".join(pieces)])
+
+    def launched(self, objects: Sequence[bytes], target: Target) -> tuple[list[bytes], list[Any]]:
+        linked: list[bytes] = []
+        code: list[bytes] = []
+        kernels: list[LaunchedKernel] = []
+        for data in objects:
+            line, _, rest = data.partition(b"\n")
+            head = json.loads(line)
+            size = head["sizes"][0]
+            linked.append(rest[:size])
+            kernels += [LaunchedKernel(k[0], tuple(k[1]), tuple(k[2]), len(code)) for k in head["kernels"]]
+            code.append(rest[size:])
+        if not kernels:
+            return linked, []
+        return linked, [device_module(device_name(target), self.loads, code, kernels)]
+
+    def text(self, code: Code, target: Target, form: str) -> str:
+        parts = json.loads(code.text)
+        if form == self.forms[0]:
+            return str(parts["device"])
+        return self._host(target).text(Code(*parts["host"]), self.host(target), form)
+
+    # ---- tensor programs
+
+    def build(self, mod: IRModule, target: Target) -> Any:
+        host, kernels = split(mod)
+        built = self._host(target).build(host, self.host(target))
+        if kernels.functions:
+            text = self.source(kernels, target)
+            described = [launched_kernel(f) for f in kernels.functions.values()]
+            texts = {self.forms[0]: lambda: text}
+            name = device_name(target)
+            built.import_module(device_module(name, self.loads, [self.image(text, target)], described, texts))
+        return built
+
+    # ---- what is the host's
+
+    def _host(self, target: Target) -> BackEnd:
+        return back_end_of(self.host(target))
+
+    def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
+        return self._host(target).emit_entry(mod, names, self.host(target))
+
+    def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
+        return self._host(target).emit_registration(symbols, self.host(target))
+
+    def object_kind(self, target: Target) -> ObjectKind:
+        return self._host(target).object_kind(self.host(target))
+
+    def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
+        return back_end_of(Target("llvm")).load(objects, exports)
+
+    def companions(self, target: Target) -> list[bytes]:
+        return self._host(target).companions(self.host(target))
+
+
+def is_launched(func: BaseFunc) -> bool:
+    """Whether a function is a kernel, which functions of the host launch."""
+    return isinstance(func, PrimFunc) and func.attrs.get("calling_conv") == CallingConv.DEVICE_KERNEL_LAUNCH
+
+
+def split(mod: IRModule) -> tuple[IRModule, IRModule]:
+    """(functions of the host, kernels)."""
+    return (
+        mod.with_functions({g: f for g, f in mod.functions.items() if not is_launched(f)}),
+        mod.with_functions({g: f for g, f in mod.functions.items() if is_launched(f)}),
+    )
+
+
+def launched_kernel(func: Any) -> LaunchedKernel:
+    """What a launch needs to know of a kernel."""
+    assert isinstance(func, PrimFunc)
+    args = tuple(["handle" if p.dtype.code == "handle" else str(p.dtype) for p in func.params])
+    return LaunchedKernel(str(func.attrs["global_symbol"]), args, tuple(func.attrs["tir.kernel_launch_params"]))
+
+
+def device_name(target: Target) -> str:
+    """The type of the devices that a target is for."""
+    return Device.DEVICE_TYPE_TO_NAME[target.kind.device_type]
+
+
+__all__ = ["DeviceBackEnd", "is_launched"]
