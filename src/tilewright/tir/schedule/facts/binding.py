@@ -106,137 +106,177 @@ def mixed_radix(
 
 def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
     """The binding of a block to the loops of its scope (which `leaf.loops` lists all)."""
-    forms = state.forms
-    out = Binding()
-    extents: dict[Any, int] = {}
-    for loop in leaf.loops:
-        extent = int_extent(loop)
-        extents[loop.loop_var] = SYMBOLIC * _factor(forms.of(loop.extent)) if extent is None else extent
-        if not isinstance(loop.min, IntImm) or loop.min.value != 0:
-            out.fail(f"loop {loop.loop_var.name} does not start at 0")
-    conditions = conjuncts(leaf.realize.predicate)
-    limits = {_limit_key(forms, c) for c in conditions}
-    caps = {key[0]: -key[1] for key in limits if key is not None and key[1] < 0}
-    used: dict[Any, list[tuple[int, int]]] = {}
-    sources: dict[Any, Lin] = {}
-    bound_conditions = 0
-    pairs = _fused_pairs(leaf)
+    digits = _Digits(state.forms, leaf)
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
-        form = forms.of(value)
-        out.values.append(form)
-        whole = pairs.get(iv.var)
-        for v in forms.leaves(form if whole is None else forms.of(whole[0])):
-            if v in extents:
-                out.uses.setdefault(v, set()).add(iv.iter_type)
+        digits.bind(iv, value)
+    out = digits.out
+    if out.injective:
+        digits.part_fused_numbers()
+        digits.compare_parts()
+    conditions = digits.conditions
+    if len(conditions) > digits.met:
+        known = [c for c in conditions if _limit_key(state.forms, c) is not None]
+        if len(known) < len(conditions) or not _predicates_are_bounds(state.forms, leaf, out, conditions):
+            out.predicated = True
+            out.fail("its predicate is more than the bounds of its iteration variables", True)
+    if not out.covers and (not out.injective or out.predicated or out.gaps):
+        _try_all(state.forms, leaf, out, conditions)
+    if leaf.conditional:
+        out.predicated = True
+        out.fail("it stands under a condition", True)
+    return out
+
+
+class _Digits:
+    """The digits of the loops that the iteration variables of a block take, and what this says of its binding, `out`.
+
+    conditions: those of its predicate; limits: the forms a - b of their `a < b`.
+
+    used: the parts (lower, upper) that are taken of each source, a loop variable or one of `sources`.
+
+    met: how many conditions are the bound of an iteration variable.
+    """
+
+    def __init__(self, forms: Forms, leaf: Leaf) -> None:
+        self.forms, self.leaf, self.out = forms, leaf, Binding()
+        self.extents: dict[Any, int] = {}
+        for loop in leaf.loops:
+            extent = int_extent(loop)
+            self.extents[loop.loop_var] = SYMBOLIC * _factor(forms.of(loop.extent)) if extent is None else extent
+            if not isinstance(loop.min, IntImm) or loop.min.value != 0:
+                self.out.fail(f"loop {loop.loop_var.name} does not start at 0")
+        self.conditions = conjuncts(leaf.realize.predicate)
+        self.limits = {_limit_key(forms, c) for c in self.conditions}
+        self.caps: Caps = {key[0]: -key[1] for key in self.limits if key is not None and key[1] < 0}
+        self.pairs = _fused_pairs(leaf)
+        self.used: dict[Any, list[tuple[int, int]]] = {}
+        self.sources: dict[Any, Lin] = {}
+        self.met = 0
+
+    def bind(self, iv: Any, value: Any) -> None:
+        """Take the digits of an iteration variable's value."""
+        form = self.forms.of(value)
+        self.out.values.append(form)
+        whole = self.pairs.get(iv.var)
+        for v in self.forms.leaves(form if whole is None else self.forms.of(whole[0])):
+            if v in self.extents:
+                self.out.uses.setdefault(v, set()).add(iv.iter_type)
         if whole is not None:
             number, count, first = whole
             if first:
-                form = forms.of(number)
-                radix = mixed_radix(forms, form, extents, caps)
-                beyond = combine(form, forms.of(count), -1)
-                if radix is None or form.const:
-                    out.gaps.add(iv.var)
-                    out.fail(f"{number} is no mixed-radix number of the loops")
-                    continue
-                for source, lower, upper in radix[0]:
-                    used.setdefault(source, []).append((lower, upper))
-                sources.update(radix[2])
-                if (frozenset(beyond.terms.items()), beyond.const) in limits:
-                    bound_conditions += 1
-                    if not _runs_to(leaf, form, count):
-                        out.gaps.add(iv.var)
-                        out.fail(f"{number} may take less than {count} values", True)
-                elif not _is_loop_of(forms, leaf, number, count):
-                    out.gaps.add(iv.var)
-                    out.fail(f"{number} does not run over {count} numbers", True)
-            continue
-        if not isinstance(iv.dom.extent, IntImm):
-            if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
-                used.setdefault(value, []).append((1, extents[value]))
-                continue
-            symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits, caps)
-            if symbolic is None:
-                out.gaps.add(iv.var)
-                radix = mixed_radix(forms, combine(form, forms.of(iv.dom.min), -1), extents, caps)
-                out.fail(
-                    f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit",
-                    radix is not None,
-                )
-                if radix is None:
-                    continue
-                symbolic = radix[0], radix[2]
-            sources.update(symbolic[1])
-            for source, lower, upper in symbolic[0]:
-                used.setdefault(source, []).append((lower, upper))
-            continue
-        low = forms.of(iv.dom.min)
-        form = combine(form, low, -1)
-        radix = mixed_radix(forms, form, extents, caps)
+                self._bind_number(iv, number, count)
+        elif isinstance(iv.dom.extent, IntImm):
+            self._bind_constant(iv, value, form)
+        else:
+            self._bind_symbolic(iv, value, form)
+
+    def _bind_number(self, iv: Any, number: Any, count: Any) -> None:
+        """A number of which several variables take the parts, `count` values in all."""
+        form = self.forms.of(number)
+        radix = self._radix(form)
+        if radix is None or form.const:
+            self._gap(iv, f"{number} is no mixed-radix number of the loops", False)
+            return
+        self._take(radix[0], radix[2])
+        if self._is_limit(combine(form, self.forms.of(count), -1)):
+            self.met += 1
+            if not _runs_to(self.leaf, form, count):
+                self._gap(iv, f"{number} may take less than {count} values")
+        elif not _is_loop_of(self.forms, self.leaf, number, count):
+            self._gap(iv, f"{number} does not run over {count} numbers")
+
+    def _bind_symbolic(self, iv: Any, value: Any, form: Lin) -> None:
+        """A variable whose domain has a symbolic extent."""
+        if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in self.leaf.loops]):
+            self._take([(value, 1, self.extents[value])], {})
+            return
+        found = _symbolic_digits(self.forms, self.leaf, iv, form, self.extents, self.limits, self.caps)
+        if found is None:
+            radix = self._radix(combine(form, self.forms.of(iv.dom.min), -1))
+            self._gap(
+                iv,
+                f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit",
+                radix is not None,
+            )
+            if radix is None:
+                return
+            found = radix[0], radix[2]
+        self._take(*found)
+
+    def _bind_constant(self, iv: Any, value: Any, form: Lin) -> None:
+        """A variable whose domain has a constant extent."""
+        form = combine(form, self.forms.of(iv.dom.min), -1)
+        radix = self._radix(form)
+        bound = f"{iv.var.name} = {value}"
         if radix is None:
-            out.gaps.add(iv.var)
-            out.fail(f"{iv.var.name} = {value} is no mixed-radix number of the loops")
-            continue
+            self._gap(iv, f"{bound} is no mixed-radix number of the loops", False)
+            return
         if form.const:
-            out.gaps.add(iv.var)
-            out.fail(f"{iv.var.name} = {value} does not start at {iv.dom.min}", True)
-        digits, total, new_sources = radix
-        sources.update(new_sources)
-        for source, lower, upper in digits:
-            used.setdefault(source, []).append((lower, upper))
+            self._gap(iv, f"{bound} does not start at {iv.dom.min}")
+        digits, total, sources = radix
+        self._take(digits, sources)
         extent = iv.dom.extent.value
-        if total > extent:
-            if (frozenset(form.terms.items()), form.const - extent) in limits:
-                bound_conditions += 1
-                if not _reaches(forms, leaf, form, extent):
-                    out.gaps.add(iv.var)
-                    out.fail(f"{iv.var.name} = {value} may take less than its {extent} values", True)
-            else:
-                out.gaps.add(iv.var)
-                out.fail(f"{iv.var.name} = {value} exceeds its domain of {extent} and no predicate stops it", True)
-        elif total < extent:
-            out.gaps.add(iv.var)
-            out.fail(f"{iv.var.name} = {value} takes only {total} of its {extent} values", True)
-    if out.injective:
-        pending = list(sources)
+        if total < extent:
+            self._gap(iv, f"{bound} takes only {total} of its {extent} values")
+        elif total > extent and not self._is_limit(Lin(form.terms, form.const - extent)):
+            self._gap(iv, f"{bound} exceeds its domain of {extent} and no predicate stops it")
+        elif total > extent:
+            self.met += 1
+            if not _reaches(self.forms, self.leaf, form, extent):
+                self._gap(iv, f"{bound} may take less than its {extent} values")
+
+    def part_fused_numbers(self) -> None:
+        """Take the digits of the fused numbers, too. Several may take digits of one, which takes its own once."""
+        pending = list(self.sources)
         while pending:
-            f = sources[pending.pop()]
-            inner = mixed_radix(forms, f, extents, caps)
+            f = self.sources[pending.pop()]
+            inner = self._radix(f)
             assert inner is not None
-            if caps.get(frozenset(f.terms.items()), inner[1]) < inner[1] and f.const == 0:
-                bound_conditions += 1
-            for source, lower, upper in inner[0]:
-                used.setdefault(source, []).append((lower, upper))
-            # Several numbers may take digits of one, which takes its own once.
-            pending += [key for key in inner[2] if key not in sources]
-            sources.update(inner[2])
-        for source, parts in used.items():
+            if self.caps.get(frozenset(f.terms.items()), inner[1]) < inner[1] and f.const == 0:
+                self.met += 1
+            pending += [key for key in inner[2] if key not in self.sources]
+            self._take(inner[0], inner[2])
+
+    def compare_parts(self) -> None:
+        """Find parts of loops that are taken twice, or not at all."""
+        out = self.out
+        for source, parts in self.used.items():
             parts.sort()
-            total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents, caps)
+            if source in self.extents:
+                total = self.extents[source]
+            else:
+                total = _extent_of(self.forms, self.sources.get(source), self.extents, self.caps)
             at = 1
             for lower, upper in [*parts, (total, total)]:
                 if lower < at and lower < total:
                     out.fail("two iteration variables use the same part of a loop")
                 elif lower > at:
                     out.repeats = True
-                    out.again |= _loops_between(forms, source, sources, at, lower, extents, caps)
+                    out.again |= _loops_between(self.forms, source, self.sources, at, lower, self.extents, self.caps)
                 at = upper
-        for v, extent in extents.items():
-            if extent != 1 and v not in used:
+        for v, extent in self.extents.items():
+            if extent != 1 and v not in self.used:
                 out.repeats = True
                 out.reason = out.reason or f"loop {v.name} is not used by the block"
         if out.repeats:
             out.fail("part of a loop is not used", True)
-    if len(conditions) > bound_conditions:
-        known = [c for c in conditions if _limit_key(forms, c) is not None]
-        if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
-            out.predicated = True
-            out.fail("its predicate is more than the bounds of its iteration variables", True)
-    if not out.covers and (not out.injective or out.predicated or out.gaps):
-        _try_all(forms, leaf, out, conditions)
-    if leaf.conditional:
-        out.predicated = True
-        out.fail("it stands under a condition", True)
-    return out
+
+    def _radix(self, form: Lin) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+        return mixed_radix(self.forms, form, self.extents, self.caps)
+
+    def _is_limit(self, form: Lin) -> bool:
+        """Whether a condition says that this form is negative."""
+        return (frozenset(form.terms.items()), form.const) in self.limits
+
+    def _take(self, digits: Iterable[Digit], sources: Mapping[Any, Lin]) -> None:
+        self.sources.update(sources)
+        for source, lower, upper in digits:
+            self.used.setdefault(source, []).append((lower, upper))
+
+    def _gap(self, iv: Any, reason: str, injective: bool = True) -> None:
+        """The loops may not reach all of the variable's domain."""
+        self.out.gaps.add(iv.var)
+        self.out.fail(reason, injective)
 
 
 def _loops_between(

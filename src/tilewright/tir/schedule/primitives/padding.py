@@ -36,6 +36,7 @@ from tilewright.tir.schedule.facts.block_checks import need_complete, need_compl
 from tilewright.tir.schedule.facts.leaves import (
     DATA_PAR,
     REDUCE,
+    Leaf,
     conjunction,
     conjuncts,
     leaf_of,
@@ -204,80 +205,101 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     scope = scope_root(ref)
     if len(padding) != len(old.iter_vars):
         refuse(f"padding must have one number per iteration variable of {{0}}, which has {len(old.iter_vars)}", old)
-    leaf = leaf_of(ref)
-    loop_of = {lp.loop_var: lp for lp in leaf.loops}
-    if any([not isinstance(v, Var) or v not in loop_of for v in leaf.realize.iter_values]):
-        refuse("each iteration variable of {0} must be bound to a loop of its own", old)
     statements = body_list(scope.stmt.body)
-    at = next(i for i, st in enumerate(statements) if any([x.block is old for x in leaves(st)]))
-    if len(leaves(statements[at])) != 1:
-        refuse("the loops of {0} must hold nothing else", old)
+    at = _place_alone(statements, old, leaf_of(ref))
     need_whole(state, ref)
-    sizes: dict[Any, int] = {}
-    extents = {iv.var: iv.dom.extent for iv in old.iter_vars}
-    for iv, n in zip(old.iter_vars, padding, strict=True):
-        if not isinstance(iv.dom.extent, IntImm) or n <= 0:
-            refuse(
-                f"{iv.var.name} of {{0}} must have a constant extent and a positive padding, but has {iv.dom.extent} and {n}",
-                old,
-            )
-        sizes[iv.var] = -(-iv.dom.extent.value // n) * n
+    sizes = _padded_sizes(old, padding)
     if len(old.writes) != 1 or not isinstance(old.body, BufferStore):
         refuse("the body of {0} must be one store", old)
     target = old.writes[0].buffer
+    _need_product(old, target, {iv.var for iv in old.iter_vars if sizes[iv.var] != iv.dom.extent})
     buffers: dict[Any, Any] = {}
     before: list[Any] = []
     after: list[Any] = []
-    _need_product(old, target, {v for v, n in sizes.items() if n != extents[v]})
     for region in (*[r for r in old.reads if r.buffer is not target], *old.writes):
-        shape = []
-        for r in region.region:
-            if not isinstance(r.min, Var) or r.min not in sizes:
-                refuse(
-                    f"{{0}} must access {region.buffer.name} at plain iteration variables, but one index is {r.min}",
-                    old,
-                )
-            shape.append(sizes[r.min])
-        if len({r.min for r in region.region}) < len(shape):
-            refuse("{0} must access each dimension of {1} at a variable of its own", old, region.buffer)
-        if [str(n) for n in region.buffer.shape] != [str(extents[r.min]) for r in region.region]:
-            refuse(
-                f"{{0}} must run over all of {{1}}, but its variables run to {[str(extents[r.min]) for r in region.region]}"
-                f" and the shape is {[str(n) for n in region.buffer.shape]}",
-                old,
-                region.buffer,
-            )
-        if shape == [int(n) for n in region.buffer.shape]:
+        shape, buffer = _padded_shape(old, region, sizes), region.buffer
+        if shape == [int(n) for n in buffer.shape]:
             continue
-        new = buffers[region.buffer] = decl_buffer(
-            shape, region.buffer.dtype, f"{region.buffer.name}_pad", scope=region.buffer.scope()
-        )
-        if region.buffer is target:
+        new = buffers[buffer] = decl_buffer(shape, buffer.dtype, f"{buffer.name}_pad", scope=buffer.scope())
+        if buffer is target:
             after.append(_copy_padded(state, new, target, target.shape, None))
         else:
-            whole = [(ZERO, shift(state.forms.of(n), -1)) for n in region.buffer.shape]
-            need_written(state, scope, statements[:at], region.buffer, whole, old)
-            before.append(_copy_padded(state, region.buffer, new, new.shape, region.buffer.shape))
+            whole = [(ZERO, shift(state.forms.of(n), -1)) for n in buffer.shape]
+            need_written(state, scope, statements[:at], buffer, whole, old)
+            before.append(_copy_padded(state, buffer, new, new.shape, buffer.shape))
     if not buffers:
         return
     _need_regions(old)
+    new_block, nest = _padded_nest(state, leaf_of(ref), sizes, buffers)
+    body = seq_of([*statements[:at], *before, nest, *after, *statements[at + 1 :]])
+    allocs = (*scope.stmt.alloc_buffers, *buffers.values())
+    state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
+
+
+def _place_alone(statements: list[Any], block: Any, leaf: Leaf) -> int:
+    """The number of the statement that holds a block, and nothing else; each of its iteration variables is a loop."""
+    loop_vars = {lp.loop_var for lp in leaf.loops}
+    if any([not isinstance(v, Var) or v not in loop_vars for v in leaf.realize.iter_values]):
+        refuse("each iteration variable of {0} must be bound to a loop of its own", block)
+    at = next(i for i, st in enumerate(statements) if any([x.block is block for x in leaves(st)]))
+    if len(leaves(statements[at])) != 1:
+        refuse("the loops of {0} must hold nothing else", block)
+    return at
+
+
+def _padded_sizes(block: Any, padding: list[int]) -> dict[Any, int]:
+    """The extents of iteration variables, rounded up to multiples of these numbers."""
+    sizes: dict[Any, int] = {}
+    for iv, n in zip(block.iter_vars, padding, strict=True):
+        if not isinstance(iv.dom.extent, IntImm) or n <= 0:
+            refuse(
+                f"{iv.var.name} of {{0}} must have a constant extent and a positive padding, but has {iv.dom.extent} and {n}",
+                block,
+            )
+        sizes[iv.var] = -(-iv.dom.extent.value // n) * n
+    return sizes
+
+
+def _padded_shape(block: Any, region: Any, sizes: dict[Any, int]) -> list[int]:
+    """The shape that holds all of a buffer's padded region, which must be the whole buffer, each dimension at a variable of its own."""
+    for r in region.region:
+        if not isinstance(r.min, Var) or r.min not in sizes:
+            refuse(
+                f"{{0}} must access {region.buffer.name} at plain iteration variables, but one index is {r.min}", block
+            )
+    indices = [r.min for r in region.region]
+    if len(set(indices)) < len(indices):
+        refuse("{0} must access each dimension of {1} at a variable of its own", block, region.buffer)
+    extents = {iv.var: str(iv.dom.extent) for iv in block.iter_vars}
+    shape = [str(n) for n in region.buffer.shape]
+    if shape != [extents[v] for v in indices]:
+        refuse(
+            f"{{0}} must run over all of {{1}}, but its variables run to {[extents[v] for v in indices]}"
+            f" and the shape is {shape}",
+            block,
+            region.buffer,
+        )
+    return [sizes[v] for v in indices]
+
+
+def _padded_nest(state: ScheduleState, leaf: Leaf, sizes: dict[Any, int], buffers: dict[Any, Any]) -> tuple[Any, Any]:
+    """A block over padded extents and buffers, and the loops around it."""
+    old = leaf.block
     iters: Any = tuple(
         [
             IterVar(Range.from_min_extent(iv.dom.min, IntImm(iv.var.dtype, sizes[iv.var])), iv.var, iv.iter_type)
             for iv in old.iter_vars
         ]
     )
-    new_block = ReplaceBuffers(buffers).visit(old).replace(iter_vars=iters)
-    nest: Any = leaf.realize.replace(block=new_block)
+    block = ReplaceBuffers(buffers).visit(old).replace(iter_vars=iters)
+    nest: Any = leaf.realize.replace(block=block)
     extent_of = {v: sizes[iv.var] for iv, v in zip(old.iter_vars, leaf.realize.iter_values, strict=True)}
     for lp in reversed(leaf.loops):
         size = extent_of.get(lp.loop_var)
         nest = lp.replace(body=nest) if size is None else lp.replace(body=nest, extent=IntImm(lp.loop_var.dtype, size))
     for iv in iters:
         state.note_range(iv.var, iv.dom.min, iv.dom.extent)
-    body = seq_of([*statements[:at], *before, nest, *after, *statements[at + 1 :]])
-    allocs = (*scope.stmt.alloc_buffers, *buffers.values())
-    state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
+    return block, nest
 
 
 def _need_product(block: Any, target: Any, padded: set[Any]) -> None:

@@ -4,7 +4,7 @@ reindex.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tilewright.ir import IntImm, Op, Range, as_prim_expr
 from tilewright.tir import (
@@ -30,7 +30,7 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters, written_buffers
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
-from tilewright.tir.schedule.facts.linear_forms import combine
+from tilewright.tir.schedule.facts.linear_forms import combine, same
 from tilewright.tir.schedule.facts.point_effects import need_order_free, writes_exactly
 from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
@@ -75,73 +75,34 @@ def transform_layout(
     """
     state = s.state
     ref = s.block(block)
-    kind, old = _buffer_of(ref.stmt, buffer)
-    mapping, separators = index_map, ()
-    forms = state.forms
-    new_shape = mapping.map_shape(old.shape)
-    new = decl_buffer(new_shape, old.dtype, old.name, scope=old.scope(), axis_separators=separators or None)
+    _, old = _buffer_of(ref.stmt, buffer)
+    placed = _Placed(state, old, index_map)
     padding: Any = IntImm("bool", 0)
     inverse: Any = None
     if not assume_injective_transform:
-        inverse, padding = _checked(lambda: mapping.non_surjective_inverse(old.shape))
+        inverse, padding = _checked(lambda: index_map.non_surjective_inverse(old.shape))
     padded = not isinstance(padding, IntImm)
     if padded and pad_value is None:
         refuse(
             f"the new layout of {{0}} has padding (where {padding}), so pad_value must say what it holds", old, ref.stmt
         )
-
-    def at(indices: Any) -> tuple[Any, ...]:
-        env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
-        return tuple(
-            [forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, new_shape, strict=True)]
-        )
-
-    def region(r: Any) -> Any:
-        if all([isinstance(x.extent, IntImm) and x.extent.value == 1 for x in r.region]):
-            return BufferRegion(
-                new, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in at([x.min for x in r.region])])
-            )
-        relaxed = {}
-        for v, x in zip(mapping.initial_indices, r.region, strict=True):
-            low = forms.of(x.min)
-            relaxed[v] = (low, forms.of(x.min + x.extent - 1))
-            bounds = forms.const_bounds(relaxed[v][0])[0], forms.const_bounds(relaxed[v][1])[1]
-            forms.ranges[v] = bounds  # type: ignore[assignment]
-        out = []
-        for e, n in zip(mapping.final_indices, new_shape, strict=True):
-            b = forms.bounds(forms.of(e), relaxed)
-            dtype = str(n.dtype)
-            if b is None:
-                out.append(Range.from_min_extent(IntImm(dtype, 0), n))
-            else:
-                low_e, high_e = forms.emit(b[0], dtype), forms.emit(b[1], dtype)
-                out.append(Range.from_min_extent(low_e, forms.simplify(high_e - low_e + 1)))
-        return BufferRegion(new, tuple(out))
-
-    rewriter = RewriteAccesses(
-        old,
-        lambda x: BufferLoad(new, at(x.indices)),
-        lambda x: BufferStore(new, x.value, at(x.indices)),
-        region,
-    )
     site = alloc_site(ref, old)
     if site is None and old not in state.function(state.function_of(ref)).buffer_map.values():
         refuse("{0} must be a parameter or allocated by a block, not a part of another buffer", old)
     site_ref = site if site is not None else state.roots[state.function_of(ref)]
+    new = placed.buffer
+    rewriter = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, placed.at(x.indices)),
+        lambda x: BufferStore(new, x.value, placed.at(x.indices)),
+        placed.region,
+    )
     body = rewriter.visit(site_ref.stmt.body)
     if pad_value is not None and padded:
-        before = body_list(site_ref.stmt.body)
-        writers = [i for i, st in enumerate(before) if any([old in written_buffers(x.block) for x in leaves(st)])]
+        place, assumed = _padding_place(site_ref.stmt.body, old, site is None)
+        name = f"buffer_{new.name}_assumptions" if assumed else f"{new.name}_pad"
+        nest = _padding_nest(state, new, padding, inverse, pad_value, name, assumed)
         statements = body_list(body)
-        if writers:
-            nest = _padding_nest(state, new, padding, inverse, pad_value, f"{new.name}_pad")
-            place = writers[-1] + 1
-        elif site is None:
-            # The caller of the function promises what its padding holds.
-            nest = _padding_nest(state, new, padding, inverse, pad_value, f"buffer_{new.name}_assumptions", True)
-            place = 0
-        else:
-            refuse("{0} must be written in its scope, so that its padding can be filled", old)
         body = seq_of([*statements[:place], nest, *statements[place:]])
     allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
     state.replace(site_ref, site_ref.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
@@ -153,8 +114,54 @@ def transform_layout(
         )
 
 
+class _Placed:
+    """A buffer in the layout that an index map gives it, and where its accesses and regions then lie."""
+
+    def __init__(self, state: ScheduleState, old: Any, mapping: Any) -> None:
+        self.forms, self.mapping = state.forms, mapping
+        self.shape = mapping.map_shape(old.shape)
+        self.buffer = decl_buffer(self.shape, old.dtype, old.name, scope=old.scope())
+
+    def at(self, indices: Any) -> tuple[Any, ...]:
+        forms, mapping = self.forms, self.mapping
+        env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
+        return tuple(
+            [forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, self.shape, strict=True)]
+        )
+
+    def region(self, r: Any) -> Any:
+        if all([isinstance(x.extent, IntImm) and x.extent.value == 1 for x in r.region]):
+            return _point(self.buffer, self.at([x.min for x in r.region]))
+        forms = self.forms
+        relaxed = {}
+        for v, x in zip(self.mapping.initial_indices, r.region, strict=True):
+            low = forms.of(x.min)
+            relaxed[v] = (low, forms.of(x.min + x.extent - 1))
+            bounds = forms.const_bounds(relaxed[v][0])[0], forms.const_bounds(relaxed[v][1])[1]
+            forms.ranges[v] = bounds  # type: ignore[assignment]
+        out = []
+        for e, n in zip(self.mapping.final_indices, self.shape, strict=True):
+            b = forms.bounds(forms.of(e), relaxed)
+            dtype = str(n.dtype)
+            if b is None:
+                out.append(Range.from_min_extent(IntImm(dtype, 0), n))
+            else:
+                low_e, high_e = forms.emit(b[0], dtype), forms.emit(b[1], dtype)
+                out.append(Range.from_min_extent(low_e, forms.simplify(high_e - low_e + 1)))
+        return BufferRegion(self.buffer, tuple(out))
+
+
+def _padding_place(body: Any, old: Any, parameter: bool) -> tuple[int, bool]:
+    """Before which statement of a buffer's scope its padding is to be set: after its last writer. Or assumed: of a parameter that
+    nothing writes, the caller of the function promises what its padding holds."""
+    writers = [i for i, st in enumerate(body_list(body)) if any([old in written_buffers(x.block) for x in leaves(st)])]
+    if not writers and not parameter:
+        refuse("{0} must be written in its scope, so that its padding can be filled", old)
+    return (writers[-1] + 1, False) if writers else (0, True)
+
+
 def _padding_nest(
-    state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool = False
+    state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool
 ) -> Any:
     """Loops that set the padding of a buffer, or that assume its value."""
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
@@ -194,66 +201,38 @@ def _padding_nest(
 @recorded_as(block_map)
 def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) -> None:
     """for i in 16: block(vi = i)   -->   for a in 4: for b in 4: block(va = a, vb = b) with vi := va * 4 + vb"""
-    state = s.state
+    state, forms = s.state, s.state.forms
     ref = s.block(block)
     old = ref.stmt
     need_simple_iters(old)
     need_order_free(state, old)
-    leaf = leaf_of(ref)
     need_whole(state, ref)
-    mapping = index_map
-    loop_vars = [lp.loop_var for lp in leaf.loops]
-    for value in leaf.realize.iter_values:
-        if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
-            refuse(f"each iteration variable of {{0}} must be bound to one loop, but one is bound to {value}", old)
-    if conjuncts(leaf.realize.predicate):
-        refuse("{0} must have no predicate", old)
-    own = [lp for lp in leaf.loops if any([lp.loop_var is v for v in leaf.realize.iter_values])]
-    if own:
-        top = own[0]
-        if len(leaves(top)) != 1 or own != list(leaf.loops[leaf.loops.index(top) :]):
-            refuse("the loops of {0} must hold nothing else", old)
+    top = _own_nest(old, leaf_of(ref))
     extents: dict[Any, int] = {}
-    for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True):
+    for v, iv in zip(index_map.initial_indices, old.iter_vars, strict=True):
         if not isinstance(iv.dom.extent, IntImm):
             refuse(f"{iv.var.name} of {{0}} must have a constant domain", old)
         extents[v] = iv.dom.extent.value
-    forms = state.forms
-    for v, n in extents.items():
-        forms.ranges[v] = (0, n - 1)
-    kinds: list[int] = []
-    for e in mapping.final_indices:
-        found = {
-            iv.iter_type
-            for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
-            if v in forms.leaves(forms.of(e))
-        }
-        if len(found) > 1:
-            refuse(f"{e} must not mix spatial and reduction variables of {{0}}", old)
-        kinds.append(found.pop() if found else DATA_PAR)
+        forms.ranges[v] = (0, extents[v] - 1)
+    kinds = [_kind_of(state, old, index_map, e) for e in index_map.final_indices]
     new_vars = [Var(f"v{i}", "int32") for i in range(len(kinds))]
-    sizes = mapping.map_shape([IntImm("int32", n) for n in extents.values()])
+    sizes = index_map.map_shape([IntImm("int32", n) for n in extents.values()])
     for v, n in zip(new_vars, sizes, strict=True):
         state.note_range(v, IntImm("int32", 0), n)
 
     def no(why: str) -> NoReturn:
         refuse(f"the index map must have an inverse, but {why}", old)
 
-    solved, guards = solve(
-        forms, [(forms.of(e), forms.var(v)) for e, v in zip(mapping.final_indices, new_vars, strict=True)], extents, no
-    )
+    images = [(forms.of(e), forms.var(v)) for e, v in zip(index_map.final_indices, new_vars, strict=True)]
+    solved, guards = solve(forms, images, extents, no)
     if guards:
         refuse(f"the index map must be one to one for {{0}}, but leaves gaps where not {guards[0]}", old)
     env = {
         iv.var: forms.emit(combine(solved[v], forms.of(iv.dom.min)), iv.var.dtype)
-        for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
+        for v, iv in zip(index_map.initial_indices, old.iter_vars, strict=True)
     }
-    iters = tuple(
-        [
-            IterVar(Range.from_min_extent(IntImm("int32", 0), n), v, k)
-            for v, n, k in zip(new_vars, sizes, kinds, strict=True)
-        ]
-    )
+    domains = [Range.from_min_extent(IntImm("int32", 0), n) for n in sizes]
+    iters = tuple([IterVar(d, v, k) for d, v, k in zip(domains, new_vars, kinds, strict=True)])
     new = substitute(old, env).replace(iter_vars=iters)
     loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
     nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), new)
@@ -261,9 +240,33 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
         state.note_range(v, IntImm("int32", 0), n)
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     scope = scope_root(ref)
-    target = own[0] if own else leaf.realize
-    body = ReplaceStmts({id(target): nest}).run(scope.stmt.body)
+    body = ReplaceStmts({id(top): nest}).run(scope.stmt.body)
     state.replace(scope, scope.stmt.replace(body=body), {old: new})
+
+
+def _own_nest(block: Any, leaf: Leaf) -> Any:
+    """The statement that holds the block and the loops to which its iteration variables are bound, one to one, and nothing else."""
+    loop_vars = [lp.loop_var for lp in leaf.loops]
+    for value in leaf.realize.iter_values:
+        if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
+            refuse(f"each iteration variable of {{0}} must be bound to one loop, but one is bound to {value}", block)
+    if conjuncts(leaf.realize.predicate):
+        refuse("{0} must have no predicate", block)
+    own = [lp for lp in leaf.loops if any([lp.loop_var is v for v in leaf.realize.iter_values])]
+    if not own:
+        return leaf.realize
+    if len(leaves(own[0])) != 1 or own != list(leaf.loops[leaf.loops.index(own[0]) :]):
+        refuse("the loops of {0} must hold nothing else", block)
+    return own[0]
+
+
+def _kind_of(state: ScheduleState, block: Any, mapping: Any, e: Any) -> int:
+    """The kind of the iteration variables in an expression of an index map."""
+    used = state.forms.leaves(state.forms.of(e))
+    found = {iv.iter_type for v, iv in zip(mapping.initial_indices, block.iter_vars, strict=True) if v in used}
+    if len(found) > 1:
+        refuse(f"{e} must not mix spatial and reduction variables of {{0}}", block)
+    return found.pop() if found else DATA_PAR
 
 
 @recorded_as(either)
@@ -278,6 +281,14 @@ def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
     return s.block_rv(reindex_buffer(s.state, ref, kind, old, f"{old.name}_reindex", None))
 
 
+class _Staged(NamedTuple):
+    """How a staged buffer holds one access of a block: the iteration variables that index it, its indices over them, and its shape."""
+
+    iters: list[Any]
+    at: list[Any]
+    shape: list[Any]
+
+
 def reindex_buffer(
     state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None
 ) -> StmtSRef:
@@ -285,126 +296,153 @@ def reindex_buffer(
     them).
     """
     block = ref.stmt
+    indices = _indices_of(state, block, old)
+    scope = scope_root(ref)
+    used = _indexing_variables(state, scope, block, old, indices)
+    if kind == "write" and any([iv.var in used and iv.iter_type != DATA_PAR for iv in block.iter_vars]):
+        refuse("{1} must write {0} at indices of spatial variables", old, block)
+    staged = _staged(state, block, old, used, chosen)
+    statements = body_list(scope.stmt.body)
+    place = top_statement(scope.stmt, block) + (kind == "write")
+    if kind == "read":
+        _need_complete_before(state, scope, statements, place, old, ref)
+    else:
+        _need_written_alone(state, scope, statements[:place], old, ref)
+    new = decl_buffer(staged.shape, old.dtype, name, scope=storage_scope or old.scope())
+    new_block = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, tuple(staged.at)),
+        lambda x: BufferStore(new, x.value, tuple(staged.at)),
+        lambda r: _point(new, staged.at),
+    ).visit(block)
+    copier, nest = _copying_nest(state, block, kind, (old, indices), (new, staged))
+    realize = leaf_of(ref).realize
+    statements = body_list(ReplaceStmts({id(realize): realize.replace(block=new_block)}).run(scope.stmt.body))
+    body = seq_of([*statements[:place], nest, *statements[place:]])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
+    state.replace(scope, new_scope, {block: new_block})
+    return state.ref(copier)
+
+
+def _indices_of(state: ScheduleState, block: Any, buffer: Any) -> Any:
+    """The indices at which a block accesses a buffer, everywhere the same."""
     accesses: list[Any] = []
 
     def note(x: Any) -> Any:
         accesses.append(x.indices)
         return x
 
-    RewriteAccesses(old, note, note).visit(block)
-    forms = state.forms
-    first = [forms.of(i) for i in accesses[0]] if accesses else []
-    for indices in accesses:
-        if any(
-            [a.terms != forms.of(i).terms or a.const != forms.of(i).const for a, i in zip(first, indices, strict=True)]
-        ):
-            refuse("all accesses of {0} in {1} must have the same indices", old, block)
+    RewriteAccesses(buffer, note, note).visit(block)
     if not accesses:
-        refuse("{1} must access {0} in its own body", old, block)
-    used: set[Any] = set()
-    for f in first:
+        refuse("{1} must access {0} in its own body", buffer, block)
+    for indices in accesses[1:]:
+        if not all([same(state.forms.of(a), state.forms.of(i)) for a, i in zip(accesses[0], indices, strict=True)]):
+            refuse("all accesses of {0} in {1} must have the same indices", buffer, block)
+    return accesses[0]
+
+
+def _indexing_variables(state: ScheduleState, scope: StmtSRef, block: Any, buffer: Any, indices: Any) -> set[Any]:
+    """The variables in the indices of an access that can be staged: iteration variables that stay inside the buffer, of a block in the
+    function's own scope."""
+    forms = state.forms
+    found = [forms.of(i) for i in indices]
+    used: set[Any] = {v for i in indices for v in vars_in(i)}
+    for f in found:
         used |= forms.leaves(f)
-    named = {v for i in accesses[0] for v in vars_in(i)}
-    if not used | named <= {iv.var for iv in block.iter_vars}:
-        refuse("{1} must access {0} at indices of its own iteration variables", old, block)
-    used |= named
-    scope = scope_root(ref)
+    if not used <= {iv.var for iv in block.iter_vars}:
+        refuse("{1} must access {0} at indices of its own iteration variables", buffer, block)
     if scope.parent is not None:
         # The copy takes all of the domain, of which the block around may read and write less.
-        refuse("{1} must stand in the function's own scope, but is in {2}", old, block, scope.stmt)
-    for index, dim in zip(first, old.shape, strict=True):
+        refuse("{1} must stand in the function's own scope, but is in {2}", buffer, block, scope.stmt)
+    for index, dim in zip(found, buffer.shape, strict=True):
         if not forms.inside(block.iter_vars, index, dim):
             refuse(
                 f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}",
-                old,
+                buffer,
                 block,
             )
-    if kind == "write" and any([iv.var in used and iv.iter_type != DATA_PAR for iv in block.iter_vars]):
-        refuse("{1} must write {0} at indices of spatial variables", old, block)
+    return used
+
+
+def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[Any], chosen: Any) -> _Staged:
+    """Where the staged buffer holds what is accessed: at the variables in use, or where the index map `chosen` puts it. It begins at 0,
+    wherever the variables do."""
+    forms = state.forms
     own = [iv for iv in block.iter_vars if iv.var in used]
-    iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
-    env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
-    # The staged buffer begins at 0, wherever the variables do.
     from_zero = {iv.var: forms.simplify(iv.var - iv.dom.min) for iv in block.iter_vars}
     if chosen is None:
-        at: list[Any] = [from_zero[iv.var] for iv in own]
-        shape: list[Any] = [iv.dom.extent for iv in own]
-    else:
-        mapping = chosen
-        at = [
-            substitute(
-                e, dict(zip(mapping.initial_indices, [from_zero[iv.var] for iv in block.iter_vars], strict=True))
-            )
-            for e in mapping.final_indices
-        ]
-        shape = mapping.map_shape([iv.dom.extent for iv in block.iter_vars])
-        stray = set()
-        for e in at:
-            stray |= forms.leaves(forms.of(e))
-        if not {iv.var for iv in own if forms.ranges.get(iv.var) != (0, 0)} <= stray:
-            refuse("the index map must use all variables that index {0} in {1}", old, block)
-        own = [iv for iv in block.iter_vars if iv.var in used]
-        if not {v for v in stray if forms.ranges.get(v) != (0, 0)} <= used:
-            refuse("the index map must use only variables that index {0} in {1}", old, block)
-        at = [substitute(e, {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in used}) for e in at]
-        iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
-        env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
-    new = decl_buffer(shape, old.dtype, name, scope=storage_scope or old.scope())
-    rewriter = RewriteAccesses(
-        old,
-        lambda x: BufferLoad(new, tuple(at)),
-        lambda x: BufferStore(new, x.value, tuple(at)),
-        lambda r: _point(new, at),
+        return _Staged(own, [from_zero[iv.var] for iv in own], [iv.dom.extent for iv in own])
+    env = dict(zip(chosen.initial_indices, [from_zero[iv.var] for iv in block.iter_vars], strict=True))
+    at = [substitute(e, env) for e in chosen.final_indices]
+    shape = chosen.map_shape([iv.dom.extent for iv in block.iter_vars])
+    named: set[Any] = set()
+    for e in at:
+        named |= forms.leaves(forms.of(e))
+    if not {iv.var for iv in own if forms.ranges.get(iv.var) != (0, 0)} <= named:
+        refuse("the index map must use all variables that index {0} in {1}", buffer, block)
+    if not {v for v in named if forms.ranges.get(v) != (0, 0)} <= used:
+        refuse("the index map must use only variables that index {0} in {1}", buffer, block)
+    at = [substitute(e, {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in used}) for e in at]
+    return _Staged(own, at, shape)
+
+
+def _copying_nest(
+    state: ScheduleState, block: Any, kind: str, access: tuple[Any, Any], stage: tuple[Any, _Staged]
+) -> tuple[Any, Any]:
+    """The block that copies between a buffer, at the indices of an access, and its staged form; and the loops around it."""
+    forms = state.forms
+    old, indices = access
+    new, staged = stage
+    iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in staged.iters]
+    env = {iv.var: v for iv, v in zip(staged.iters, iter_vars, strict=True)}
+    env = {**{iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}, **env}
+    there = old, tuple([substitute(forms.emit(forms.of(i), i.dtype), env) for i in indices])
+    here = new, tuple([substitute(i, env) for i in staged.at])
+    source, target = (there, here) if kind == "read" else (here, there)
+    copier = Block(
+        tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(staged.iters, iter_vars, strict=True)]),
+        (_point(*source),),
+        (_point(*target),),
+        new.name,
+        BufferStore(target[0], BufferLoad(*source), target[1]),
     )
-    new_block = rewriter.visit(block)
-    fixed = {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}
-    there = tuple(
-        [substitute(forms.emit(f, i.dtype), {**fixed, **env}) for f, i in zip(first, accesses[0], strict=True)]
-    )
-    here = tuple([substitute(i, {**fixed, **env}) for i in at])
-    iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
-    if kind == "read":
-        copier = Block(
-            iters, (_point(old, there),), (_point(new, here),), name, BufferStore(new, BufferLoad(old, there), here)
-        )
-    else:
-        copier = Block(
-            iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there)
-        )
     loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
-    values = [forms.simplify(v + iv.dom.min) for v, iv in zip(loops, own, strict=True)]
+    values = [forms.simplify(v + iv.dom.min) for v, iv in zip(loops, staged.iters, strict=True)]
     nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), copier)
-    for v, iv in reversed(list(zip(loops, own, strict=True))):
+    for v, iv in reversed(list(zip(loops, staged.iters, strict=True))):
         state.note_range(v, IntImm(v.dtype, 0), iv.dom.extent)
         nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
-    leaf = leaf_of(ref)
-    body = ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new_block)}).run(scope.stmt.body)
-    statements = body_list(body)
-    place = top_statement(scope.stmt, block) + (kind == "write")
-    if kind == "read":
-        if any([r.buffer is old for r in block.writes]):
-            refuse("{0} must only read {1}, but writes it too", block, old)
-        _need_copied_written(state, scope, statements[:place], old, block, leaf)
-        for st in statements[place:]:
-            for x in leaves(st):
-                if any([r.buffer is old for r in x.block.writes]):
-                    refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
-    if kind == "write":
-        need_whole(state, ref)
-        need_order_free(state, block)
-        if not writes_exactly(state, block, old):
-            refuse("{0} must surely write what it declares to write of {1}", block, old)
-        if block.init is None and any([r.buffer is old for r in block.reads]):
-            refuse("{0} must not go on with what {1} holds", block, old)
-        need_no_outer_init(scope.stmt, old)
-        for st in statements[:place]:
-            for x in leaves(st):
-                if x.block is not new_block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
-                    refuse("{0} must be the only block that uses {1} in its loops", block, old)
-    body = seq_of([*statements[:place], nest, *statements[place:]])
-    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
-    state.replace(scope, new_scope, {block: new_block})
-    return state.ref(copier)
+    return copier, nest
+
+
+def _need_complete_before(
+    state: ScheduleState, scope: StmtSRef, statements: list[Any], place: int, old: Any, ref: StmtSRef
+) -> None:
+    """Require that a buffer is complete before the statement `place`, in which a block reads it."""
+    block = ref.stmt
+    if any([r.buffer is old for r in block.writes]):
+        refuse("{0} must only read {1}, but writes it too", block, old)
+    _need_copied_written(state, scope, statements[:place], old, block, leaf_of(ref))
+    for st in statements[place:]:
+        for x in leaves(st):
+            if any([r.buffer is old for r in x.block.writes]):
+                refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
+
+
+def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Any], old: Any, ref: StmtSRef) -> None:
+    """Require that a block writes its elements of a buffer by itself, and that nothing uses them in the statements up to it."""
+    block = ref.stmt
+    need_whole(state, ref)
+    need_order_free(state, block)
+    if not writes_exactly(state, block, old):
+        refuse("{0} must surely write what it declares to write of {1}", block, old)
+    if block.init is None and any([r.buffer is old for r in block.reads]):
+        refuse("{0} must not go on with what {1} holds", block, old)
+    need_no_outer_init(scope.stmt, old)
+    for st in upto:
+        for x in leaves(st):
+            if x.block is not block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
+                refuse("{0} must be the only block that uses {1} in its loops", block, old)
 
 
 def _need_copied_written(

@@ -173,72 +173,76 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
     """(offsets, shape) of the smaller buffer."""
     if live.opaque or not live.accesses or not buffer.shape:
         return None
-    analyzer = Analyzer()
-    above: set[int] = set()
-    for var, dom in collect.above[buffer]:
-        above.add(id(var))
-        if dom is not None:
-            analyzer.bind(var, dom)
-    seen_by = SEEN_BY.get(buffer.scope().split(".")[0], ())
-    joint = [x for x in collect.above[buffer] if seen_by and collect.threads.get(id(x[0]), "").startswith(seen_by)]
-    groups: dict[int, list[tuple[Any, ...]]] = {}
-    for indices, chain in live.accesses:
-        groups.setdefault(chain, []).append(indices)
-    domains: dict[int, dict[Var, Any]] = {}
-    bound: dict[Var, Range] = {}
-    for chain in groups:
-        inner = (*joint, *collect.chains[chain][live.depth :])
-        domains[chain] = {var: IntSet.everything() if dom is None else dom for var, dom in inner}
-        for var, dom in inner:
-            # Chains share their outer loops; binding one anew would forget what is known of it.
-            if dom is not None and bound.get(var) is not dom:
-                bound[var] = dom
-                analyzer.bind(var, dom, allow_override=True)
-    inner_vars = {id(v) for chain in groups for v in domains[chain]}
-    offsets: list[PrimExpr] = []
-    shape: list[PrimExpr] = []
-    changed = False
-    for axis, dim in enumerate(buffer.shape):
-        zero = IntImm(dim.dtype, 0)
-        ends: Ends | None = None
-        sets: list[IntervalSet] = []
-        seen: set[tuple[int, int]] = set()
-        for chain, accesses in groups.items():
-            for indices in accesses:
-                index = indices[axis]
-                if (id(index), chain) in seen:
-                    continue
-                seen.add((id(index), chain))
-                if isinstance(index, Range):
-                    sets.append(eval_set(index.min, domains[chain], analyzer))
-                    sets.append(eval_set(index.min + index.extent - 1, domains[chain], analyzer))
-                else:
-                    sets.append(eval_set(index, domains[chain], analyzer))
-        ends = _union(sets, analyzer)
-        low, high = ends
+    reach = _Reach(buffer, live, collect)
+    parts = [reach.part(axis, dim) for axis, dim in enumerate(buffer.shape)]
+    if not any(parts):
+        return None
+    kept = [part or (IntImm(dim.dtype, 0), dim) for part, dim in zip(parts, buffer.shape, strict=True)]
+    return tuple([offset for offset, _ in kept]), tuple([size for _, size in kept])
+
+
+class _Reach:
+    """How far the accesses of one buffer reach in one iteration of the loops above it.
+
+    above: those loops' variables; domains: for each chain of loops below, what its variables take; inner: all of these variables.
+    """
+
+    def __init__(self, buffer: Buffer, live: _Live, collect: _Collect) -> None:
+        self.analyzer = Analyzer()
+        self.above: set[int] = set()
+        for var, dom in collect.above[buffer]:
+            self.above.add(id(var))
+            if dom is not None:
+                self.analyzer.bind(var, dom)
+        seen_by = SEEN_BY.get(buffer.scope().split(".")[0], ())
+        joint = [x for x in collect.above[buffer] if seen_by and collect.threads.get(id(x[0]), "").startswith(seen_by)]
+        self.accesses = live.accesses
+        self.domains: dict[int, dict[Var, Any]] = {}
+        bound: dict[Var, Range] = {}
+        for _, chain in live.accesses:
+            if chain in self.domains:
+                continue
+            inner = (*joint, *collect.chains[chain][live.depth :])
+            self.domains[chain] = {var: IntSet.everything() if dom is None else dom for var, dom in inner}
+            for var, dom in inner:
+                # Chains share their outer loops; binding one anew would forget what is known of it.
+                if dom is not None and bound.get(var) is not dom:
+                    bound[var] = dom
+                    self.analyzer.bind(var, dom, allow_override=True)
+        self.inner = {id(v) for domain in self.domains.values() for v in domain}
+
+    def part(self, axis: int, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+        """(offset, extent) of the part of an axis that is accessed, where it is smaller than the whole."""
+        low, high = self._ends(axis)
         if low is None or high is None:
-            offsets.append(zero)
-            shape.append(dim)
-            continue
+            return None
         if isinstance(low, IntImm) and low.value < 0:
-            low = zero
-        extent = _extent(low, high, dim, analyzer, above)
-        if extent is None or _uses_any(low, inner_vars) or _uses_any(extent, inner_vars):
-            smaller = False
-        elif isinstance(extent, IntImm):
+            low = IntImm(dim.dtype, 0)
+        extent = _extent(low, high, dim, self.analyzer, self.above)
+        if extent is None or _uses_any(low, self.inner) or _uses_any(extent, self.inner):
+            return None
+        if isinstance(extent, IntImm):
             smaller = not isinstance(dim, IntImm) or extent.value < dim.value
         else:
-            smaller = not isinstance(dim, IntImm) and analyzer.can_prove(extent < dim)
-        if extent is not None and smaller:
-            offset, size = low, extent
-            changed = True
-        else:
-            offset, size = zero, dim
-        if offset.dtype is not dim.dtype and isinstance(offset, IntImm):
-            offset = IntImm(dim.dtype, offset.value)
-        offsets.append(offset)
-        shape.append(size)
-    return (tuple(offsets), tuple(shape)) if changed else None
+            smaller = not isinstance(dim, IntImm) and self.analyzer.can_prove(extent < dim)
+        if isinstance(low, IntImm) and low.dtype is not dim.dtype:
+            low = IntImm(dim.dtype, low.value)
+        return (low, extent) if smaller else None
+
+    def _ends(self, axis: int) -> Ends:
+        """The least and the greatest index along an axis."""
+        sets: list[IntervalSet] = []
+        seen: set[tuple[int, int]] = set()
+        for indices, chain in self.accesses:
+            index = indices[axis]
+            if (id(index), chain) in seen:
+                continue
+            seen.add((id(index), chain))
+            places = [index]
+            if isinstance(index, Range):
+                places = [index.min, index.min + index.extent - 1]
+            sets += [eval_set(e, self.domains[chain], self.analyzer) for e in places]
+        return _union(sets, self.analyzer)
 
 
 class _Rewrite(Mutator):

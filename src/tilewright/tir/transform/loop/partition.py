@@ -15,6 +15,8 @@ Select) are treated, too: the version in which the condition holds has only the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -214,6 +216,21 @@ def _atoms_mention(form: Lin, var: Var) -> bool:
     return any([mentions(t, {id(var)}) for t in form.terms])
 
 
+@dataclass(slots=True)
+class _Needs:
+    """What a condition asks of a loop variable: to lie between bounds, or, where it does not depend on it in a `linear` way alone, that
+    the `worst` forms are not positive."""
+
+    lows: list[Lin]
+    highs: list[Lin]
+    worst: list[Lin]
+    linear: bool
+
+    @property
+    def bounds(self) -> bool:
+        return self.linear and bool(self.lows or self.highs)
+
+
 class _Partition(Mutator):
     def __init__(self, const_loops: bool, choices: dict[int, list[Call]]) -> None:
         self.analyzer = Analyzer()
@@ -276,73 +293,74 @@ class _Partition(Mutator):
         # Inner variables may still be bound to the range of a piece made earlier.
         for loop in {id(f): f for _, loops, _ in look.found for f in loops}.values():
             self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
-        engine = self.analyzer.engine
-        var = s.loop_var
-        atom = engine.leaf(var)
-        low: Lin | None = None
-        high: Lin | None = None
+        lows: list[Lin] = []
+        highs: list[Lin] = []
+        guards: list[Lin] = []
         certain: set[int] = set()
-        refused: set[int] = set()
-        guards: list[PrimExpr] = []
         guarded: set[int] = set()
+        refused: set[int] = set()
         steady = Steady(s.body)
         for call, loops, inside_let in look.found:
             # What is tested before the loop must still be so in it.
-            if inside_let or not all(map(steady, [call.args[0], *[e for f in loops for e in (f.min, f.extent)]])):
+            tested = not inside_let and all(map(steady, [call.args[0], *[e for f in loops for e in (f.min, f.extent)]]))
+            needs = self._needs(call.args[0], s.loop_var, loops, look.threads) if tested else None
+            if needs is None:
                 refused.add(id(call))
-                continue
-            forms = self._forms(call.args[0])
-            if forms is None or not any([_atoms_mention(f, var) for f in forms]):
-                refused.add(id(call))
-                continue
-            # All threads of a block take the same way, so that they meet at every barrier.
-            domains: dict[Any, Any] = {**self.threads, **look.threads}
-            domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
-            relaxed = Evaluator(domains, self.analyzer.engine)
-            inside = {id(v) for v in domains}
-            lows: list[Lin] = []
-            highs: list[Lin] = []
-            worst: list[Lin] = []
-            ok, linear = True, True
-            for form in forms:
-                k = form.terms.get(atom, 0)
-                rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
-                top = relaxed.form(rest)[1]
-                # Where the extent of a loop depends on one around it, the bound may still name that one.
-                if top is None or _may_wrap(top, var) or any([mentions(t, inside) for t in top.terms]):
-                    ok = False
-                    break
-                worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
-                mixed = _atoms_mention(rest, var) or _atoms_mention(top, var)
-                if mixed or k == 0:
-                    linear = linear and k == 0 and not mixed and engine.prove_nonpositive(top)
-                    continue
-                limit = engine.floordiv(scale(top, -1), abs(k))
-                (highs if k > 0 else lows).append(limit if k > 0 else scale(limit, -1))
-            if not ok:
-                refused.add(id(call))
-            elif linear and (lows or highs) and s.kind != ForKind.PARALLEL:
-                for x in lows:
-                    low = x if low is None else engine.maximum(low, x)
-                for x in highs:
-                    high = x if high is None else engine.minimum(high, x)
+            elif needs.bounds and s.kind != ForKind.PARALLEL:
+                lows += needs.lows
+                highs += needs.highs
                 certain.add(id(call))
             else:
-                for w in worst:
-                    guards.append(engine.emit(w, var.dtype) <= 0)
+                guards += needs.worst
                 guarded.add(id(call))
         certain -= refused | guarded
         guarded -= refused
-        if certain and s.kind != ForKind.UNROLLED:
-            return self._split(s, low, high, certain)
-        if certain and isinstance(s.extent, IntImm):
-            first = None if low is None else engine.emit(low, var.dtype)
-            last = None if high is None else engine.emit(high, var.dtype)
-            if all([x is None or isinstance(x, IntImm) for x in (first, last)]):
+        if certain:
+            engine = self.analyzer.engine
+            low = reduce(engine.maximum, lows) if lows else None
+            high = reduce(engine.minimum, highs) if highs else None
+            if s.kind != ForKind.UNROLLED or self._are_constant(s, low, high):
                 return self._split(s, low, high, certain)
-        if guarded:
-            return self._version(s, guards, guarded)
-        return None
+        return self._version(s, guards, guarded) if guarded else None
+
+    def _needs(self, condition: PrimExpr, var: Var, loops: tuple[For, ...], threads: dict[Var, Range]) -> _Needs | None:
+        """What a condition asks of a loop variable so that it holds in all of the loops inside and in all threads; None where it is no
+        conjunction of bounds, or does not depend on the variable."""
+        engine = self.analyzer.engine
+        forms = self._forms(condition)
+        if forms is None or not any([_atoms_mention(f, var) for f in forms]):
+            return None
+        # All threads of a block take the same way, so that they meet at every barrier.
+        domains: dict[Any, Any] = {**self.threads, **threads}
+        domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
+        relaxed = Evaluator(domains, engine)
+        inside = {id(v) for v in domains}
+        atom = engine.leaf(var)
+        found = _Needs([], [], [], True)
+        for form in forms:
+            k = form.terms.get(atom, 0)
+            rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
+            top = relaxed.form(rest)[1]
+            # Where the extent of a loop depends on one around it, the bound may still name that one.
+            if top is None or _may_wrap(top, var) or any([mentions(t, inside) for t in top.terms]):
+                return None
+            found.worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
+            mixed = _atoms_mention(rest, var) or _atoms_mention(top, var)
+            if mixed or k == 0:
+                found.linear = found.linear and k == 0 and not mixed and engine.prove_nonpositive(top)
+                continue
+            limit = engine.floordiv(scale(top, -1), abs(k))
+            if k > 0:
+                found.highs.append(limit)
+            else:
+                found.lows.append(scale(limit, -1))
+        return found
+
+    def _are_constant(self, s: For, low: Lin | None, high: Lin | None) -> bool:
+        """Whether the extent of a loop is a constant, and the bounds are."""
+        engine, dtype = self.analyzer.engine, s.loop_var.dtype
+        ends = [engine.emit(x, dtype) for x in (low, high) if x is not None]
+        return all([isinstance(x, IntImm) for x in (s.extent, *ends)])
 
     def _split(self, s: For, low: Lin | None, high: Lin | None, certain: set[int]) -> Stmt | None:
         engine, simplify = self.analyzer.engine, self.analyzer.simplify
@@ -370,11 +388,9 @@ class _Partition(Mutator):
     def _without(self, certain: set[int], body: Stmt) -> Stmt:
         return _Drop(certain, self.choices, self.values).visit(body)  # type: ignore[no-any-return]
 
-    def _version(self, s: For, guards: list[PrimExpr], certain: set[int]) -> Stmt:
+    def _version(self, s: For, guards: list[Lin], certain: set[int]) -> Stmt:
         self.copies += 1
-        guard: Any = None
-        for g in guards:
-            guard = g if guard is None else logical_and(guard, g)
+        guard = _conjunction([self.analyzer.engine.emit(g, s.loop_var.dtype) <= 0 for g in guards])
         fast = self.visit(self._without(certain, s.body))
         slow = self.visit(s.body)
         return s.replace(body=IfThenElse(guard, fast, slow))
