@@ -123,7 +123,7 @@ def spoil(path: Path, kind: str, rng: random.Random) -> None:
 def loaded(path: Path) -> tuple[Any, Any]:
     """(module, interface of an ONNX model or None) of a file."""
     from tilewright.relay.frontend.common.formats import format_of
-    from tilewright.relay.frontend.onnx.graph import import_model
+    from tilewright.relay.frontend.onnx.importing import import_model
     from tilewright.relay.parameters import bind_params
     from tilewright.relay.transform import InferType
     from tilewright.support.pinned import Pinned

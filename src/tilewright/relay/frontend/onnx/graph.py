@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, PrimExpr
+from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import Builder
-from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem, finding_of
+from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
+from tilewright.relay.frontend.onnx.declarations import Declarations
 from tilewright.relay.frontend.onnx.files.external import Beside
-from tilewright.relay.frontend.onnx.files.reader import (
-    attributes_of,
-    opset_versions,
-    read_model,
-    sparse_array,
-    tensor_array,
-)
+from tilewright.relay.frontend.onnx.files.reader import attributes_of, sparse_array, tensor_array
 from tilewright.relay.frontend.onnx.files.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.files.weights import Weights
-from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
+from tilewright.relay.frontend.onnx.fold import LIMIT, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
     check_flags,
@@ -39,132 +31,36 @@ from tilewright.relay.frontend.onnx.functions import (
     result_kinds,
     schema_function,
 )
-from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
-from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
+from tilewright.relay.frontend.onnx.inputs import Inputs
+from tilewright.relay.frontend.onnx.interface import Interface
 from tilewright.relay.frontend.onnx.kinds import MOVING
+from tilewright.relay.frontend.onnx.operators import node_name, plain_domain, supported_operators, unsupported_operators
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
-from tilewright.relay.frontend.onnx.renamed import export, with_node_names
-from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
+from tilewright.relay.frontend.onnx.unsupported import Findings, Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
     Choice,
     Listed,
-    ListValue,
-    MapValue,
-    Maybe,
     OnnxNode,
-    Packed,
     SizesValue,
     Unknown,
     Value,
     as_value,
     as_values,
-    converters,
-    elements_of,
     evaluate,
     find_converter,
     typed_operators,
 )
-from tilewright.relay.op.relations import shape_text, tensor_type
+from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.typing.infer_type import infer_types
-from tilewright.support.collection import paused_collection
-from tilewright.support.errors import (
-    DiagnosticError,
-    ModelError,
-    ModelWarning,
-    OpError,
-    OpNotImplemented,
-    TVMError,
-    said,
-)
+from tilewright.support.errors import DiagnosticError, ModelError, OpError, OpNotImplemented, said
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
     "Multinomial", "Dropout", "DequantizeLinear",
 }  # fmt: skip
 """Operators with graphs inside, those that draw random numbers, and what says that weights are quantised."""
-OPTIONS = ("use_nt_batch_matmul",)
-"""The entries of `convert_config`."""
 DEPTH = 64
 """How deep functions and subgraphs may be nested."""
-
-
-class Imported:
-    """What an import answers: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
-    contradicts its nodes."""
-
-    __slots__ = ("contradictions", "interface", "mod", "params")
-
-    def __init__(
-        self, mod: IRModule, params: dict[str, Any], interface: Interface, contradictions: Sequence[str] = ()
-    ) -> None:
-        self.mod, self.params, self.interface, self.contradictions = mod, params, interface, contradictions
-
-
-@paused_collection()
-def from_onnx(
-    model: Any,
-    shape: Mapping[str, Sequence[Any]] | None = None,
-    dtype: str | Mapping[str, str] = "float32",
-    opset: int | None = None,
-    freeze_params: bool = True,
-    convert_config: Mapping[str, Any] | None = None,
-    export_node_renamed_model_path: str | None = None,
-) -> tuple[IRModule, dict[str, Any]]:
-    """A module with `main`, and its parameters, from an ONNX model.
-
-    model: onnx.ModelProto, path or bytes. shape: extents to pin, by input name; -1 or None keeps an axis symbolic.
-    dtype: for inputs that state none. opset: overrides the model's own. freeze_params: weights become constants of `main`;
-    otherwise they become its trailing parameters, and the dictionary holds their values. convert_config: "use_nt_batch_matmul" (products of
-    batches transpose their second factor and are nn.batch_matmul with transpose_b; False without it, which computes the same with less).
-    export_node_renamed_model_path: where to write the model with a name for each node that has none (Conv_0), which spans then refer to;
-    a folder, or a path that ends in .onnx.
-
-    Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported. Warns, with
-    ModelWarning, of declared shapes that are not those of the nodes.
-    """
-    unknown = [k for k in convert_config or {} if k not in OPTIONS]
-    if unknown:
-        raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
-    if export_node_renamed_model_path is not None:
-        read_model(model)  # which says what is wrong with it
-        model = with_node_names(model)
-    found = import_model(model, shape, dtype, opset, freeze_params, options=convert_config)
-    if export_node_renamed_model_path is not None:
-        export(model, export_node_renamed_model_path)
-    for text in found.contradictions:
-        # Behind the decorator stands the caller.
-        warnings.warn(text, ModelWarning, stacklevel=3)
-    return found.mod, found.params
-
-
-def import_model(
-    model: Any,
-    shape: Mapping[str, Any] | None = None,
-    dtype: str | Mapping[str, str] = "float32",
-    opset: int | None = None,
-    freeze_params: bool = True,
-    given: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Imported:
-    """`from_onnx`, with all that it finds out. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
-    given: values of inputs, which become constants. options: `convert_config` of from_onnx."""
-    proto, name, folder, weights = read_model(model)
-    versions = opset_versions(proto, name, opset)
-    with guarded(name, "Copy or export it again; onnx.checker.check_model says where"):
-        importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
-        importer.transposed_products = bool((options or {}).get("use_nt_batch_matmul", False))
-        return importer.run(proto.graph, dict(shape or {}), dtype, given or {})
-
-
-def supported_operators(opset: int, domain: str = "") -> list[str]:
-    """Names of the operators of a domain that are imported at an opset."""
-    from onnx import defs
-
-    known = {n for d, n in converters if d == domain and find_converter(n, opset, d)}
-    if not domain:
-        known |= set(folders)
-    known |= {s.name for s in defs.get_all_schemas() if s.domain == domain and is_function(s.name, opset, domain)}
-    return sorted(known)
 
 
 class Importer:
@@ -186,18 +82,14 @@ class Importer:
         self.transposed_products = False
         """Whether products of batches take their second factor transposed."""
         self.scopes: list[dict[str, Any]] = []
-        self.problems: list[str] = []
+        self.findings = Findings()
         self.unknown: set[tuple[str, str]] = set()
         """Operators that were reported as a whole."""
         self.assumed: list[tuple[Value, str]] = []
         """Conditions that are decided where the walk is, as in a branch of theirs."""
-        self.wanted: set[str] = set()
-        self.shapes_would_do = False
-        self.contradictions: list[str] = []
-        """Shapes that are declared and not made, in words."""
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
-        self.declared: dict[str, Any] = {}
+        self.declarations = Declarations(name)
         self.interface = Interface()
         self.inputs = Inputs(name, self.interface)
 
@@ -206,70 +98,16 @@ class Importer:
         """The version of ONNX's own operators where the walk is."""
         return self.opsets.get("", 1)
 
-    def run(
-        self, graph: Any, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
-    ) -> Imported:
-        """Import the main graph."""
-        self.check_supported(graph)
-        scope: dict[str, Any] = {}
-        self.scopes.append(scope)
-        self.declared = {i.name: i for i in (*graph.value_info, *graph.output)}
-        try:
-            self.initializers(graph)
-            real = [i for i in graph.input if i.name not in scope]
-            for i in graph.input:
-                if i.name in scope:
-                    quirks.WEIGHTS_AS_INPUTS.seen(i.name)
-            scope.update(self.inputs.values(real, shapes, dtype, given))
-            self.nodes(graph.node, {o.name for o in graph.output})
-        except TVMError:
-            # What is not supported is told first, all of it that was found.
-            self.finish()
-            raise
-        self.finish()
-        fields: list[Expr] = []
-        for o in graph.output:
-            value = self.declared_rank(o, self.find(o.name, "an output of the model"))
-            if value is FAILED or value is None:
-                self.finish()
-                raise ModelError(f"{self.name}: the output {o.name!r} is made by no node")
-            self.interface.outputs[o.name] = self.output(value, fields)
-        if not graph.output:
-            raise ModelError(f"{self.name}: the graph has no outputs")
-        params = [*self.inputs.variables, *self.weights]
-        mod = module_of(self.name, params, fields, [o.name for o in graph.output])
-        return Imported(mod, dict(self.params), self.interface, self.contradictions)
-
-    def declared_rank(self, info: Any, value: Any) -> Any:
-        """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
-        if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
-            return value
-        node = OnnxNode("Identity", info.name, {}, self.opset, [], set(), self)
-        return with_rank(node, value, len(info.type.tensor_type.shape.dim)) or value
-
-    def output(self, value: Any, fields: list[Expr]) -> Tree:
-        """The tree of an output, whose tensors are added to the program's results."""
-        if isinstance(value, Value):
-            try:
-                fields.append(value.expr)
-            except Unknown as error:
-                raise Unsupported(f"{self.name}: {error}{self.remedy(error)}", frozenset(), True) from None
-            return Leaf(len(fields) - 1, value.kind)
-        if isinstance(value, MapValue):
-            return MapOf(value.keys, [self.output(v, fields) for v in value.items])
-        if isinstance(value, ListValue):
-            return [self.output(v, fields) for v in value.items]
-        if isinstance(value, Choice):
-            unknown = Unknown(
-                f"If {value.title!r}: its condition must be known at import, since its branches answer different types",
-                elements_of(value.condition),
-            )
-            raise Unsupported(f"{self.name}: {unknown}{self.remedy(unknown)}", unknown.values, True)
-        if isinstance(value, Maybe):
-            return MaybeOf(self.output(value.has, fields), self.output(value.held, fields))
-        if isinstance(value, Packed):
-            return PackedOf(self.output(value.elements, fields), self.output(value.shapes, fields))
-        return None
+    def check_supported(self, graph: Any) -> None:
+        """Note every operator, in subgraphs and in the model's functions too, that no converter takes; the walk leaves its nodes out, and
+        finds what else is not supported."""
+        bodies = [graph.node, *[f.node for f in self.functions.values()]]
+        unknown = unsupported_operators(bodies, self.opsets, self.functions)
+        for (domain, op_type), names in unknown.items():
+            own = supported_operators(self.opsets.get(domain, 1), domain) if domain else []
+            near = [*own, *supported_operators(self.opset)]
+            self.findings.problems.append(missing(domain, op_type, names, self.opsets, near))
+        self.unknown = set(unknown)
 
     def remedy(self, error: Exception) -> str:
         """What would make known what an error asks for: advice that was not followed already."""
@@ -281,42 +119,12 @@ class Importer:
         pins = self.inputs.dynamic() if error.shapes else []
         return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
-    def known(self, node: Any) -> bool:
-        """Whether a node's operator is supported."""
-        domain = plain_domain(node.domain)
-        version = self.opsets.get(domain, 1)
-        return (
-            (node.domain, node.op_type, node.overload) in self.functions
-            or find_converter(node.op_type, version, domain) is not None
-            or not domain
-            and node.op_type in folders
-            or is_function(node.op_type, version, domain)
-        )
-
-    def check_supported(self, graph: Any) -> None:
-        """Note every operator, in subgraphs and in the model's functions too, that no converter takes; the walk leaves its nodes out, and
-        finds what else is not supported."""
-        unknown: dict[tuple[str, str], list[str]] = {}
-        for nodes in (graph.node, *[f.node for f in self.functions.values()]):
-            for node in all_nodes(nodes):
-                if not self.known(node):
-                    unknown.setdefault((plain_domain(node.domain), node.op_type), []).append(node_name(node))
-        for (domain, op_type), names in sorted(unknown.items()):
-            own = supported_operators(self.opsets.get(domain, 1), domain) if domain else []
-            near = [*own, *supported_operators(self.opset)]
-            self.problems.append(missing(domain, op_type, names, self.opsets, near))
-        self.unknown = set(unknown)
-
-    def finish(self) -> None:
-        """Raise what was found so far."""
-        if self.problems:
-            count = len(self.problems)
-            head = (
-                f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
-            )
-            raise Unsupported(
-                "\n  ".join([head, *self.problems]), frozenset(self.wanted), self.shapes_would_do, self.problems
-            )
+    def declared_rank(self, info: Any, value: Any) -> Any:
+        """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
+        if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
+            return value
+        node = OnnxNode("Identity", info.name, {}, self.opset, [], set(), self)
+        return with_rank(node, value, len(info.type.tensor_type.shape.dim)) or value
 
     def initializers(self, graph: Any) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
@@ -365,25 +173,18 @@ class Importer:
     def node(self, proto: Any, used: set[str]) -> None:
         """Convert one node."""
         scope = self.scopes[-1]
-        title = node_name(proto)
-        inputs = [self.find(i, f"{proto.op_type} {title!r}") if i else None for i in proto.input]
-        if any([v is FAILED for v in inputs]) or (plain_domain(proto.domain), proto.op_type) in self.unknown:
+        domain, name = plain_domain(proto.domain), node_name(proto)
+        title = f"{proto.op_type} {name!r}"
+        inputs = [self.find(i, title) if i else None for i in proto.input]
+        if any([v is FAILED for v in inputs]) or (domain, proto.op_type) in self.unknown:
             scope.update(dict.fromkeys(proto.output, FAILED))
             return
-        domain = plain_domain(proto.domain)
         version = self.opsets.get(domain, 1)
-        own = (proto.domain, proto.op_type, proto.overload) in self.functions
-        if not own and (why := wrong_node(proto, version, domain, inputs if self.counts else [])):
-            raise ModelError(f"{self.name}: {proto.op_type} {title!r}: {why}")
-        made = [o for o in proto.output if o]
-        if len({*made}) < len(made):
-            raise ModelError(
-                f"{self.name}: {proto.op_type} {title!r} names one of its results twice: {', '.join(map(repr, made))}"
-            )
+        self.check(proto, title, inputs)
         try:
             node = OnnxNode(
                 proto.op_type,
-                title,
+                name,
                 attributes_of(proto, self.folder, self.name),
                 version,
                 list(proto.output),
@@ -396,68 +197,50 @@ class Importer:
                     # Whatever its type rule finds wrong is said of this node.
                     infer_types(value.expr)
             if collecting():
-                quirks.note_version(proto.op_type, version, domain, node.attrs, title)
+                quirks.note_version(proto.op_type, version, domain, node.attrs, name)
         except (OpError, DiagnosticError) as error:
             if isinstance(error, Unsupported):
                 raise
-            if isinstance(error, NotImplementedError):
-                if isinstance(error, Unknown):
-                    self.wanted |= error.values
-                    self.shapes_would_do |= error.shapes
-                scope.update(dict.fromkeys(proto.output, FAILED))
-                if isinstance(error, Listed):
-                    return
-                text = f"{proto.op_type} {title!r}: {finding_of(error, title)}{self.remedy(error)}"
-                self.problems.append(Problem(text, operator_title(proto), [title]))
-                return
-            raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {finding_of(error, title)}") from None
+            if not isinstance(error, NotImplementedError):
+                raise DiagnosticError(f"{self.name}: {title}: {finding_of(error, name)}") from None
+            self.findings.note(proto, error, self.remedy(error))
+            scope.update(dict.fromkeys(proto.output, FAILED))
         except DAMAGE as error:
             why = wrong_axis(proto, inputs) or said(error)
             raise ModelError(
-                f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version} ({why})."
+                f"{self.name}: {title} is not a valid node of opset {version} ({why})."
                 f" Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"
             ) from error
+        else:
+            self.keep(proto, title, results)
+
+    def check(self, proto: Any, title: str, inputs: list[Any]) -> None:
+        """Raises ModelError for a node that its operator's schema refuses, or that names a result twice."""
+        domain = plain_domain(proto.domain)
+        own = (proto.domain, proto.op_type, proto.overload) in self.functions
+        if not own and (why := wrong_node(proto, self.opsets.get(domain, 1), domain, inputs if self.counts else [])):
+            raise ModelError(f"{self.name}: {title}: {why}")
+        made = [o for o in proto.output if o]
+        if len({*made}) < len(made):
+            raise ModelError(f"{self.name}: {title} names one of its results twice: {', '.join(map(repr, made))}")
+
+    def keep(self, proto: Any, title: str, results: Iterable[Any]) -> None:
+        """Give the results of a node their names in the innermost scope."""
+        scope = self.scopes[-1]
         for output, value in zip(proto.output, results, strict=False):
             if not output:
                 continue
             if output in scope:
                 raise ModelError(
-                    f"{self.name}: {proto.op_type} {title!r} makes the tensor {output!r} again, which is there already."
+                    f"{self.name}: {title} makes the tensor {output!r} again, which is there already."
                     " Every tensor has one origin; onnx.checker.check_model shows where the graph breaks this rule"
                 )
             if isinstance(value, Value):
                 if not value.name:
                     value.name = output
-                if len(self.scopes) == 1 and output in self.declared:
-                    self.compare(proto, title, value, self.declared[output])
+                if len(self.scopes) == 1:
+                    self.declarations.compare(title, output, value)
             scope[output] = value
-
-    def compare(self, proto: Any, title: str, value: Value, info: Any) -> None:
-        """Raises ModelError where the model declares another element type for a tensor than its node makes, and notes another shape."""
-        if not info.type.HasField("tensor_type"):
-            return
-        what = f"{self.name}: the model declares the tensor {info.name!r}, which {proto.op_type} {title!r} makes,"
-        remedy = "Correct the model's value_info or outputs, or leave them out: they follow from the nodes"
-        element = element_name(info.type.tensor_type.elem_type)
-        try:
-            made = value.element
-        except DiagnosticError as error:
-            # Types are inferred when they are asked for.
-            raise DiagnosticError(f"{self.name}: {error}") from None
-        if element and element != made:
-            raise ModelError(f"{what} as {element}, but it is {made}. {remedy}")
-        if not info.type.tensor_type.HasField("shape"):
-            return
-        said, found = declared(info), value.shape
-        wrong = ""
-        if len(said) != len(found):
-            wrong = f"with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}"
-        for axis, (a, b) in enumerate(zip(said, found, strict=False)):
-            if not wrong and isinstance(a, int) and isinstance(b, int) and a != b:
-                wrong = f"as {shape_text(said)}, but it is {shape_text(found)}: axis {axis} is {b}, not {a}"
-        if wrong:
-            quirks.DECLARED_SHAPES.seen(info.name)
-            self.contradictions.append(f"{what} {wrong}. What the node makes counts. {remedy}")
 
     def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""
@@ -554,17 +337,17 @@ class Importer:
 
     def tried(self, convert: Callable[[], list[Any]]) -> list[Any]:
         """What is converted, without a note of problems: they are raised."""
-        kept = self.problems, self.wanted, self.shapes_would_do
-        self.problems, self.wanted = [], set()
+        kept = self.findings
+        found = self.findings = Findings(kept.shapes)
         try:
             return convert()
         except OpNotImplemented as error:
-            if isinstance(error, Listed) and not self.problems:
+            if isinstance(error, Listed) and not found.problems:
                 raise
-            text = "; ".join(self.problems) or str(error)
-            raise Unknown(text, frozenset(self.wanted), self.shapes_would_do, whole=bool(self.problems)) from None
+            text = "; ".join(found.problems) or str(error)
+            raise Unknown(text, frozenset(found.values), found.shapes, whole=bool(found.problems)) from None
         finally:
-            self.problems, self.wanted, self.shapes_would_do = kept
+            self.findings = kept
 
     @contextmanager
     def assuming(self, condition: Value, side: str) -> Iterator[None]:
@@ -622,19 +405,3 @@ class _Failed:
 FAILED: Any = _Failed()
 ISOLATED = "\0isolated"
 """Marks the scope of a function, which sees nothing outside; no tensor has this name."""
-
-
-def plain_domain(domain: str) -> str:
-    """A domain's name; ONNX's own is the empty one."""
-    return "" if domain == "ai.onnx" else domain
-
-
-def operator_title(proto: Any) -> str:
-    """The operator of a node, with its domain where that is not ONNX's own."""
-    domain = plain_domain(proto.domain)
-    return f"{domain}::{proto.op_type}" if domain else str(proto.op_type)
-
-
-def node_name(proto: Any) -> str:
-    """The node's name, or that of its first output."""
-    return str(proto.name or next((o for o in proto.output if o), proto.op_type))

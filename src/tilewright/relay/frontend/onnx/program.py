@@ -21,7 +21,7 @@ from tilewright.relay.backend.build import build
 from tilewright.relay.backend.vm import compile as compile_vm
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.frontend.common.texts import strings
-from tilewright.relay.frontend.onnx.graph import Imported, import_model
+from tilewright.relay.frontend.onnx.importing import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
 from tilewright.runtime.vm import VirtualMachine

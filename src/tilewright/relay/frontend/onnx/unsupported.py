@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import nearest, use_text
-from tilewright.relay.frontend.onnx.value import converters
+from tilewright.relay.frontend.onnx.operators import node_name, operator_title
+from tilewright.relay.frontend.onnx.value import Listed, Unknown, converters
 
 ADVICE = {
     "com.microsoft.nchwc": "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED",
@@ -24,6 +26,33 @@ class Unsupported(UnsupportedModel):
     ) -> None:
         super().__init__(message, problems or [message])
         self.values, self.shapes = values, shapes
+
+
+class Findings:
+    """What was found so far that is not supported. `values`: inputs whose elements would have to be known; `shapes`: whether pinned shapes
+    may help."""
+
+    def __init__(self, shapes: bool = False) -> None:
+        self.problems: list[str] = []
+        self.values: set[str] = set()
+        self.shapes = shapes
+
+    def note(self, node: Any, error: NotImplementedError, remedy: str) -> None:
+        """What is not supported of a node; nothing new where that was listed before."""
+        if isinstance(error, Unknown):
+            self.values |= error.values
+            self.shapes |= error.shapes
+        if not isinstance(error, Listed):
+            name = node_name(node)
+            text = f"{node.op_type} {name!r}: {finding_of(error, name)}{remedy}"
+            self.problems.append(Problem(text, operator_title(node), [name]))
+
+    def finish(self, model: str, opset: int) -> None:
+        """Raise all of it at once, if there is any."""
+        if self.problems:
+            count = len(self.problems)
+            head = f"{model} (opset {opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
+            raise Unsupported("\n  ".join([head, *self.problems]), frozenset(self.values), self.shapes, self.problems)
 
 
 def missing(

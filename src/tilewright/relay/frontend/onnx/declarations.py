@@ -1,0 +1,54 @@
+"""What a model declares of its tensors beside what its nodes make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.inputs import declared, element_name
+from tilewright.relay.frontend.onnx.value import Value
+from tilewright.relay.op.relations import shape_text
+from tilewright.support.errors import DiagnosticError, ModelError
+
+
+class Declarations:
+    """The declared tensors of a main graph, and in `contradictions`, in words, the shapes that its nodes do not make."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.by_name: dict[str, Any] = {}
+        self.contradictions: list[str] = []
+
+    def read(self, infos: Iterable[Any]) -> None:
+        """Take the model's value_info and outputs."""
+        self.by_name = {i.name: i for i in infos}
+
+    def compare(self, title: str, name: str, value: Value) -> None:
+        """Raises ModelError where another element type is declared for a tensor than its node makes, and notes another shape."""
+        info = self.by_name.get(name)
+        if info is None or not info.type.HasField("tensor_type"):
+            return
+        what = f"{self.model}: the model declares the tensor {name!r}, which {title} makes,"
+        remedy = "Correct the model's value_info or outputs, or leave them out: they follow from the nodes"
+        element = element_name(info.type.tensor_type.elem_type)
+        try:
+            made = value.element
+        except DiagnosticError as error:
+            # Types are inferred when they are asked for.
+            raise DiagnosticError(f"{self.model}: {error}") from None
+        if element and element != made:
+            raise ModelError(f"{what} as {element}, but it is {made}. {remedy}")
+        if info.type.tensor_type.HasField("shape") and (wrong := _difference(declared(info), value.shape)):
+            quirks.DECLARED_SHAPES.seen(name)
+            self.contradictions.append(f"{what} {wrong}. What the node makes counts. {remedy}")
+
+
+def _difference(said: Any, found: Any) -> str:
+    """How a declared shape differs from the one that was made; empty where it may be the same."""
+    if len(said) != len(found):
+        return f"with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}"
+    for axis, (a, b) in enumerate(zip(said, found, strict=True)):
+        if isinstance(a, int) and isinstance(b, int) and a != b:
+            return f"as {shape_text(said)}, but it is {shape_text(found)}: axis {axis} is {b}, not {a}"
+    return ""

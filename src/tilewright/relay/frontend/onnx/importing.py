@@ -1,0 +1,156 @@
+"""Models of ONNX as modules: what `from_onnx` is given, and what it answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
+from tilewright.relay.frontend.onnx.graph import FAILED, Importer
+from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
+from tilewright.relay.frontend.onnx.renamed import export, with_node_names
+from tilewright.relay.frontend.onnx.unsupported import Unsupported
+from tilewright.relay.frontend.onnx.value import Choice, ListValue, MapValue, Maybe, Packed, Unknown, Value, elements_of
+from tilewright.support.collection import paused_collection
+from tilewright.support.errors import ModelError, ModelWarning, TVMError
+
+OPTIONS = ("use_nt_batch_matmul",)
+"""The entries of `convert_config`."""
+
+
+class Imported:
+    """What an import answers: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
+    contradicts its nodes."""
+
+    __slots__ = ("contradictions", "interface", "mod", "params")
+
+    def __init__(
+        self, mod: IRModule, params: dict[str, Any], interface: Interface, contradictions: Sequence[str] = ()
+    ) -> None:
+        self.mod, self.params, self.interface, self.contradictions = mod, params, interface, contradictions
+
+
+@paused_collection()
+def from_onnx(
+    model: Any,
+    shape: Mapping[str, Sequence[Any]] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    convert_config: Mapping[str, Any] | None = None,
+    export_node_renamed_model_path: str | None = None,
+) -> tuple[IRModule, dict[str, Any]]:
+    """A module with `main`, and its parameters, from an ONNX model.
+
+    model: onnx.ModelProto, path or bytes. shape: extents to pin, by input name; -1 or None keeps an axis symbolic.
+    dtype: for inputs that state none. opset: overrides the model's own. freeze_params: weights become constants of `main`;
+    otherwise they become its trailing parameters, and the dictionary holds their values. convert_config: "use_nt_batch_matmul" (products of
+    batches transpose their second factor and are nn.batch_matmul with transpose_b; False without it, which computes the same with less).
+    export_node_renamed_model_path: where to write the model with a name for each node that has none (Conv_0), which spans then refer to;
+    a folder, or a path that ends in .onnx.
+
+    Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported. Warns, with
+    ModelWarning, of declared shapes that are not those of the nodes.
+    """
+    unknown = [k for k in convert_config or {} if k not in OPTIONS]
+    if unknown:
+        raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
+    if export_node_renamed_model_path is not None:
+        read_model(model)  # which says what is wrong with it
+        model = with_node_names(model)
+    found = import_model(model, shape, dtype, opset, freeze_params, options=convert_config)
+    if export_node_renamed_model_path is not None:
+        export(model, export_node_renamed_model_path)
+    for text in found.contradictions:
+        # Behind the decorator stands the caller.
+        warnings.warn(text, ModelWarning, stacklevel=3)
+    return found.mod, found.params
+
+
+def import_model(
+    model: Any,
+    shape: Mapping[str, Any] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    given: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Imported:
+    """`from_onnx`, with all that it finds out. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
+    given: values of inputs, which become constants. options: `convert_config` of from_onnx."""
+    proto, name, folder, weights = read_model(model)
+    versions = opset_versions(proto, name, opset)
+    with guarded(name, "Copy or export it again; onnx.checker.check_model says where"):
+        importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
+        importer.transposed_products = bool((options or {}).get("use_nt_batch_matmul", False))
+        _walk(importer, proto.graph, dict(shape or {}), dtype, given or {})
+        fields: list[Expr] = []
+        for o in proto.graph.output:
+            importer.interface.outputs[o.name] = _tree(importer, _result(importer, o), fields)
+        if not proto.graph.output:
+            raise ModelError(f"{name}: the graph has no outputs")
+        params = [*importer.inputs.variables, *importer.weights]
+        mod = module_of(name, params, fields, [o.name for o in proto.graph.output])
+        return Imported(mod, dict(importer.params), importer.interface, importer.declarations.contradictions)
+
+
+def _walk(
+    importer: Importer, graph: Any, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
+) -> None:
+    """Convert the main graph. What is not supported is told first, all of it that was found."""
+    importer.check_supported(graph)
+    scope: dict[str, Any] = {}
+    importer.scopes.append(scope)
+    importer.declarations.read([*graph.value_info, *graph.output])
+    try:
+        importer.initializers(graph)
+        real = [i for i in graph.input if i.name not in scope]
+        for i in graph.input:
+            if i.name in scope:
+                quirks.WEIGHTS_AS_INPUTS.seen(i.name)
+        scope.update(importer.inputs.values(real, shapes, dtype, given))
+        importer.nodes(graph.node, {o.name for o in graph.output})
+    except TVMError:
+        importer.findings.finish(importer.name, importer.opset)
+        raise
+    importer.findings.finish(importer.name, importer.opset)
+
+
+def _result(importer: Importer, info: Any) -> Any:
+    """The value of an output of the model."""
+    value = importer.declared_rank(info, importer.find(info.name, "an output of the model"))
+    if value is FAILED or value is None:
+        importer.findings.finish(importer.name, importer.opset)
+        raise ModelError(f"{importer.name}: the output {info.name!r} is made by no node")
+    return value
+
+
+def _tree(importer: Importer, value: Any, fields: list[Expr]) -> Tree:
+    """The tree of an output, whose tensors are added to the program's results."""
+    if isinstance(value, Value):
+        try:
+            fields.append(value.expr)
+        except Unknown as error:
+            raise Unsupported(f"{importer.name}: {error}{importer.remedy(error)}", frozenset(), True) from None
+        return Leaf(len(fields) - 1, value.kind)
+    if isinstance(value, MapValue):
+        return MapOf(value.keys, [_tree(importer, v, fields) for v in value.items])
+    if isinstance(value, ListValue):
+        return [_tree(importer, v, fields) for v in value.items]
+    if isinstance(value, Choice):
+        unknown = Unknown(
+            f"If {value.title!r}: its condition must be known at import, since its branches answer different types",
+            elements_of(value.condition),
+        )
+        raise Unsupported(f"{importer.name}: {unknown}{importer.remedy(unknown)}", unknown.values, True)
+    if isinstance(value, Maybe):
+        return MaybeOf(_tree(importer, value.has, fields), _tree(importer, value.held, fields))
+    if isinstance(value, Packed):
+        return PackedOf(_tree(importer, value.elements, fields), _tree(importer, value.shapes, fields))
+    return None
