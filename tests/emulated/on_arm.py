@@ -13,15 +13,15 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from benchmarks import models, random_cases, random_families
-from tests.codegen.every_float import FUNCTIONS, errors
+from benchmarks import random_cases, random_families
+from tests.codegen.every_float import FUNCTIONS
 from tests.emulated import machines
+from tests.emulated.checks import build, check_model, check_random_model, check_vector_math
 from tests.fuzz.onnx_case import Way, compare, compile_and_run
 from tests.fuzz.onnx_graphs import attempt, draw
 from tests.fuzz.onnx_ops import generators
 from tests.relay.test_byte_products import random_batch, random_conv2d, random_dense
 from tilewright import IRModule, relay
-from tilewright.ir.transform import PassContext
 from tilewright.relay.op import cards
 from tilewright.scheduling.products import attention_pays
 
@@ -43,19 +43,11 @@ MOST_FLOPS = 2e7
 on_each = pytest.mark.parametrize("machine", machines.TARGETS)
 
 
-def build(mod: IRModule, machine: str, path: Path) -> Path:
-    with PassContext(opt_level=3):
-        relay.build(mod, machines.TARGETS[machine]).export_library(path)
-    return path
-
-
 @on_each
 @pytest.mark.parametrize("name", sorted(generators))
 def test_random_models(name: str, machine: str) -> None:
     for seed in range(3):
-        _, d = draw(2000 + seed, name)
-        outcome = attempt(d, Way(opt_level=3, target=machines.TARGETS[machine]))
-        assert outcome.status != "failed", f"seed {2000 + seed}: {outcome.text}"
+        check_random_model(name, 2000 + seed, machines.TARGETS[machine])
 
 
 @on_each
@@ -78,19 +70,7 @@ def test_random_products(kind: str, machine: str) -> None:
 @on_each
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str, machine: str, tmp_path: Path) -> None:
-    path, inputs = models.make(name), models.inputs(name)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    want = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, inputs)
-    mod, params = relay.frontend.from_onnx(path, shape=models.shapes(name))
-    with PassContext(opt_level=3):
-        relay.build(mod, machines.TARGETS[machine], params=params).export_library(tmp_path / "m.so")
-    got = machines.run(tmp_path / "m.so", inputs, machines.TARGETS[machine])
-    # A number that lies between two steps may be quantised to either.
-    bound = 0.05 if name.endswith("_int8") else 1e-4
-    for one, other in zip(got, want, strict=True):
-        assert one.shape == other.shape and one.dtype == other.dtype
-        assert np.abs(one - other).max() <= bound * np.abs(other).max()
+    check_model(name, machines.TARGETS[machine], tmp_path)
 
 
 @on_each
@@ -101,12 +81,7 @@ def test_vector_math(name: str, machine: str, tmp_path: Path) -> None:
     odd = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 1e-39, 3.4e38], "float32")
     some = rng.integers(0, 1 << 32, 1 << 15, np.uint32).view("float32")
     x = np.concatenate([odd, some, rng.normal(0, 4, 5001).astype("float32")])
-    data = relay.var("x", shape=x.shape)
-    path = build(IRModule.from_expr(relay.Function([data], getattr(relay, name)(data))), machine, tmp_path / "f.so")
-    (got,) = machines.run(path, {"x": x}, machines.TARGETS[machine])
-    with np.errstate(all="ignore"):
-        exact = FUNCTIONS[name].exact(x.astype("float64"))
-    assert errors(got, exact).max() <= FUNCTIONS[name].limit
+    check_vector_math(name, x, machines.TARGETS[machine], tmp_path)
 
 
 @on_each
@@ -122,7 +97,7 @@ def test_half_precision(machine: str, tmp_path: Path) -> None:
         mod = relay.transform.ToMixedPrecision(dtype)(
             relay.transform.InferType()(IRModule.from_expr(relay.Function([x], body)))
         )
-        path = build(mod, machine, tmp_path / f"{dtype}.so")
+        path = build(mod, machines.TARGETS[machine], tmp_path / f"{dtype}.so")
         (got,) = machines.run(path, {"x": given}, machines.TARGETS[machine])
         assert np.abs(got.astype("float32") - exact).max() <= bound * exact.max()
 
@@ -130,7 +105,7 @@ def test_half_precision(machine: str, tmp_path: Path) -> None:
 def test_mathematics_of_the_c_library(tmp_path: Path) -> None:
     """The runner itself calls none of it."""
     x = relay.var("x", shape=(5,), dtype="float64")
-    path = build(IRModule.from_expr(relay.Function([x], relay.exp(x))), "NEON", tmp_path / "m.so")
+    path = build(IRModule.from_expr(relay.Function([x], relay.exp(x))), machines.TARGETS["NEON"], tmp_path / "m.so")
     given = np.linspace(-2, 2, 5)
     (got,) = machines.run(path, {"x": given}, machines.TARGETS["NEON"])
     np.testing.assert_allclose(got, np.exp(given), rtol=1e-15)
@@ -144,7 +119,7 @@ def test_quantised(make: Callable[[int], tuple[Any, np.ndarray]], machine: str, 
         function, data = make(seed)
         mod = relay.transform.InferType()(IRModule.from_expr(function))
         wanted = relay.create_executor("debug", mod=mod).evaluate()(data).numpy()
-        path = build(mod, machine, tmp_path / f"{seed}.so")
+        path = build(mod, machines.TARGETS[machine], tmp_path / f"{seed}.so")
         (got,) = machines.run(path, {"x": data}, machines.TARGETS[machine])
         np.testing.assert_array_equal(got, wanted, f"seed {seed}")
 
@@ -161,14 +136,16 @@ def test_attention_in_blocks(machine: str, tmp_path: Path) -> None:
     given = {
         name: rng.standard_normal((heads, size, d)).astype("float32") for name, size in (("q", n), ("k", m), ("v", m))
     }
-    (got,) = machines.run(build(IRModule.from_expr(body), machine, tmp_path / "m.so"), given, machines.TARGETS[machine])
+    (got,) = machines.run(
+        build(IRModule.from_expr(body), machines.TARGETS[machine], tmp_path / "m.so"), given, machines.TARGETS[machine]
+    )
     weights = np.exp(given["q"] @ given["k"].swapaxes(1, 2) * 0.2)
     np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ given["v"], rtol=1e-3, atol=1e-5)
 
 
 def relu(machine: str, path: Path) -> Path:
     x = relay.var("x", shape=(4, 64))
-    return build(IRModule.from_expr(relay.Function([x], relay.nn.relu(x))), machine, path)
+    return build(IRModule.from_expr(relay.Function([x], relay.nn.relu(x))), machines.TARGETS[machine], path)
 
 
 def test_machines_that_lack_something(tmp_path: Path) -> None:
