@@ -72,9 +72,11 @@ class Build:
         self.names = [p.name_hint for p in mod["main"].params if p.name_hint not in params]
         self.stage = "compile"
         self.run: Run | None = None
+        self.carrying: Callable[[Sequence[Array]], Run] | None = None
+        """Of what variables hold at first: a run on the other inputs, which hands on what they hold inside, as the model's runtime does."""
 
     def compile(self) -> None:
-        """Makes `run`."""
+        """Makes `run`, and `carrying` where all sizes are known."""
         import tilewright as tvm
         from tilewright import relay
         from tilewright.contrib import graph_executor
@@ -97,11 +99,28 @@ class Build:
             executor.run()
             return [executor.get_output(k).numpy() for k in range(executor.get_num_outputs())]
 
+        def carrying(state: Sequence[Array]) -> Run:
+            held = [tvm.nd.array(v) for v in state]
+            own, first = given[: -len(held)], executor.get_num_outputs() - len(held)
+            for name, value in zip(given[len(own) :], held, strict=True):
+                executor.set_input_zero_copy(name, value)
+
+            def run(inputs: list[Array]) -> list[Array]:
+                for name, x in zip(own, inputs, strict=True):
+                    executor.set_input(name, x)
+                executor.run()
+                for k, value in enumerate(held):
+                    executor.get_output(first + k, value)
+                return [executor.get_output(k).numpy() for k in range(first)]
+
+            return run
+
         def run_machine(inputs: list[Array]) -> list[Array]:
             arrays = {name: tvm.nd.array(x) for name, x in zip(given, inputs, strict=True)}
             return _flat(machine.run(**arrays))
 
         self.run = run_static if self.static else run_machine
+        self.carrying = carrying if self.static else None
 
 
 def _flat(value: Any) -> list[Array]:
@@ -218,14 +237,17 @@ def no_farther(ours: float, theirs: float) -> bool:
 def measured(build: Build, own: Prepared, inputs: dict[str, Array], seconds: float) -> dict[str, float]:
     """Median milliseconds of both, taken in turn, and the median of their ratios."""
     assert build.run is not None
-    mine = arguments(build, inputs, list(own.state.values()))
+    run, state = build.run, list(own.state.values())
+    if state and build.carrying is not None:
+        run, state = build.carrying(state), []
+    mine = arguments(build, inputs, state)
     own.run(inputs)
-    build.run(mine)
+    run(mine)
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + seconds
     while time.perf_counter() < stop or len(times[0]) < 5:
         begin = time.perf_counter()
-        build.run(mine)
+        run(mine)
         middle = time.perf_counter()
         own.run(inputs)
         times[0].append((middle - begin) * 1e3)
