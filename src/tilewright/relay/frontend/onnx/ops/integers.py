@@ -59,11 +59,12 @@ def integer_matmul(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_z
         columns = (
             node.value("transpose", b, axes=(1, 0)) if b.array is None else Value(array=np.ascontiguousarray(b.array.T))
         )
-        if a.ndim == 2 or all([isinstance(d, int) for d in shape]):
-            flat = a if a.ndim == 2 else node.value("reshape", a, newshape=(-1, shape[-1]))
-            one = node.scalar(1.0, "float32")
-            out = node.value("qnn.dense", flat, columns, *zeros, one, one, units=columns.shape[0])
-            return out if a.ndim == 2 else node.value("reshape", out, newshape=(*shape[:-1], columns.shape[0]))
+        # All leading axes are rows of one product; dynamic ones stay as they are.
+        rows = a.ndim > 2 and all([isinstance(d, int) for d in shape])
+        flat = node.value("reshape", a, newshape=(-1, shape[-1])) if rows else a
+        one = node.scalar(1.0, "float32")
+        out = node.value("qnn.dense", flat, columns, *zeros, one, one, units=columns.shape[0])
+        return node.value("reshape", out, newshape=(*shape[:-1], columns.shape[0])) if rows else out
     return as_value(matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1)))
 
 
