@@ -38,7 +38,7 @@ def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
     import tilewright as tvm
     from benchmarks.bandwidth import Bandwidth
     from tilewright import relay
-    from tilewright.codegen.llvm.peak import Peak
+    from tilewright.cli.peak import Peak
     from tilewright.contrib import graph_executor
 
     inputs = models.inputs(model)

@@ -20,7 +20,7 @@ import numpy as np
 
 import tilewright as tvm
 from tilewright import te
-from tilewright.codegen.llvm.peak import Peak
+from tilewright.cli.peak import Peak
 
 TILE_M, TILE_N, LANES, DEPTH = 6, 64, 16, 4
 """A tile of C: 6 rows of four vectors, 24 sums in registers beside one row of B and an element of A."""

@@ -20,7 +20,7 @@ import numpy as np
 
 import tilewright as tvm
 from tilewright import tir
-from tilewright.codegen.llvm.peak import Peak
+from tilewright.cli.peak import Peak
 from tilewright.script import tir as T
 
 TILE_M, TILE_N, LANES, DEPTH = 14, 32, 16, 4

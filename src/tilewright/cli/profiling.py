@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tilewright.codegen.llvm.peak import FLOATS, Peak, Types, multiply_add
+from tilewright.cli.peak import FLOATS, Peak, Types, multiply_add
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 

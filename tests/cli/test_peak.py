@@ -7,9 +7,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
-from tilewright.cli.profiling import profile_kernels
-from tilewright.codegen.llvm.machine import compile_assembly
-from tilewright.codegen.llvm.peak import (
+from tilewright.cli.peak import (
     BFLOATS,
     BYTES,
     DOUBLES,
@@ -20,6 +18,8 @@ from tilewright.codegen.llvm.peak import (
     peak_text,
     together,
 )
+from tilewright.cli.profiling import profile_kernels
+from tilewright.codegen.llvm.machine import compile_assembly
 from tilewright.contrib import graph_executor
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
