@@ -10,7 +10,7 @@ from tilewright.arith.linear import Atom, Lin, combine, scale, shift
 from tilewright.arith.logic import TRUE
 from tilewright.arith.truncated import Truncation
 from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
-from tilewright.node import post_order_visit
+from tilewright.node import any_node
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op
 from tilewright.tir.expr import (
@@ -21,18 +21,14 @@ from tilewright.tir.expr import (
     BufferLoad,
     Call,
     Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
     IterVar,
     Let,
-    Mod,
     Not,
     ProducerLoad,
     Select,
     Var,
 )
-from tilewright.tir.scalars import BITWISE
+from tilewright.tir.scalars import BITWISE, DIVISIONS
 
 _IMPURE_PREFIXES = (
     "tir.call_",
@@ -303,26 +299,19 @@ class Choices(Truncation):
 
 
 def _occurs(var: Var, e: PrimExpr) -> bool:
-    found: list[int] = []
-    post_order_visit(e, lambda x: found.append(1) if x is var else None)
-    return bool(found)
+    return any_node(e, lambda x: x is var)
 
 
 def may_trap(node: PrimExpr) -> bool:
     """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
     if isinstance(node, (IntImm, FloatImm, Var)):
         return False
-    found: list[int] = []
+    return any_node(node, _traps)
 
-    def look(x: Any) -> None:
-        kind = type(x)
-        if kind in (BufferLoad, ProducerLoad, Call) or (
-            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
-        ):
-            found.append(1)
 
-    post_order_visit(node, look)
-    return bool(found)
+def _traps(x: Any) -> bool:
+    kind = type(x)
+    return kind in (BufferLoad, ProducerLoad, Call) or (kind in DIVISIONS and not isinstance(x.b, (IntImm, FloatImm)))
 
 
 def repeats(node: Call) -> bool:

@@ -27,7 +27,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.arith.logic import FALSE, TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.node import Node, post_order_visit
+from tilewright.node import Node, any_node, nodes_of
 from tilewright.tir import arithmetic as A
 from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import EQ, GE, LE, Var
@@ -98,10 +98,7 @@ def _system(equations: Any, variables: Any, ranges: Any) -> IntConstraints:
         return equations
     relations = [as_prim_expr(e) for e in equations]
     if variables is None:
-        found: dict[Var, None] = {}
-        for e in relations:
-            post_order_visit(e, lambda x: found.setdefault(x) if isinstance(x, Var) else None)
-        variables = list(found)
+        variables = list(dict.fromkeys([v for e in relations for v in nodes_of(e, Var)]))
     return IntConstraints(tuple(variables), dict(ranges or {}), tuple(relations))
 
 
@@ -251,9 +248,7 @@ def solve_linear_equations(
 
 def undefined_in(e: PrimExpr, ranges: Mapping[Var, Range]) -> bool:
     """Whether the expression holds a variable without a range."""
-    found: list[int] = []
-    post_order_visit(e, lambda x: found.append(1) if isinstance(x, Var) and x not in ranges else None)
-    return bool(found)
+    return any_node(e, lambda x: isinstance(x, Var) and x not in ranges)
 
 
 def _divided(diagonal: _Diagonal, engine: Any) -> tuple[list[Lin | None] | None, list[Lin]]:

@@ -29,7 +29,7 @@ from tilewright.arith.linear import (
     shift,
 )
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.node import Node, post_order_visit
+from tilewright.node import Node, any_node
 from tilewright.tir.expr import Broadcast, Call, Div, IterVar, Mod, Ramp, Select, Var
 
 _POS_INF = Var("pos_inf", "handle")
@@ -193,9 +193,7 @@ class Evaluator:
     def _node_touched(self, node: Any) -> bool:
         if isinstance(node, Var):
             return id(node) in self.domains
-        hit = []
-        post_order_visit(node, lambda x: hit.append(1) if id(x) in self.domains else None)
-        return bool(hit)
+        return any_node(node, lambda x: id(x) in self.domains)
 
     def atom(self, t: Atom) -> Interval:
         found = self._memo.get(t)

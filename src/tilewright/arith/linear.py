@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import post_order_visit
+from tilewright.node import any_node
 from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 
@@ -65,9 +65,7 @@ def mentions(t: Atom, variables: set[int]) -> bool:
         return any([mentions(s, variables) for a in t.args if isinstance(a, Lin) for s in a.terms])
     if isinstance(t.leaf, Var):
         return id(t.leaf) in variables
-    hit: list[int] = []
-    post_order_visit(t.leaf, lambda x: hit.append(1) if id(x) in variables else None)
-    return bool(hit)
+    return any_node(t.leaf, lambda x: id(x) in variables)
 
 
 ZERO = Lin({}, 0)

@@ -30,7 +30,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.arith.proofs import Proofs
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import post_order_visit
+from tilewright.node import any_node
 from tilewright.tir.expr import EQ, LE, LT, NE, And, Call, Not, Or
 
 TRUE = IntImm("bool", 1)
@@ -114,9 +114,7 @@ class Logic(Proofs):
         form = self._form_of.get(id(condition))
         if form is not None:
             return any([mentions(s, {id(t.leaf)}) for s in form[1].terms])
-        found: list[int] = []
-        post_order_visit(condition, lambda x: found.append(1) if x is t.leaf else None)
-        return bool(found)
+        return any_node(condition, lambda x: x is t.leaf)
 
     def orderings_of(self, condition: PrimExpr) -> list[Lin]:
         """The forms d with d <= 0 that a simplified condition says; [] for any other condition."""

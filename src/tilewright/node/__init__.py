@@ -13,7 +13,7 @@ from tilewright.node.base import (
     register_converter,
     register_printer,
 )
-from tilewright.node.functor import Mutator, Visitor, mutate_tuple, on, post_order_visit
+from tilewright.node.functor import Mutator, Visitor, any_node, has_node, mutate_tuple, nodes_of, on, post_order_visit
 from tilewright.node.json import load_json, save_json
 from tilewright.node.leaves import register_leaf
 from tilewright.node.object_path import ObjectPath
@@ -37,15 +37,18 @@ __all__ = [
     "ObjectPath",
     "Skip",
     "Visitor",
+    "any_node",
     "assert_structural_equal",
     "deep_recursion",
     "derived",
     "first_mismatch",
     "get_first_structural_mismatch",
+    "has_node",
     "install_immutability_guard",
     "load_json",
     "mutate_tuple",
     "node_types",
+    "nodes_of",
     "on",
     "post_order_visit",
     "register_converter",

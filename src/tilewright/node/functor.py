@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from tilewright.node.base import DEF, SKIP, Field, Node
 
 F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", bound=Node)
 
 _ATOMS = frozenset({"int", "str", "bool", "float", "DataType", "None", "tuple"})
 _BOUND_NAMES = frozenset({"Var", "tuple[Var, ...]"})
@@ -234,3 +235,37 @@ class _PostOrder(Visitor):
 def post_order_visit(node: Any, visit: Callable[[Node], None]) -> None:
     """Calls `visit` once for every node below and including `node`, children first, shared nodes once."""
     _PostOrder(visit).visit(node)
+
+
+class _Any(Visitor):
+    def __init__(self, holds: Callable[[Node], bool]) -> None:
+        self.holds = holds
+        self.seen: set[int] = set()
+        self.found = False
+
+    @on(Node)
+    def _node(self, x: Node) -> None:
+        if not self.found and id(x) not in self.seen:
+            self.seen.add(id(x))
+            self.found = self.holds(x)
+            if not self.found and not x._leaf:
+                self.visit_children(x)
+
+
+def any_node(node: Any, holds: Callable[[Node], bool]) -> bool:
+    """Whether a condition holds for any node below and including `node`; looks no further where it does."""
+    walk = _Any(holds)
+    walk.visit(node)
+    return walk.found
+
+
+def has_node(node: Any, *kinds: type[Node]) -> bool:
+    """Whether any node below and including `node` is of one of these types."""
+    return any_node(node, lambda x: isinstance(x, kinds))
+
+
+def nodes_of(node: Any, *kinds: type[N]) -> list[N]:
+    """The nodes of these types below and including `node`, children first, shared nodes once."""
+    found: list[N] = []
+    post_order_visit(node, lambda x: found.append(x) if isinstance(x, kinds) else None)
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer, detect_linear_equation
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.node import structural_equal
+from tilewright.node import any_node, structural_equal
 from tilewright.support.errors import TVMError
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.primfunc import post_order
@@ -335,11 +335,7 @@ class _Backward:
             raise TVMError(f"te.gradient: no derivative is known for {e} in compute {self.op.name}")
 
     def _uses_wanted(self, e: PrimExpr) -> bool:
-        from tilewright.tir.stmt_functor import post_order_visit
-
-        found: list[bool] = []
-        post_order_visit(e, lambda x: found.append(isinstance(x, ProducerLoad) and x.producer in self.wanted))
-        return any(found)
+        return any_node(e, lambda x: isinstance(x, ProducerLoad) and x.producer in self.wanted)
 
     def solved(self, term: _Term, rows: tuple[IterVar, ...], axes: tuple[IterVar, ...]) -> tuple[Tensor, Tensor]:
         """The term as a function of the input's indices. Axes that the indices determine are replaced; the sum runs

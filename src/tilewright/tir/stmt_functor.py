@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.node import Mutator, Node, Visitor, mutate_tuple, on
+from tilewright.node import any_node as any_node
+from tilewright.node import has_node as has_node
+from tilewright.node import nodes_of as nodes_of
 from tilewright.node import post_order_visit as post_order_visit
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Let, Var

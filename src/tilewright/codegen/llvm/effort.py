@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IntImm, IRModule
-from tilewright.node import Visitor, on
+from tilewright.node import Visitor, any_node, on
 from tilewright.tir import (
     Allocate,
     Block,
@@ -66,24 +66,13 @@ class _Loops(Visitor):
         if s.value.dtype.lanes == 1:
             self.found = True
             return
-        reads = _Reads(s.buffer.data)
-        reads.visit(s.value)
-        if reads.found and not self._in_register(s):
+        reads = any_node(s.value, lambda e: isinstance(e, BufferLoad) and e.buffer.data is s.buffer.data)
+        if reads and not self._in_register(s):
             self.found = True
 
     def _in_register(self, s: BufferStore) -> bool:
         """Whether a store goes to a place of its own of local storage, whatever loop runs."""
         return s.buffer.data in self.local and all([self.running.isdisjoint(used_vars(i)) for i in s.indices])
-
-
-class _Reads(Visitor):
-    def __init__(self, data: Var) -> None:
-        self.data, self.found = data, False
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.found = self.found or e.buffer.data is self.data
-        self.visit_children(e)
 
 
 def effort(mod: IRModule) -> int:

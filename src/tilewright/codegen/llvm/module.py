@@ -20,7 +20,7 @@ from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
-from tilewright.node import post_order_visit
+from tilewright.node import nodes_of
 from tilewright.node.leaves import numpy_dtype
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
@@ -87,14 +87,8 @@ class ModuleEmitter:
 
     def pointer_align(self, func: PrimFunc, param: Var) -> int:
         """Alignment of a handle parameter that buffers of the body use as their data; 1 when none does."""
-        aligns: list[int] = []
-
-        def look(node: Any) -> None:
-            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.data is param:
-                aligns.append(node.buffer.data_alignment)
-
-        post_order_visit(func.body, look)
-        return min(aligns) if aligns else 1
+        accesses: list[BufferLoad | BufferStore] = nodes_of(func.body, BufferLoad, BufferStore)
+        return min([a.buffer.data_alignment for a in accesses if a.buffer.data is param], default=1)
 
     def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
         """(symbol, parameter types, result type) of a function of the module."""

@@ -17,6 +17,7 @@ from tilewright.codegen.llvm.variables import Facts, Variables
 from tilewright.codegen.llvm.workspaces import Workspaces
 from tilewright.codegen.operations import STATEMENTS
 from tilewright.ir import DataType, IntImm
+from tilewright.node import any_node
 from tilewright.tir import (
     Allocate,
     AllocateConst,
@@ -37,7 +38,6 @@ from tilewright.tir import (
     Var,
     While,
 )
-from tilewright.tir.stmt_functor import post_order_visit
 
 TILE_REGISTERS = "amx.tile"
 """Storage scope of what instructions on tile registers keep there: it takes no memory."""
@@ -48,9 +48,7 @@ _THREADS = "a CPU has no GPU threads: the loop is bound to a thread axis"
 
 def _accesses(body: Stmt, data: Var) -> bool:
     """Whether a statement loads or stores elements of a buffer."""
-    found: list[Any] = []
-    post_order_visit(body, lambda x: found.append(x) if isinstance(x, (BufferLoad, BufferStore)) else None)
-    return any([x.buffer.data is data for x in found])
+    return any_node(body, lambda x: isinstance(x, (BufferLoad, BufferStore)) and x.buffer.data is data)
 
 
 class StmtEmitter:

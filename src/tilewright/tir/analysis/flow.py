@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.iter_affine_map import IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.node import Visitor, on, post_order_visit
+from tilewright.node import Visitor, any_node, has_node, on
 from tilewright.tir.arithmetic import add, cast_to, const_true, eq, logical_and, logical_not
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, IterVar, Let, Ramp, Var
@@ -51,9 +51,7 @@ class Access:
 
 def _plain(e: Any) -> bool:
     """Whether a value is a function of variables, the same whenever it is computed."""
-    found: list[Any] = []
-    post_order_visit(e, lambda x: found.append(x) if isinstance(x, (BufferLoad, Call, Let)) else None)
-    return not found
+    return not has_node(e, BufferLoad, Call, Let)
 
 
 def _places(buffer: Buffer, indices: Sequence[PrimExpr]) -> list[tuple[Any, Any]]:
@@ -434,6 +432,4 @@ class _Wrote:
 
 
 def _mentions(e: PrimExpr, names: Mapping[Var, Any]) -> bool:
-    found: list[Any] = []
-    post_order_visit(e, lambda x: found.append(x) if isinstance(x, Var) and x in names else None)
-    return bool(found)
+    return any_node(e, lambda x: isinstance(x, Var) and x in names)

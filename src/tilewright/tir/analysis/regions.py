@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.intervals import IntervalSet, eval_set, union
 from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.node import Visitor, on, post_order_visit
+from tilewright.node import Visitor, nodes_of, on
 from tilewright.tir.arithmetic import add
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Let, Var
@@ -102,9 +102,7 @@ def _as_wide_as_its_type(s: IntervalSet) -> bool:
 
 def _only_inside(ends: IntervalSet, walk: _Regions) -> bool:
     """Whether the ends are elements that only the block knows, or that it changes."""
-    loaded: list[Buffer] = []
-    for end in (ends.min_value, ends.max_value):
-        post_order_visit(end, lambda e: loaded.append(e.buffer) if isinstance(e, BufferLoad) else None)
+    loaded = [load.buffer for end in (ends.min_value, ends.max_value) for load in nodes_of(end, BufferLoad)]
     return any([b in walk.writes or b in walk.local or b.data in walk.storage for b in loaded])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir.types import PointerType, PrimType
-from tilewright.node import Visitor, on
+from tilewright.node import has_node, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
@@ -15,19 +15,9 @@ from tilewright.tir.stmt import IfThenElse, Stmt
 from tilewright.tir.substitution import BufferMutator
 
 
-class _Choices(Visitor):
-    found = False
-
-    @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> None:
-        self.found = True
-
-
 def has_if_then_else(stmt: Stmt) -> bool:
     """Whether a statement holds an IfThenElse statement."""
-    walk = _Choices()
-    walk.visit(stmt)
-    return walk.found
+    return has_node(stmt, IfThenElse)
 
 
 def _tensors(ty: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass, function_pass_of
-from tilewright.node import Visitor, on
+from tilewright.node import Visitor, has_node, on
 from tilewright.tir.arithmetic import conjuncts, logical_and
 from tilewright.tir.expr import BufferLoad, Call, Var
 from tilewright.tir.function import PrimFunc
@@ -54,20 +54,9 @@ def call_name(e: PrimExpr) -> str:
     return name.removeprefix("tir.")
 
 
-class _Loads(Visitor):
-    def __init__(self) -> None:
-        self.found = False
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.found = True
-
-
 def has_load(e: PrimExpr) -> bool:
     """Whether an expression reads a buffer."""
-    walk = _Loads()
-    walk.visit(e)
-    return walk.found
+    return has_node(e, BufferLoad)
 
 
 class _Changes(Visitor):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.arith.linear import MAXIMUM, MINIMUM
 from tilewright.ir import IntImm
-from tilewright.node import Visitor, on
+from tilewright.node import Visitor, nodes_of, on
 from tilewright.tir import (
     GE,
     LT,
@@ -40,7 +40,7 @@ from tilewright.tir.schedule.facts.linear_forms import (
     shift,
 )
 from tilewright.tir.schedule.state import ScheduleState
-from tilewright.tir.stmt_functor import post_order_visit, substitute
+from tilewright.tir.stmt_functor import substitute
 
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
@@ -374,8 +374,5 @@ def _only_inside(forms: Forms, ends: Bounds, inner: set[Var], changed: set[Buffe
     leaves = forms.leaves(ends[0]) | forms.leaves(ends[1])
     if not leaves.isdisjoint(inner):
         return True
-    loaded: list[Any] = []
-    for leaf in leaves:
-        if not isinstance(leaf, Var):
-            post_order_visit(leaf, lambda x: loaded.append(x.buffer) if isinstance(x, BufferLoad) else None)
+    loaded = [load.buffer for leaf in leaves for load in nodes_of(leaf, BufferLoad)]
     return any([b in changed or b.data in inner for b in loaded])

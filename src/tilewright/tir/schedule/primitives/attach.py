@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
-from tilewright.node import post_order_visit
+from tilewright.node import has_node
 from tilewright.tir import GE, LT, BufferLoad, For, ForKind, Var
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of, stays_in
@@ -168,15 +168,9 @@ def move_producer(
 
 def _without_loads(forms: Forms, domain: Domain) -> Domain:
     """The bounds that are known before the program runs. Loaded values do not count if the loop may exceed them."""
-    loads: list[Any] = []
-
-    def look(bounds: Bounds) -> bool:
-        loads.clear()
-        for end in bounds:
-            post_order_visit(forms.emit(end), lambda e: loads.append(e) if isinstance(e, BufferLoad) else None)
-        return not loads
-
-    return {v: bounds for v, bounds in domain.items() if look(bounds)}
+    return {
+        v: bounds for v, bounds in domain.items() if not any([has_node(forms.emit(end), BufferLoad) for end in bounds])
+    }
 
 
 def _need_inputs_stay(ref: StmtSRef) -> None:

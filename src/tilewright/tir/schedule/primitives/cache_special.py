@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.node import Mutator, Visitor, on, post_order_visit, structural_equal
+from tilewright.node import Mutator, Visitor, has_node, on, structural_equal
 from tilewright.tir import (
     Block,
     BlockRealize,
@@ -165,9 +165,7 @@ def _contains(e: Any, part: Any) -> bool:
 
 
 def _loads(e: Any) -> bool:
-    found: list[Any] = []
-    post_order_visit(e, lambda x: found.append(x) if isinstance(x, (BufferLoad, Call)) else None)
-    return bool(found)
+    return has_node(e, BufferLoad, Call)
 
 
 def _divides_by_numbers(e: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import FloatImm, IntImm, Op, Range
-from tilewright.node import post_order_visit
+from tilewright.node import nodes_of
 from tilewright.tir import (
     GE,
     GT,
@@ -20,17 +20,15 @@ from tilewright.tir import (
     BufferStore,
     Call,
     Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
     IterVar,
-    Mod,
     Mul,
     Var,
     decl_buffer,
 )
+from tilewright.tir.expr import BinaryOpExpr
+from tilewright.tir.scalars import DIVISIONS
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.block_checks import need_complete, need_complete_or_reduction
 from tilewright.tir.schedule.facts.leaves import (
@@ -306,11 +304,7 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
     """Require a sum of products, the only form to which zeros in the padding add nothing."""
     from tilewright.tir.schedule.facts.reducers import reducer_of
 
-    divisors: list[Any] = []
-    post_order_visit(
-        block.body, lambda e: divisors.append(e.b) if isinstance(e, (Div, Mod, FloorDiv, FloorMod)) else None
-    )
-    for divisor in divisors:
+    for divisor in [e.b for e in nodes_of(block.body, BinaryOpExpr) if type(e) in DIVISIONS]:
         if divisor.dtype.element.code in ("int", "uint") and not (isinstance(divisor, IntImm) and divisor.value):
             refuse(f"{{0}} must not divide by what may be zero in the padding, but divides by {divisor}", block)
     indexed = {r.min for r in block.writes[0].region}
@@ -340,10 +334,7 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
 def _need_regions(block: Any) -> None:
     """Require that the indices are those of the regions. A constant index for a variable of one value is kept."""
     regions = {r.buffer: [x.min for x in r.region] for r in (*block.reads, *block.writes)}
-    accesses: list[Any] = []
-    for part in (block.body, block.init):
-        if part is not None:
-            post_order_visit(part, lambda e: accesses.append(e) if isinstance(e, (BufferLoad, BufferStore)) else None)
+    accesses: list[Any] = [x for part in (block.body, block.init) for x in nodes_of(part, BufferLoad, BufferStore)]
     for x in accesses:
         if any([a is not b for a, b in zip(x.indices, regions.get(x.buffer, x.indices), strict=True)]):
             names = ", ".join([str(i) for i in x.indices])

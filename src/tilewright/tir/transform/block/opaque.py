@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
-from tilewright.node import mutate_tuple, on, post_order_visit
+from tilewright.node import mutate_tuple, nodes_of, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, conjuncts, logical_and
 from tilewright.tir.buffer import Buffer
@@ -177,14 +177,7 @@ class _LowerOpaque(BufferMutator):
 
 def _written(body: Stmt) -> list[Var]:
     """The storage that a block's body writes."""
-    found: dict[Var, None] = {}
-
-    def note(n: Any) -> None:
-        if isinstance(n, BufferStore):
-            found[n.buffer.data] = None
-
-    post_order_visit(body, note)
-    return list(found)
+    return list(dict.fromkeys([s.buffer.data for s in nodes_of(body, BufferStore)]))
 
 
 def _attr_value(value: Any) -> Any:

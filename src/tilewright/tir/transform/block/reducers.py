@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr
-from tilewright.node import Mutator, Node, Visitor, on, post_order_visit, structural_equal
+from tilewright.node import Mutator, Node, Visitor, nodes_of, on, structural_equal
 from tilewright.node.leaves import numpy_dtype
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -24,9 +24,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _loaded(e: Any) -> list[Any]:
-    found: list[Any] = []
-    post_order_visit(e, lambda n: found.append(n.buffer) if isinstance(n, BufferLoad) else None)
-    return found
+    return [load.buffer for load in nodes_of(e, BufferLoad)]
 
 
 class Update:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
-from tilewright.node import Mutator, on, post_order_visit
+from tilewright.node import Mutator, nodes_of, on, post_order_visit
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import conjuncts, const_true, logical_and
@@ -354,14 +354,7 @@ class _CrossThread(Mutator):
 
 def variables(e: Any) -> set[Var]:
     """The variables that an expression uses."""
-    found: set[Var] = set()
-
-    def note(n: Any) -> None:
-        if isinstance(n, Var):
-            found.add(n)
-
-    post_order_visit(e, note)
-    return found
+    return set(nodes_of(e, Var))
 
 
 def _is_thread(f: For) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
-from tilewright.node import on, post_order_visit
+from tilewright.node import any_node, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.analysis.flow import Accesses
 from tilewright.tir.expr import IterVar, StringImm, Var
@@ -163,13 +163,7 @@ class _LiftBound(BufferMutator):
 
 
 def _uses(e: Any, var: Var) -> bool:
-    found = [False]
-
-    def look(node: Any) -> None:
-        found[0] |= node is var
-
-    post_order_visit(e, look)
-    return found[0]
+    return any_node(e, lambda node: node is var)
 
 
 def LiftThreadBinding() -> Pass:

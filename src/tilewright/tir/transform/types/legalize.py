@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir import DataType, FloatImm, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
-from tilewright.node import Mutator, mutate_tuple, on
+from tilewright.node import Mutator, any_node, mutate_tuple, nodes_of, on
 from tilewright.node.leaves import numpy_dtype
 from tilewright.tir.arithmetic import cast_to, const
 from tilewright.tir.buffer import Buffer
@@ -35,7 +35,6 @@ from tilewright.tir.expr import (
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect, isnan, reinterpret
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
-from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
@@ -273,9 +272,7 @@ def FP8StorageLegalize() -> Pass:
 
 def without_float8(func: PrimFunc) -> PrimFunc:
     """The function without float8 types; the same function if it has none."""
-    found: list[PrimExpr] = []
-    post_order_visit(func.body, lambda e: found.append(e) if isinstance(e, PrimExpr) and _is_fp8(e.dtype) else None)
-    if not found:
+    if not any_node(func.body, lambda e: isinstance(e, PrimExpr) and _is_fp8(e.dtype)):
         return func
     body = _Compute(_is_fp8, "float32").visit(func.body)
     return _stored(func.replace(body=body), _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
@@ -284,13 +281,7 @@ def without_float8(func: PrimFunc) -> PrimFunc:
 def without_narrow_floats(func: PrimFunc) -> PrimFunc:
     """The function without float8 and bfloat16, and with float16 as a type of storage and casts only; itself where it has none."""
     func = without_float8(func)
-    found: set[str] = set()
-
-    def look(e: Any) -> None:
-        if isinstance(e, PrimExpr):
-            found.add(e.dtype.element)
-
-    post_order_visit(func.body, look)
+    found = {e.dtype.element for e in nodes_of(func.body, PrimExpr)}
     if "float16" in found:
         func = func.replace(body=_Compute(_is_fp16, "float32").visit(func.body))
     if "bfloat16" in found:
