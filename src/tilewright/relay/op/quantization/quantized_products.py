@@ -43,7 +43,7 @@ def difference(q: Expr, zero: Expr, axis: int) -> Expr:
         return q
     t = tensor(q.checked_type)
     wide = "int16" if str(t.dtype) in ("int8", "uint8") else "int32"
-    return op("subtract")(cast(q, wide), cast(along(zero, len(t.shape), axis), wide))  # type: ignore[no-any-return]
+    return op("subtract")(cast(q, wide), cast(along(zero, len(t.shape), axis), wide))
 
 
 def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
@@ -115,16 +115,9 @@ class Product(Quantized):
         same = [tensor_type(t.shape, "int32") for t in (x, w)]
         return self.plain().infer(*same)
 
-    def expand(
-        self,
-        data: Expr,
-        weight: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-    ) -> Expr:
+    def expand(self, *args: Expr) -> Expr:
         """Zero points subtracted from both, then the plain operator; padding then stands for 0, as it must."""
+        data, weight, input_zero_point, kernel_zero_point, *_ = args
         ndim = len(tensor(weight.checked_type).shape)
         x = difference(data, input_zero_point, 0)
         w = difference(weight, kernel_zero_point, self.channels_axis(ndim))
@@ -145,6 +138,23 @@ class Product(Quantized):
         return found
 
 
+class ProductOfBytes(Product):
+    """A product that bytes stay bytes for: where only the data has a zero point, its share is taken from the sums of constant weights."""
+
+    def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr | None:
+        """The product less the share of the data's zero point; None where the attributes forbid it."""
+        raise TypeError(f"{type(self).__name__} has no product of bytes")
+
+    def expand(self, *args: Expr) -> Expr:
+        """The product of bytes, or else that of differences."""
+        data, weight, zero, kernel_zero, *scales = args
+        weight, kernel_zero = known_weight(weight, kernel_zero, self.channels_axis(0))
+        made = None
+        if not is_zero(zero) and is_zero(kernel_zero) and isinstance(weight, Constant):
+            made = self.shifted(data, weight, zero)
+        return made if made is not None else super().expand(data, weight, zero, kernel_zero, *scales)
+
+
 def vars_of(card: OpCard) -> dict[str, Any]:
     """A card's attributes by name."""
     return {f.name: getattr(card, f.name) for f in type(card)._fields if f.name != "span"}
@@ -152,7 +162,7 @@ def vars_of(card: OpCard) -> dict[str, Any]:
 
 def shifted_product(call: Expr, data_zero: Expr, sums: Expr) -> Expr:
     """sum(x * w) - zero * sum(w), which is sum((x - zero) * w)."""
-    return op("subtract")(call, op("multiply")(data_zero, sums))  # type: ignore[no-any-return]
+    return op("subtract")(call, op("multiply")(data_zero, sums))
 
 
 def with_sign(q: Expr, zero: Expr, signed: bool) -> tuple[Expr, Expr]:
@@ -178,7 +188,7 @@ def filled_up(a: Expr, b: Expr, inner: int) -> tuple[Expr, Expr]:
     return first, second
 
 
-class dense(Product, key="qnn.dense"):
+class dense(ProductOfBytes, key="qnn.dense"):
     """data (M, K) by weight (N, K) transposed: int32 (M, N)."""
 
     units: int | None = None
@@ -192,24 +202,10 @@ class dense(Product, key="qnn.dense"):
     def plain(self) -> OpCard:
         return neural.dense.from_fields(self.units, self.out_dtype)
 
-    def expand(
-        self,
-        data: Expr,
-        weight: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-    ) -> Expr:
-        """Bytes stay bytes: where only the data has a zero point, its share is taken from the sums of constant weights."""
-        weight, kernel_zero_point = known_weight(weight, kernel_zero_point, self.channels_axis(0))
-        args = (input_zero_point, kernel_zero_point, input_scale, kernel_scale)
-        if is_zero(input_zero_point) or not is_zero(kernel_zero_point) or not isinstance(weight, Constant):
-            return super().expand(data, weight, *args)
+    def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr:
         product = op("nn.dense")(*alike(data, weight), units=self.units, out_dtype=self.out_dtype)
         # At once: FoldConstant keeps what is smaller than its value, as large weights are than their cast to int32.
-        sums = const(weight.value.sum(1, dtype=np.int32))
-        return shifted_product(product, input_zero_point, sums)
+        return shifted_product(product, zero, const(weight.value.sum(1, dtype=np.int32)))
 
 
 class batch_matmul(Product, key="qnn.batch_matmul"):
@@ -236,20 +232,21 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
     ) -> Type:
         return super().infer(x, y, x_zero_point, y_zero_point, x_scale, y_scale)
 
-    def expand(self, x: Expr, y: Expr, x_zero_point: Expr, y_zero_point: Expr, x_scale: Expr, y_scale: Expr) -> Expr:
+    def expand(self, *args: Expr) -> Expr:
         """Bytes stay bytes where the target adds up products of them:
         sum((x - a) * (y - b)) = sum(x * y) - b * sum(x) - a * sum(y) + K * a * b, without the parts whose zero point is 0."""
         from tilewright.scheduling.instructions import dot_products
 
+        x, y, x_zero_point, y_zero_point, *_ = args
         types = [tensor(e.checked_type) for e in (x, y)]
         inner = dims(types[0])[-1]
         target = Target.current(True)
         narrow = {str(t.dtype) for t in types} <= {"int8", "uint8"} and dot_products(target, "uint8", "int8", "int32")
         if not isinstance(inner, int) or not narrow:
-            return super().expand(x, y, x_zero_point, y_zero_point, x_scale, y_scale)
+            return super().expand(*args)
         left, a = with_sign(x, x_zero_point, False)
         right, b = with_sign(y, y_zero_point, True)
-        product = op("nn.batch_matmul")(*filled_up(left, right, inner), out_dtype="int32")
+        product: Expr = op("nn.batch_matmul")(*filled_up(left, right, inner), out_dtype="int32")
         one, two = read(a, 1), read(b, 1)
         if not is_zero(b):
             product = shifted_product(product, two, op("sum")(cast(left, "int32"), axis=(-1,), keepdims=True))
@@ -257,11 +254,11 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
             sums = op("expand_dims")(op("sum")(cast(right, "int32"), axis=(-1,)), axis=-2)
             product = shifted_product(product, one, sums)
         if is_zero(a) or is_zero(b):
-            return product  # type: ignore[no-any-return]
-        return op("add")(product, op("multiply")(op("multiply")(one, two), const(inner, "int32")))  # type: ignore[no-any-return]
+            return product
+        return op("add")(product, op("multiply")(op("multiply")(one, two), const(inner, "int32")))
 
 
-class conv2d(Product, key="qnn.conv2d"):
+class conv2d(ProductOfBytes, key="qnn.conv2d"):
     """Convolution of data (N, C, H, W) with weight (O, C / groups, KH, KW), as int32; padding stands for 0."""
 
     kernel_size: tuple[int, ...] | None = None
@@ -291,42 +288,24 @@ class conv2d(Product, key="qnn.conv2d"):
     def channels_axis(self, ndim: int) -> int:
         return self.kernel_layout.index("O")
 
-    def expand(
-        self,
-        data: Expr,
-        weight: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-    ) -> Expr:
-        """Bytes stay bytes: where only the data has a zero point, its share is taken from the sums of constant weights."""
-        weight, kernel_zero_point = known_weight(weight, kernel_zero_point, self.channels_axis(0))
-        args = (input_zero_point, kernel_zero_point, input_scale, kernel_scale)
-        simple = (
-            is_zero(input_zero_point)
-            or not is_zero(kernel_zero_point)
-            or not isinstance(weight, Constant)
-            or not isinstance(input_zero_point, Constant)
+    def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr | None:
+        """The data is padded by its zero point before."""
+        if (
+            not isinstance(zero, Constant)
             or self.data_layout not in ("NCHW", "NHWC")
             or self.out_layout not in ("", self.data_layout)
-        )
-        if simple:
-            return super().expand(data, weight, *args)
+        ):
+            return None
         before, after = conv.pads(self.padding)
         if any((*before, *after)):
             width = [(0, 0)] * 4
             for axis, lo, hi in zip("HW", before, after, strict=True):
                 width[self.data_layout.index(axis)] = (lo, hi)
-            value = cast(op("reshape")(input_zero_point, ()), str(tensor(data.checked_type).dtype))
+            value = cast(op("reshape")(zero, ()), str(tensor(data.checked_type).dtype))
             data = op("nn.pad")(data, tuple(width), value)
         product = op("nn.conv2d")(*alike(data, weight), **{**vars_of(self.plain()), "padding": (0, 0)})
-        others = tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"])
-        assert isinstance(weight, Constant)
-        sums = weight.value.sum(others, dtype=np.int32)
-        if self.data_layout == "NCHW":
-            sums = sums.reshape(-1, 1, 1)
-        return shifted_product(product, input_zero_point, const(sums))
+        sums = weight.value.sum(tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"]), dtype=np.int32)
+        return shifted_product(product, zero, const(sums.reshape(-1, 1, 1) if self.data_layout == "NCHW" else sums))
 
 
 class conv2d_transpose(Product, key="qnn.conv2d_transpose"):
