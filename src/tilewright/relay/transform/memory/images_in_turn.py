@@ -12,7 +12,7 @@ in every turn, the constants of all layers and the start of their threads.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+from tilewright.relay.transform.rewriting import card_of, static_shape, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
 from tilewright.scheduling.cost import divisors
@@ -33,45 +33,62 @@ START = 1 << 17
 """Bytes that the last cache gives in the time that a kernel takes to start its threads."""
 
 
+class Step(NamedTuple):
+    """A call as rules see it: its card, the shapes of its result and of its operands, and which of these are of images."""
+
+    card: Any
+    shape: Sequence[int]
+    shapes: Sequence[Sequence[int] | None]
+    batched: Sequence[bool]
+
+    @property
+    def only_first(self) -> bool:
+        """Whether the first operand alone is of images."""
+        return self.batched[0] and not any(self.batched[1:])
+
+    def keeps_first(self, axes: Sequence[int]) -> bool:
+        """Whether none of these axes is the first."""
+        return all([a % len(self.shape) > 0 for a in axes])
+
+
+APART: dict[str, Callable[[Step], bool]] = {
+    "layout_transform": lambda s: s.card.src_layout[0] == s.card.dst_layout[0] == "N",
+    "nn.pad": lambda s: s.only_first and tuple(s.card.pad_width[0]) == (0, 0),
+    "strided_slice": lambda s: s.only_first and s.card.axes is not None and s.keeps_first(s.card.axes),
+    "nn.contrib_weave_phases": lambda s: s.batched == [True],
+    "concatenate": lambda s: s.keeps_first([s.card.axis]),
+}
+"""Operators that work on each image alone under these conditions."""
+
+
 def images_apart(call: Call, batched: Sequence[bool]) -> bool:
     """Whether item i along the first axis of a call's result needs no other items of those operands that are `batched`."""
     card: Any = card_of(call)
     shape = static_shape(call)
-    shapes = [static_shape(a) for a in call.args]
     if not shape:
         return False
-    only_first = batched[0] and not any(batched[1:])
+    step = Step(card, shape, [static_shape(a) for a in call.args], batched)
     layout = getattr(card, "data_layout", None) or getattr(card, "layout", None)
     if layout:
         # Weights are of no image; what else stands beside data (a grid of places, boxes) may be.
-        alone = only_first and len(call.args) == (2 if hasattr(card, "data_layout") else 1)
+        alone = step.only_first and len(call.args) == (2 if hasattr(card, "data_layout") else 1)
         return bool(alone and layout[0] == (getattr(card, "out_layout", None) or layout)[0] == "N")
-    if is_op(call, "layout_transform"):
-        return bool(card.src_layout[0] == card.dst_layout[0] == "N")
-    if is_op(call, "nn.pad"):
-        return only_first and tuple(card.pad_width[0]) == (0, 0)
-    if is_op(call, "strided_slice"):
-        return only_first and card.axes is not None and all([a % len(shape) > 0 for a in card.axes])
-    if is_op(call, "nn.contrib_weave_phases"):
-        return batched == [True]
-    if is_op(call, "concatenate"):
-        return bool(card.axis % len(shape) > 0)
+    rule = APART.get(call.op.name) if isinstance(call.op, Op) else None
+    if rule is not None:
+        return bool(rule(step))
     if card.fuse == COMM_REDUCE and hasattr(card, "exclude"):
         axes = card.axis if isinstance(card.axis, (list, tuple)) else (card.axis,)
-        return (
-            batched == [True]
-            and not card.exclude
-            and all([a is not None and a % len(shapes[0] or ()) > 0 for a in axes])
-        )
+        rank = len(step.shapes[0] or ())
+        return batched == [True] and not card.exclude and all([a is not None and a % rank > 0 for a in axes])
     if card.fuse > BROADCAST or not card.pure:
         return False
     if hasattr(card, "axis"):
-        return only_first and card.axis % len(shape) > 0
+        return step.only_first and step.keeps_first([card.axis])
     # Element by element: what is no batch is the same for all images.
     return all(
         [
             s is not None and (len(s) == len(shape) if part else len(s) < len(shape) or s[0] == 1)
-            for s, part in zip(shapes, batched, strict=True)
+            for s, part in zip(step.shapes, batched, strict=True)
         ]
     )
 
