@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.folding import Folder, Folders
+from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tensor
@@ -139,19 +140,9 @@ def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
 def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Any:
     if not (begin.is_number and end.is_number and step.is_number):
         return None
-    masks = {k: int(c.attr(f"{k}_mask", 0)) for k in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    key: list[Any] = []
-    for k, (b, e, s) in enumerate(zip(*[c.ints(v, "slice") for v in (begin, end, step)], strict=True)):
-        bit = 1 << k
-        if masks["ellipsis"] & bit:
-            key.append(Ellipsis)
-        elif masks["new_axis"] & bit:
-            key.append(None)
-        elif masks["shrink_axis"] & bit:
-            key.append(b)
-        else:
-            key.append(slice(None if masks["begin"] & bit else b, None if masks["end"] & bit else e, s))
-    return sizes_value(c, np.asarray(_array(x)[tuple(key)], object), x.dtype)
+    masks = SliceMasks.read(lambda name: c.attr(name, 0))
+    index = masks.key(*[c.ints(v, "slice") for v in (begin, end, step)])
+    return sizes_value(c, np.asarray(_array(x)[index], object), x.dtype)
 
 
 def _reduced(f: Callable[[Any, Any], Any], start: Any) -> Folder:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
 from tilewright.relay.frontend.tflite.node import Node, Value, plain, small
 
@@ -131,16 +132,15 @@ def _slice(node: Node, x: np.ndarray, begin: np.ndarray, size: np.ndarray) -> np
 
 @_folds("STRIDED_SLICE")
 def _strided(node: Node, x: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> np.ndarray | None:
-    masks = [int(node.get(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
-    if any([a.dtype == object for a in (begin, end, strides)]) or masks[2] or masks[3] or node.get("offset", False):
+    masks = SliceMasks.read(node.get)
+    if (
+        any([a.dtype == object for a in (begin, end, strides)])
+        or masks.ellipsis
+        or masks.new_axis
+        or node.get("offset", False)
+    ):
         return None
-    index: list[Any] = []
-    for k, (b, e, s) in enumerate(zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)):
-        if masks[4] >> k & 1:
-            index.append(b)
-        else:
-            index.append(slice(None if masks[0] >> k & 1 else b, None if masks[1] >> k & 1 else e, s))
-    return np.asarray(x[tuple(index)])
+    return np.asarray(x[masks.key(begin.tolist(), end.tolist(), strides.tolist())])
 
 
 def _binary(f: Callable[[Any, Any], Any]) -> Folder:

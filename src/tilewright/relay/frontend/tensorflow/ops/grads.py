@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.layers import _padding, _spatial
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
@@ -102,19 +103,8 @@ def _slice_update(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, 
 def _placed(c: NodeCall, base: Value, extents: Sequence[int], cuts: Sequence[Value], part: Value) -> Value:
     """A tensor, given flat, with other elements where a slice cuts."""
     marks = np.arange(int(np.prod(extents))).reshape(extents)
-    masks = {k: int(c.attr(f"{k}_mask", 0)) for k in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    first, last, by = (c.static(c.ints(v, "slice"), "where it cuts") for v in cuts)
-    cut: list[Any] = []
-    for k, (b, e, s) in enumerate(zip(first, last, by, strict=True)):
-        if masks["ellipsis"] >> k & 1:
-            cut.append(Ellipsis)
-        elif masks["new_axis"] >> k & 1:
-            cut.append(None)
-        elif masks["shrink_axis"] >> k & 1:
-            cut.append(b)
-        else:
-            cut.append(slice(None if masks["begin"] >> k & 1 else b, None if masks["end"] >> k & 1 else e, s))
-    where = marks[tuple(cut)]
+    masks = SliceMasks.read(lambda name: c.attr(name, 0))
+    where = marks[masks.key(*[c.static(c.ints(v, "slice"), "where it cuts") for v in cuts])]
     places, elements = Value(array=where.reshape(1, -1)), c.reshape(c.broadcast(part, list(where.shape)), [-1])
     return c.reshape(c.call("scatter_nd", base, places, elements, mode="update"), extents)
 

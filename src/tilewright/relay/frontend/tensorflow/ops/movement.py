@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding
 from tilewright.relay.frontend.common.ordering import best
+from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Sizes, tensor, tf_op
 from tilewright.relay.op.relations import broadcast_shapes
@@ -212,10 +213,10 @@ def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
 
 @tf_op("StridedSlice")
 def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Any:
-    masks = {k: int(c.attr(f"{k}_mask", 0)) for k in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = SliceMasks.read(lambda name: c.attr(name, 0))
     steps = c.ints(step, "strides")
     n = len(steps)
-    spent = sum([1 for k in range(n) if not masks["new_axis"] >> k & 1 and not masks["ellipsis"] >> k & 1])
+    spent = sum([1 for k in range(n) if not masks.new_axis >> k & 1 and not masks.ellipsis >> k & 1])
     firsts, lasts = (c.ints(v, "slice") if c.is_known(v) else None for v in (begin, end))
     axis, out = 0, 0
     cuts: list[tuple[int, Any, Any, int]] = []
@@ -223,16 +224,16 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
     new: list[int] = []
     moving: list[tuple[int, int]] = []
     for k in range(n):
-        if masks["ellipsis"] >> k & 1:
+        if masks.ellipsis >> k & 1:
             axis += x.ndim - spent
             out += x.ndim - spent
             continue
-        if masks["new_axis"] >> k & 1:
+        if masks.new_axis >> k & 1:
             new.append(out)
             out += 1
             continue
         s = steps[k]
-        if masks["shrink_axis"] >> k & 1:
+        if masks.shrink_axis >> k & 1:
             if firsts is None:
                 moving.append((axis, k))
             else:
@@ -240,8 +241,8 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
                 cuts.append((axis, b, b + 1 if not (isinstance(b, int) and b == -1) else FAR, 1))
                 gone.append(axis)
         else:
-            b = (0 if s > 0 else FAR) if masks["begin"] >> k & 1 else None if firsts is None else firsts[k]
-            e = (FAR if s > 0 else -FAR) if masks["end"] >> k & 1 else None if lasts is None else lasts[k]
+            b = (0 if s > 0 else FAR) if masks.begin >> k & 1 else None if firsts is None else firsts[k]
+            e = (FAR if s > 0 else -FAR) if masks.end >> k & 1 else None if lasts is None else lasts[k]
             if b is None or e is None:
                 return _open_slice(c, x, begin, end, step, masks)
             if not (s == 1 and isinstance(b, int) and b == 0 and isinstance(e, int) and e == FAR):
@@ -260,9 +261,9 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
     return x
 
 
-def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, masks: dict[str, int]) -> Any:
+def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, masks: SliceMasks) -> Any:
     """A slice whose ends the model computes."""
-    if masks["ellipsis"] or masks["new_axis"] or any([s < 0 for s in c.ints(step, "strides")]):
+    if masks.ellipsis or masks.new_axis or any([s < 0 for s in c.ints(step, "strides")]):
         raise OpNotImplemented(
             "it slices from or to places that the model computes, with an ellipsis, new axes or backwards"
         )
@@ -273,16 +274,16 @@ def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, ma
         parts = []
         for k in range(n):
             one = c.cut(c.cast(v, "int64"), 0, k, k + 1)
-            if far and masks["shrink_axis"] >> k & 1:
+            if far and masks.shrink_axis >> k & 1:
                 one = c.call("add", c.cut(c.cast(other, "int64"), 0, k, k + 1), 1)
             elif mask >> k & 1:
                 one = c.cut(shape, 0, k, k + 1) if far else Value(array=np.zeros(1, np.int64))
             parts.append(one)
         return c.concatenate(parts, 0)
 
-    first, last = ends(begin, masks["begin"], False, begin), ends(end, masks["end"], True, begin)
+    first, last = ends(begin, masks.begin, False, begin), ends(end, masks.end, True, begin)
     out = c.call("dyn.strided_slice", x, first, last, c.cast(step, "int64"), slice_mode="end", axes=tuple(range(n)))
-    gone = tuple([k for k in range(n) if masks["shrink_axis"] >> k & 1])
+    gone = tuple([k for k in range(n) if masks.shrink_axis >> k & 1])
     return c.call("squeeze", out, axis=gone) if gone else out
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.tflite.node import Node, Value, plain, small, tflite_op
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
@@ -77,7 +78,7 @@ def strided(node: Node, x: Value, begin: Sequence[Any], end: Sequence[Any], stri
 @tflite_op("STRIDED_SLICE")
 def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Value) -> Value:
     steps = [int(s) for s in node.numbers(strides, "strides")]
-    masks = [int(node.get(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
+    masks = SliceMasks.read(node.get)
     at_begin, at_end, ellipsis, new_axis, shrink = masks
     backwards = [s for k, s in enumerate(steps) if (shrink & ~ellipsis & ~new_axis) >> k & 1 and s <= 0]
     if backwards:
@@ -173,7 +174,7 @@ def _bounds(b: Any, e: Any, step: int, d: Any, open_begin: int, open_end: int) -
     return b, e
 
 
-def _computed_slice(node: Node, x: Value, begin: Value, end: Value, steps: list[int], masks: list[int]) -> Value:
+def _computed_slice(node: Node, x: Value, begin: Value, end: Value, steps: list[int], masks: SliceMasks) -> Value:
     """A slice at places that the model computes."""
     at_begin, at_end, ellipsis, new_axis, shrink = masks
     count = len(steps)
