@@ -127,47 +127,47 @@ class ExprWithOp(RelayExpr):
 
     __slots__ = ()
 
-    def astype(self, dtype: str) -> Expr:
+    def astype(self, dtype: str) -> ExprWithOp:
         """cast to `dtype`."""
-        return _make("cast", self, dtype)  # type: ignore[no-any-return]
+        return _make("cast", self, dtype)
 
-    def __neg__(self) -> Expr:
-        return _make("negative", self)  # type: ignore[no-any-return]
+    def __neg__(self) -> ExprWithOp:
+        return _make("negative", self)
 
-    def __lt__(self, other: Any) -> Expr:
+    def __lt__(self, other: Any) -> ExprWithOp:
         return _binary("less", self, other)
 
-    def __gt__(self, other: Any) -> Expr:
+    def __gt__(self, other: Any) -> ExprWithOp:
         return _binary("greater", self, other)
 
-    def __le__(self, other: Any) -> Expr:
+    def __le__(self, other: Any) -> ExprWithOp:
         return _binary("less_equal", self, other)
 
-    def __ge__(self, other: Any) -> Expr:
+    def __ge__(self, other: Any) -> ExprWithOp:
         return _binary("greater_equal", self, other)
 
-    def __add__(self, other: Any) -> Expr:
+    def __add__(self, other: Any) -> ExprWithOp:
         return _binary("add", self, other)
 
-    def __radd__(self, other: Any) -> Expr:
+    def __radd__(self, other: Any) -> ExprWithOp:
         return self.__add__(other)
 
-    def __sub__(self, other: Any) -> Expr:
+    def __sub__(self, other: Any) -> ExprWithOp:
         return _binary("subtract", self, other)
 
-    def __rsub__(self, other: Any) -> Expr:
+    def __rsub__(self, other: Any) -> ExprWithOp:
         return _binary("subtract", other, self)
 
-    def __mul__(self, other: Any) -> Expr:
+    def __mul__(self, other: Any) -> ExprWithOp:
         return _binary("multiply", self, other)
 
-    def __rmul__(self, other: Any) -> Expr:
+    def __rmul__(self, other: Any) -> ExprWithOp:
         return self.__mul__(other)
 
-    def __truediv__(self, other: Any) -> Expr:
+    def __truediv__(self, other: Any) -> ExprWithOp:
         return _binary("divide", self, other)
 
-    def __rtruediv__(self, other: Any) -> Expr:
+    def __rtruediv__(self, other: Any) -> ExprWithOp:
         return _binary("divide", other, self)
 
     def __call__(self, *args: Any) -> Call:
@@ -175,13 +175,13 @@ class ExprWithOp(RelayExpr):
         return Call(self, args)
 
 
-def _make(key: str, *args: Any) -> Any:
+def _make(key: str, *args: Any) -> ExprWithOp:
     from tilewright.relay.op.card import constructor
 
     return constructor(key)(*args)
 
 
-def _binary(key: str, lhs: Any, rhs: Any) -> Expr:
+def _binary(key: str, lhs: Any, rhs: Any) -> ExprWithOp:
     for side in (lhs, rhs):
         if isinstance(side, (bool, int, float)):
             raise TypeError(
@@ -189,7 +189,7 @@ def _binary(key: str, lhs: Any, rhs: Any) -> Expr:
             )
         if not isinstance(side, (RelayExpr, TupleWrapper)):
             raise TypeError(f"{key}: relay expressions are expected on both sides, but {type(side).__name__} was given")
-    return _make(key, lhs, rhs)  # type: ignore[no-any-return]
+    return _make(key, lhs, rhs)
 
 
 class Constant(ExprWithOp, key="relay.Constant"):

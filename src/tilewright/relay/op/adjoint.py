@@ -15,7 +15,7 @@ from tilewright import te
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import IntImm, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.expr import Expr, Tuple, TupleGetItem, const
+from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem, const
 from tilewright.relay.op.card import OPAQUE, OpCard, constructor, need
 from tilewright.relay.op.relations import dims, may_equal
 
@@ -23,14 +23,14 @@ Adjoints = Sequence[Expr | None]
 """One for each argument; None where nothing flows back (an index, a condition)."""
 
 
-def op(key: str) -> Callable[..., Any]:
+def op(key: str) -> Callable[..., ExprWithOp]:
     """The constructor of an operator."""
     return constructor(key)
 
 
 def summed_like(dy: Expr, x: Expr) -> Expr:
     """The adjoint of an argument that was broadcast."""
-    return op("collapse_sum_like")(dy, x)  # type: ignore[no-any-return]
+    return op("collapse_sum_like")(dy, x)
 
 
 def number(value: float, like: Expr) -> Expr:
@@ -50,7 +50,7 @@ def moved_back(data: Expr, move: Callable[[Expr], Expr], dy: Expr) -> Expr:
     turn = op("cumsum")(op("ones_like")(op("cast")(flat, "int64")), axis=0, exclusive=True)
     places = op("reshape")(move(op("reshape_like")(turn, data)), (1, -1))
     total = op("scatter_nd")(op("zeros_like")(flat), places, op("reshape")(dy, (-1,)), mode="add")
-    return op("reshape_like")(total, data)  # type: ignore[no-any-return]
+    return op("reshape_like")(total, data)
 
 
 class vjp(OpCard, key="vjp"):

@@ -27,7 +27,7 @@ from tilewright import topi
 from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
-from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, const
+from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleWrapper, const
 from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
@@ -81,7 +81,7 @@ class CardMeta(NodeMeta):
 
 
 _cards: dict[str, type[OpCard]] = {}
-_constructors: dict[str, Callable[..., Any]] = {}
+_constructors: dict[str, Callable[..., ExprWithOp]] = {}
 
 
 class OpCard(Attrs, metaclass=CardMeta):
@@ -361,20 +361,29 @@ def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
     return value
 
 
-def constructor(key: str) -> Callable[..., Any]:
-    """The public function that makes calls of operator `key`, with its signature and docstring."""
-    function = _constructors.get(key)
-    if function is None:
-        card = find_card(key)
+def constructor(key: str) -> Callable[..., ExprWithOp]:
+    """The public function that makes calls of operator `key`, with its signature and docstring. See `several` for operators of several
+    results."""
+    found = _constructors.get(key)
+    if found is not None:
+        return found
+    card = find_card(key)
 
-        def function(*args: Any, **kwargs: Any) -> Any:
-            return card.make(*args, **kwargs)
+    def function(*args: Any, **kwargs: Any) -> ExprWithOp:
+        made: ExprWithOp = card.make(*args, **kwargs)
+        return made
 
-        function.__name__ = function.__qualname__ = key.rpartition(".")[2]
-        function.__doc__ = card.__doc__
-        function.__signature__ = signature(card)  # type: ignore[attr-defined]
-        _constructors[key] = function
+    function.__name__ = function.__qualname__ = key.rpartition(".")[2]
+    function.__doc__ = card.__doc__
+    setattr(function, "__signature__", signature(card))  # noqa: B010
+    _constructors[key] = function
     return function
+
+
+def several(key: str) -> Callable[..., TupleWrapper]:
+    """`constructor` of an operator of several results."""
+    made: Callable[..., Any] = constructor(key)
+    return made
 
 
 def attribute_fields(cls: type[OpCard]) -> list[Any]:

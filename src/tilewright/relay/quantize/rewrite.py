@@ -130,7 +130,7 @@ class Annotator(ExprMutator):
         s, zero = const(scale), const(0, "int32")
         if self.config.nbit_input < 8:
             e = constructor("clip")(e, -limit, limit)
-        return constructor("qnn.dequantize")(constructor("qnn.quantize")(e, s, zero), s, zero)  # type: ignore[no-any-return]
+        return constructor("qnn.dequantize")(constructor("qnn.quantize")(e, s, zero), s, zero)
 
     def visit_call(self, call: Call) -> Expr:
         new = super().visit_call(call)

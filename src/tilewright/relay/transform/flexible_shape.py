@@ -128,13 +128,13 @@ class FlexibleShapeDispatch:
             whole = x
         cut: Expr = constructor("strided_slice")(whole, [0], [bucket], [1], axes=[self.axis])
         # Its size is known where this branch runs: the reshape says so to the types.
-        return constructor("reshape")(cut, tuple([bucket if i == self.axis else 0 for i in range(len(shape))]))  # type: ignore[no-any-return]
+        return constructor("reshape")(cut, tuple([bucket if i == self.axis else 0 for i in range(len(shape))]))
 
     def cut(self, y: Expr, size: Expr) -> Expr:
         """An output without what the padding made."""
         end = constructor("reshape")(size, (1,))
         bounds = (const(np.array([0], np.int64)), end, const(np.array([1], np.int64)))
-        return constructor("dyn.strided_slice")(y, *bounds, axes=(self.axis,))  # type: ignore[no-any-return]
+        return constructor("dyn.strided_slice")(y, *bounds, axes=(self.axis,))
 
 
 __all__ = ["FlexibleShapeDispatch"]

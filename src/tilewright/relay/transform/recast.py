@@ -11,6 +11,7 @@ from tilewright.ir.transform import function_pass_of as _function_pass_of
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
+from tilewright.relay.op.relations import tensor
 from tilewright.relay.transform.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import TVMError
@@ -73,7 +74,7 @@ class _Recast(ExprMutator):
         card: Any = card_of(call)
         attrs = card.replace(out_dtype=self.out_dtype) if hasattr(card, "out_dtype") else card
         done: Expr = Call(new.op, args, attrs, (), new.span)
-        was = str(call.checked_type.dtype)  # type: ignore[attr-defined]
+        was = str(tensor(call.checked_type).dtype)
         return done if was == self.out_dtype else constructor("cast")(done, was)
 
 

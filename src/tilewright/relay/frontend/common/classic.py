@@ -12,7 +12,7 @@ from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Constant, Expr, Function, TupleGetItem, TupleWrapper, Var, bind
 from tilewright.relay.functor import ExprMutator, free_vars, post_order
-from tilewright.relay.op.card import cards, constructor
+from tilewright.relay.op.card import cards, constructor, several
 from tilewright.relay.transform import FoldConstantExpr
 from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.runtime import NDArray, array
@@ -134,7 +134,7 @@ def shape_of(x: Any, dtype: str = "int64") -> Expr:
         from tilewright.relay.expr import const
 
         return const(np.asarray(found, dtype))
-    return constructor("shape_of")(_plain(x), dtype)  # type: ignore[no-any-return]
+    return constructor("shape_of")(_plain(x), dtype)
 
 
 def to_int_list(np_array: np.ndarray) -> list[int]:
@@ -159,7 +159,7 @@ def unbind(data: Any, axis: int = 0) -> Any:
         raise TVMError(f"unbind: axis {axis} is out of range for a tensor of {len(shape)} dimensions")
     if not isinstance(shape[axis], int):
         raise TVMError(f"unbind: the size of axis {axis} is not known in {shape}")
-    parts = constructor("split")(_plain(data), shape[axis], axis)
+    parts = several("split")(_plain(data), shape[axis], axis)
     squeeze = constructor("squeeze")
     return TupleWrapper(Tuple(tuple([squeeze(parts[i], axis=[axis]) for i in range(shape[axis])])), shape[axis])
 
@@ -187,7 +187,7 @@ def autopad(
         left = size % stride
         total = max(window - stride if deconv or left == 0 else window - left, 0)
         widths.append((total - total // 2, total // 2) if "LOWER" in mode else (total // 2, total - total // 2))
-    return constructor("nn.pad")(_plain(data), widths, pad_value, pad_type)  # type: ignore[no-any-return]
+    return constructor("nn.pad")(_plain(data), widths, pad_value, pad_type)
 
 
 def _spanned(root: Expr, span: BaseSpan) -> Any:

@@ -13,7 +13,17 @@ from tilewright.relay.expr import Expr, Tuple
 from tilewright.relay.op.adjoint import op, summed_like
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
 from tilewright.relay.op.movement.reshaping import tuple_fields
-from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, product, same_dtype, tensor_type
+from tilewright.relay.op.relations import (
+    Dim,
+    dims,
+    is_any,
+    known_equal,
+    may_equal,
+    product,
+    same_dtype,
+    tensor,
+    tensor_type,
+)
 from tilewright.topi.einsum import extents, parse
 
 
@@ -61,7 +71,7 @@ class einsum(OpCard, key="einsum"):
         return as_products(data, self.equation) if isinstance(data, Tuple) else None
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        ranks = [len(f.checked_type.shape) for f in data.fields]  # type: ignore[attr-defined]
+        ranks = [len(tensor(f.checked_type).shape) for f in data.fields]
         terms, out = parse(self.equation, ranks)
         made: list[Expr] = []
         for k, (x, term) in enumerate(zip(data.fields, terms, strict=True)):

@@ -169,10 +169,10 @@ class cast_like(OpCard, key="cast_like"):
 
     def simplify(self, data: Expr, dtype_like: Expr) -> Expr | None:
         t: Any = dtype_like.checked_type
-        return constructor("cast")(data, str(t.dtype))  # type: ignore[no-any-return]
+        return constructor("cast")(data, str(t.dtype))
 
     def grad(self, data: Expr, dtype_like: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        floats = data.checked_type.dtype.is_float  # type: ignore[attr-defined]
+        floats = tensor(data.checked_type).dtype.is_float
         return [op("cast_like")(dy, data) if floats else None, None]
 
 

@@ -233,7 +233,7 @@ class cumsum(Running, key="cumsum"):
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         axis = self.axis or 0
         back = op("cumsum")(op("reverse")(dy, axis=axis), axis=axis, exclusive=self.exclusive)
-        made = op("cast")(op("reverse")(back, axis=axis), str(data.checked_type.dtype))  # type: ignore[attr-defined]
+        made = op("cast")(op("reverse")(back, axis=axis), str(tensor(data.checked_type).dtype))
         return [op("reshape_like")(made, data) if self.axis is None else made]
 
 

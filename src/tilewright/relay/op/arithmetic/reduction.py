@@ -62,7 +62,7 @@ class Reduction(OpCard):
     def kept(self, value: Expr, data: Expr) -> Expr:
         """A result, or its adjoint, with extent 1 in the places of the reduced axes."""
         if not self.keepdims:
-            for a in self.axes(len(data.checked_type.shape)):  # type: ignore[attr-defined]
+            for a in self.axes(len(tensor(data.checked_type).shape)):
                 value = op("expand_dims")(value, axis=a)
         return value
 
@@ -92,19 +92,19 @@ def _reduction(
 
 
 def _spread(dy: Expr, data: Expr) -> Expr:
-    return op("broadcast_to_like")(dy, data)  # type: ignore[no-any-return]
+    return op("broadcast_to_like")(dy, data)
 
 
 def _share(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
     """The adjoint of a mean: each element's share."""
     count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
-    return op("divide")(_spread(dy, data), op("cast")(count, str(data.checked_type.dtype)))  # type: ignore[attr-defined, no-any-return]
+    return op("divide")(_spread(dy, data), op("cast")(count, str(tensor(data.checked_type).dtype)))
 
 
 def _to_best(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
     """The adjoint of an extreme: it goes to the elements that reach it, in equal parts."""
-    hit = op("cast")(op("equal")(data, y), str(data.checked_type.dtype))  # type: ignore[attr-defined]
-    return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)  # type: ignore[no-any-return]
+    hit = op("cast")(op("equal")(data, y), str(tensor(data.checked_type).dtype))
+    return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)
 
 
 sum_ = _reduction("sum", np.sum, "Sum along `axis`.", slope=lambda card, data, y, dy: _spread(dy, data))
@@ -177,7 +177,7 @@ class std(Reduction, key="std"):
         count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
         if self.unbiased:
             count = count - op("ones_like")(count)
-        return [d * op("subtract")(data, centre) / (op("cast")(count, str(data.checked_type.dtype)) * y)]  # type: ignore[attr-defined]
+        return [d * op("subtract")(data, centre) / (op("cast")(count, str(tensor(data.checked_type).dtype)) * y)]
 
 
 class logsumexp(Reduction, key="logsumexp"):

@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, TupleGetItem, const
 from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.card import COMM_REDUCE, OpCard, need
+from tilewright.relay.op.card import COMM_REDUCE, OpCard, need, several
 from tilewright.relay.op.relations import dims, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
@@ -113,7 +113,7 @@ class dft(OpCard, key="dft"):
     def grad(self, re_data: Expr, im_data: Expr, result: Expr, dy: Expr) -> list[Expr]:
         """The transform is symmetric, so its adjoint is the other one of the conjugate, but for the scale."""
         t: Any = re_data.checked_type
-        back = op("dft")(field(dy, 0), field(dy, 1), inverse=not self.inverse).tuple_value
+        back = several("dft")(field(dy, 0), field(dy, 1), inverse=not self.inverse).tuple_value
         size = op("cast")(
             op("take")(op("shape_of")(re_data, dtype="int64"), const(len(t.shape) - 1, "int64")), str(t.dtype)
         )

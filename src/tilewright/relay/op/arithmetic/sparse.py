@@ -400,7 +400,7 @@ class sparse_fill_empty_rows(OpCard, key="sparse_fill_empty_rows"):
         )
 
     def expand(self, sparse_indices: Expr, sparse_values: Expr, dense_shape: Expr, default_value: Expr) -> Expr:
-        dtype = str(sparse_indices.checked_type.dtype)  # type: ignore[attr-defined]
+        dtype = str(tensor(sparse_indices.checked_type).dtype)
         rows = op("reshape")(op("take")(dense_shape, const(0, "int64"), axis=0), (1,))
         row = op("take")(sparse_indices, const(0, "int64"), axis=1)
         counts = op("scatter_elements")(
@@ -439,7 +439,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) ->
     whole = op("shape_of")(data, dtype="int64")
     rest = op("strided_slice")(whole, [1], [2**31 - 1])
     if num_segments is not None:
-        count = const(np.array([num_segments], np.int64))
+        count: Expr = const(np.array([num_segments], np.int64))
     else:
         count = op("reshape")(op("add")(op("max")(ids), const(1, "int64")), (1,))
     shape = op("concatenate")([count, rest], axis=0)
@@ -447,4 +447,4 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) ->
 
     dtype = str(infer_types(as_expr(data)).dtype)  # type: ignore[attr-defined]
     start = op("zeros")(shape, dtype)
-    return op("scatter_nd")(start, op("expand_dims")(ids, axis=0), data, mode="add")  # type: ignore[no-any-return]
+    return op("scatter_nd")(start, op("expand_dims")(ids, axis=0), data, mode="add")

@@ -190,7 +190,7 @@ class conv3d(ConvND, key="nn.conv3d"):
             return super().simplify(data, weight)
         if (found := super().simplify(data, weight)) is not None:
             return found
-        x, w = dims(data.checked_type), dims(weight.checked_type)  # type: ignore[arg-type]
+        x, w = dims(tensor(data.checked_type)), dims(tensor(weight.checked_type))
         if not all([isinstance(d, int) for d in (*x[1:], *w)]) or is_any(x[0]):
             return None
         _, c, depth, h, width = [d if isinstance(d, int) else 0 for d in x]
@@ -207,7 +207,7 @@ class conv3d(ConvND, key="nn.conv3d"):
             image = op("reshape")(data, (-1, c, depth, h * width))
             filters = op("reshape")(weight, (o, per, kd, 1))
             made = conv2d(image, filters, (sd, 1), (before[0], 0, after[0], 0), (dd, 1), kernel_size=(kd, 1))
-            return op("reshape")(made, (-1, o, planes, h, width))  # type: ignore[no-any-return]
+            return op("reshape")(made, (-1, o, planes, h, width))
         padded = data
         if before[0] or after[0]:
             padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
@@ -221,7 +221,7 @@ class conv3d(ConvND, key="nn.conv3d"):
         filters = op("reshape")(weight, (o, per * kd, kh, kw))
         made = conv2d(images, filters, strides, (*before[1:], *after[1:]), dilation, kernel_size=(kh, kw))
         split = op("reshape")(made, (-1, planes, o, rows, columns))
-        return op("transpose")(split, (0, 2, 1, 3, 4))  # type: ignore[no-any-return]
+        return op("transpose")(split, (0, 2, 1, 3, 4))
 
 
 class ConvTranspose(OpCard):

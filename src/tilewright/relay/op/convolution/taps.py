@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.card import constructor
-from tilewright.relay.op.relations import dims
+from tilewright.relay.op.relations import dims, tensor
 from tilewright.topi.utils import window_extent
 
 
@@ -39,7 +39,7 @@ def without_padded_taps(
 ) -> Expr | None:
     """The convolution of plain layouts, channels first, without the ends of its kernel that only meet padding; `padding` is (before,
     after). None where there are none, or where a dimension is dynamic."""
-    extents, kernel = list(dims(data.checked_type))[2:], list(dims(weight.checked_type))[2:]  # type: ignore[arg-type]
+    extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
     if not all([isinstance(e, int) for e in (*extents, *kernel)]):
         return None
     axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)

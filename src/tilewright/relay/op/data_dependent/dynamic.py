@@ -142,8 +142,8 @@ def as_vector(value: Any) -> Expr:
         if not any([isinstance(v, (Expr, list, tuple)) for v in value]):
             return as_expr(np.array(value, np.int64 if all([isinstance(v, int) for v in value]) else np.float32))
         if any([isinstance(v, (list, tuple)) for v in value]):
-            return op("stack")([as_vector(v) for v in value], axis=0)  # type: ignore[no-any-return]
-        return op("concatenate")([op("reshape")(op("cast")(as_expr(v), "int64"), (1,)) for v in value], axis=0)  # type: ignore[no-any-return]
+            return op("stack")([as_vector(v) for v in value], axis=0)
+        return op("concatenate")([op("reshape")(op("cast")(as_expr(v), "int64"), (1,)) for v in value], axis=0)
     return as_expr(value)
 
 
@@ -181,7 +181,7 @@ class dyn_tile(Dynamic, key="dyn.tile"):
     def grad(self, data: Expr, reps: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         """The copies of each element are added up: axes of the copies beside those of the data."""
         t: Any = data.checked_type
-        count = len(reps.checked_type.shape)  # type: ignore[attr-defined]
+        count = len(tensor(reps.checked_type).shape)
         n = max(len(t.shape), reps.checked_type.concrete_shape[0] if count else 1)  # type: ignore[attr-defined]
         lead = n - len(t.shape)
         sizes = op("concatenate")([op("ones")((lead,), "int64"), op("shape_of")(data, dtype="int64")], axis=0)
@@ -216,7 +216,7 @@ class dyn_full(Dynamic, key="dyn.full"):
         return self.inferred([fill_value, shape])
 
     def grad(self, fill_value: Expr, shape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        return [op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype)), None]  # type: ignore[attr-defined]
+        return [op("cast")(op("sum")(dy), str(tensor(fill_value.checked_type).dtype)), None]
 
 
 class dyn_zeros(Dynamic, key="dyn.zeros"):

@@ -49,7 +49,7 @@ class cross_entropy(OpCard, key="nn.cross_entropy"):
     def _share(self, predictions: Expr, dy: Expr) -> Any:
         """The adjoint of minus the sum."""
         batch = op("take")(op("shape_of")(predictions, dtype="int64"), op_scalar(0))
-        return op("negative")(dy) / op("cast")(batch, str(predictions.checked_type.dtype))  # type: ignore[attr-defined]
+        return op("negative")(dy) / op("cast")(batch, str(tensor(predictions.checked_type).dtype))
 
     def grad(self, predictions: Any, targets: Any, result: Any, dy: Any) -> Sequence[Expr | None]:
         share = self._share(predictions, dy)

@@ -361,10 +361,10 @@ class matmul(OpCard, key="nn.matmul"):
         return np.asarray(np.matmul(a.swapaxes(-1, -2) if self.transpose_a else a, b.T if self.transpose_b else b))
 
     def grad(self, tensor_a: Expr, tensor_b: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        if self.out_dtype or len(tensor_a.checked_type.shape) < 2:  # type: ignore[attr-defined]
+        if self.out_dtype or len(tensor(tensor_a.checked_type).shape) < 2:
             return derived(self, [tensor_a, tensor_b], dy)
-        da = op("nn.matmul")(dy, tensor_b, transpose_b=not self.transpose_b)
-        ndim = len(tensor_a.checked_type.shape)  # type: ignore[attr-defined]
+        da: Expr = op("nn.matmul")(dy, tensor_b, transpose_b=not self.transpose_b)
+        ndim = len(tensor(tensor_a.checked_type).shape)
         d = as_matrix(dy, ndim)
         if self.transpose_a:
             da, a = swapped(da, ndim), as_matrix(swapped(tensor_a, ndim), ndim)
@@ -375,7 +375,7 @@ class matmul(OpCard, key="nn.matmul"):
 
 def swapped(x: Expr, ndim: int) -> Expr:
     """x with its last two axes exchanged."""
-    return op("transpose")(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))  # type: ignore[no-any-return]
+    return op("transpose")(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
 def as_matrix(x: Expr, ndim: int) -> Expr:
@@ -430,7 +430,7 @@ class dense(OpCard, key="nn.dense"):
     def grad(self, data: Expr, weight: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         if self.out_dtype:
             return derived(self, [data, weight], dy)
-        ndim = len(data.checked_type.shape)  # type: ignore[attr-defined]
+        ndim = len(tensor(data.checked_type).shape)
         return [
             op("nn.matmul")(dy, weight),
             op("nn.matmul")(as_matrix(dy, ndim), as_matrix(data, ndim), transpose_a=True),
@@ -595,7 +595,7 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
             return derived(self, [tensor_a, tensor_b], dy)
 
         def by(x: Expr, y: Expr, ta: bool, tb: bool) -> Expr:
-            return op("nn.batch_matmul")(x, y, transpose_a=ta, transpose_b=tb)  # type: ignore[no-any-return]
+            return op("nn.batch_matmul")(x, y, transpose_a=ta, transpose_b=tb)
 
         da = (
             by(tensor_b, dy, self.transpose_b, True)

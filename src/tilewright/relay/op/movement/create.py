@@ -34,7 +34,7 @@ class full(OpCard, key="full"):
         return np.full(self.shape, fill_value, self.dtype or fill_value.dtype)
 
     def grad(self, fill_value: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        return [op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype))]  # type: ignore[attr-defined]
+        return [op("cast")(op("sum")(dy), str(tensor(fill_value.checked_type).dtype))]
 
 
 class Filled(OpCard):
@@ -114,7 +114,7 @@ class full_like(OpCard, key="full_like"):
         return np.full_like(data, fill_value)
 
     def grad(self, data: Expr, fill_value: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        return [None, op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype))]  # type: ignore[attr-defined]
+        return [None, op("cast")(op("sum")(dy), str(tensor(fill_value.checked_type).dtype))]
 
 
 def _number(value: Any, name: str) -> float:

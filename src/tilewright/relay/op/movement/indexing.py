@@ -127,7 +127,7 @@ class take(OpCard, key="take"):
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         """What came from a place is added up there."""
-        rank, places = len(data.checked_type.shape), len(indices.checked_type.shape)  # type: ignore[attr-defined]
+        rank, places = len(tensor(data.checked_type).shape), len(tensor(indices.checked_type).shape)
         if self.batch_dims:
             return [derived(self, [data, indices], dy)[0], None]
         flat = self.axis is None

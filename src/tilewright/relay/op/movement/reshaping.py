@@ -246,7 +246,7 @@ class transpose(OpCard, key="transpose"):
         return data.transpose(self.order(data.ndim))
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        order = self.order(len(data.checked_type.shape))  # type: ignore[attr-defined]
+        order = self.order(len(tensor(data.checked_type).shape))
         return [op("transpose")(dy, axes=tuple([order.index(i) for i in range(len(order))]))]
 
 
@@ -363,11 +363,11 @@ class concatenate(OpCard, key="concatenate"):
         return LayoutChoice(self, [layout] * len(args), layout)
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        axis = normal_axis(self.axis, len(result.checked_type.shape))  # type: ignore[attr-defined]
+        axis = normal_axis(self.axis, len(tensor(result.checked_type).shape))
         parts: list[Expr] = []
         at: int | Expr = 0
         for field in data.fields:
-            extent = field.checked_type.shape[axis]  # type: ignore[attr-defined]
+            extent = tensor(field.checked_type).shape[axis]
             if isinstance(at, int) and isinstance(extent, IntImm):
                 parts.append(op("strided_slice")(dy, [at], [at + extent.value], axes=[axis]))
                 at += extent.value
@@ -408,7 +408,7 @@ class stack(OpCard, key="stack"):
         return np.stack(data, self.axis)
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        axis = normal_axis(self.axis, len(result.checked_type.shape))  # type: ignore[attr-defined]
+        axis = normal_axis(self.axis, len(tensor(result.checked_type).shape))
         return [Tuple(tuple([op("take")(dy, const(i, "int32"), axis=axis) for i in range(len(data.fields))]))]
 
 
@@ -579,6 +579,6 @@ class layout_transform(OpCard, key="layout_transform"):
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         t: Any = data.checked_type
-        if not is_static(t) or product(dims(t)) != product(dims(result.checked_type)):  # type: ignore[arg-type]
+        if not is_static(t) or product(dims(t)) != product(dims(tensor(result.checked_type))):
             return derived(self, [data], dy)
         return [op("layout_transform")(dy, self.dst_layout, self.src_layout)]

@@ -117,7 +117,7 @@ class vm_shape_of(OpCard, key="vm.shape_of"):
         return topi.shape(data, self.dtype)
 
     def expand(self, data: Expr) -> Expr:
-        return constructor("shape_of")(data, dtype=self.dtype)  # type: ignore[no-any-return]
+        return constructor("shape_of")(data, dtype=self.dtype)
 
 
 class vm_reshape_tensor(OpCard, key="vm.reshape_tensor"):
@@ -144,7 +144,7 @@ class vm_reshape_tensor(OpCard, key="vm.reshape_tensor"):
         return all([isinstance(d, int) or hasattr(d, "value") for d in self.newshape])
 
     def expand(self, data: Expr, shape: Expr) -> Expr:
-        return constructor("reshape")(data, [int(d) for d in self.newshape] if self.known else shape)  # type: ignore[no-any-return]
+        return constructor("reshape")(data, [int(d) for d in self.newshape] if self.known else shape)
 
 
 class invoke_tvm_op(OpCard, key="vm.invoke_tvm_op"):

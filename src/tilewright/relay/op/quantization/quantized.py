@@ -192,7 +192,7 @@ def top_float(high: int) -> int:
 
 def dequantized(q: Expr, scale: Expr, zero: Expr) -> Expr:
     """quantised -> float32."""
-    return op("multiply")(in_units(q, zero), read(scale, rank(q)))  # type: ignore[no-any-return]
+    return op("multiply")(in_units(q, zero), read(scale, rank(q)))
 
 
 def in_units(q: Expr, zero: Expr) -> Expr:
@@ -423,7 +423,7 @@ def _fixed_point(whole: Expr, source: Constant, target: Constant, ndim: int, axi
     half = constant(np.left_shift(np.int64(1), shift - 1))
     if rounding != "UPWARD":
         half = op("subtract")(half, cast(op("less")(product, const(np.array(0, np.int64))), "int64"))
-    return op("right_shift")(op("add")(product, half), constant(shift))  # type: ignore[no-any-return]
+    return op("right_shift")(op("add")(product, half), constant(shift))
 
 
 class simulated_quantize(Quantized, key="qnn.simulated_quantize"):
@@ -472,7 +472,7 @@ class simulated_dequantize(Quantized, key="qnn.simulated_dequantize"):
         """Shift, and multiply by the scale."""
         ndim = len(tensor(data.checked_type).shape)
         zero = cast(along(input_zero_point, ndim, self.axis), "float32")
-        return op("multiply")(op("subtract")(data, zero), along(input_scale, ndim, self.axis))  # type: ignore[no-any-return]
+        return op("multiply")(op("subtract")(data, zero), along(input_scale, ndim, self.axis))
 
     def ref(self, data: np.ndarray, input_scale: np.ndarray, input_zero_point: np.ndarray) -> np.ndarray:
         scale, zero = spread(input_scale, data.ndim, self.axis), spread(input_zero_point, data.ndim, self.axis)

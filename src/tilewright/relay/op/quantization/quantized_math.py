@@ -58,7 +58,7 @@ class QuantizedUnary(Quantized):
 
     def plain(self, x: Expr) -> Expr:
         """f of float32 numbers."""
-        return op(type(self).name)(x)  # type: ignore[no-any-return]
+        return op(type(self).name)(x)
 
     def expand(self, x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr) -> Expr:
         """Dequantise, f, quantise."""
@@ -109,7 +109,7 @@ class hardswish(QuantizedUnary, key="qnn.hardswish"):
 
     def plain(self, x: Expr) -> Expr:
         gate = op("clip")(op("add")(x, const(3.0)), 0.0, 6.0)
-        return op("multiply")(x, op("divide")(gate, const(6.0)))  # type: ignore[no-any-return]
+        return op("multiply")(x, op("divide")(gate, const(6.0)))
 
     def np_plain(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x * (np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)))
@@ -335,7 +335,7 @@ class concatenate(Quantized, key="qnn.concatenate"):
                 args = [typed(e) for e in (part, scale, zero, output_scale, output_zero_point)]
                 part = requantize.from_fields(-1, "None", "None", str(t.dtype)).expand(*args)
             parts.append(part)
-        return op("concatenate")(Tuple(tuple(parts)), self.axis)  # type: ignore[no-any-return]
+        return op("concatenate")(Tuple(tuple(parts)), self.axis)
 
     def ref(
         self,

@@ -40,11 +40,11 @@ def compiler_of(border: Expr) -> str:
 
 
 def begin(e: Expr, compiler: str) -> Expr:
-    return constructor(BEGIN)(e, compiler=compiler)  # type: ignore[no-any-return]
+    return constructor(BEGIN)(e, compiler=compiler)
 
 
 def end(e: Expr, compiler: str) -> Expr:
-    return constructor(END)(e, compiler=compiler)  # type: ignore[no-any-return]
+    return constructor(END)(e, compiler=compiler)
 
 
 def is_composite(f: Any) -> bool:

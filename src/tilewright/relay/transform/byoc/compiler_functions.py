@@ -158,7 +158,7 @@ class _CallLowered(_OwnMutator):
     def visit_call(self, call: Call) -> Expr:
         new: Any = super().visit_call(call)
         if isinstance(new.op, GlobalVar) and new.op in self.extern:
-            return constructor(CALL_LOWERED)(new.op, Tuple(new.args))  # type: ignore[no-any-return]
+            return constructor(CALL_LOWERED)(new.op, Tuple(new.args))
         return new  # type: ignore[no-any-return]
 
 

@@ -24,6 +24,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.conv import vector_lanes
+from tilewright.relay.op.relations import tensor
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
@@ -113,7 +114,12 @@ class _Conv2D(Joiner):
         if card.groups != 1 or shape is None or not _plain(card.kernel_layout) or not _plain(card.data_layout):
             return None
         o = card.kernel_layout.index("O")
-        return attrs_key(card.replace(channels=None)), shape[:o], shape[o + 1 :], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+        return (
+            attrs_key(card.replace(channels=None)),
+            shape[:o],
+            shape[o + 1 :],
+            tensor(call.args[1].checked_type).dtype,
+        )
 
     def join(self, calls: Sequence[Call]) -> Expr:
         card: Any = card_of(calls[0])
@@ -140,7 +146,7 @@ class _Dense(Joiner):
         shape = static_shape(call.args[1])
         if shape is None or static_shape(call) is None:
             return None
-        return attrs_key(card.replace(units=None)), shape[1:], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+        return attrs_key(card.replace(units=None)), shape[1:], tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
         card: Any = card_of(calls[0])
@@ -165,7 +171,7 @@ class _DenseBatch(_Dense):
         data = typed(constructor("stack")(typed(Tuple(tuple([c.args[0] for c in calls]))), axis=0))
         weights = typed(constructor("stack")(typed(Tuple(tuple([c.args[1] for c in calls]))), axis=0))
         make = constructor("nn.batch_matmul")
-        return make(data, weights, out_dtype=card.out_dtype, transpose_a=False, transpose_b=True)  # type: ignore[no-any-return]
+        return make(data, weights, out_dtype=card.out_dtype, transpose_a=False, transpose_b=True)
 
     def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
         shapes = [static_shape(a) for a in args]
@@ -199,7 +205,7 @@ class _BatchMatmul(Joiner):
         joined = 1 if card.transpose_b else 2
         rest = (*shape[:joined], *shape[joined + 1 :])
         # A batch of one that is broadcast stays one for all.
-        return attrs_key(card), rest, call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+        return attrs_key(card), rest, tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
         card: Any = card_of(calls[0])

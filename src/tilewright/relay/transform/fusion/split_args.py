@@ -25,6 +25,6 @@ def SplitArgs(max_function_args: int) -> Pass:
             chunk = fields[start : start + max_function_args]
             part = chunk[0] if len(chunk) == 1 else constructor("concatenate")(typed(Tuple(tuple(chunk))), axis=axis)
             parts.append(typed(constructor("annotation.stop_fusion")(typed(part))))
-        return constructor("concatenate")(typed(Tuple(tuple(parts))), axis=axis)  # type: ignore[no-any-return]
+        return constructor("concatenate")(typed(Tuple(tuple(parts))), axis=axis)
 
     return typed_pass("SplitArgs", 1, lambda f, mod: rewrite_calls(f, rule))

@@ -305,7 +305,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
         packed, layout = packed[..., 0], f"NK{nr}n"
     make = constructor("nn.contrib_dense_pack")
     units = columns if panels * nr != columns else None
-    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)  # type: ignore[no-any-return]
+    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)
 
 
 def PackDense() -> Pass:

@@ -61,7 +61,7 @@ def as_image(call: Call) -> Expr | None:
     block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
     if better_plain(conv, block_in, block_out, False):
         return None
-    return constructor("reshape")(conv, result)  # type: ignore[no-any-return]
+    return constructor("reshape")(conv, result)
 
 
 def as_row(call: Call) -> Expr | None:
@@ -82,7 +82,7 @@ def as_row(call: Call) -> Expr | None:
     image = typed(constructor("reshape")(call.args[0], (*data[:2], 1, data[2])))
     filters = const(np.ascontiguousarray(weight.transpose(0, 1, 3, 2)))
     conv = typed(Call(call.op, (image, filters), card.replace(**turned), (), call.span))
-    return constructor("reshape")(conv, result)  # type: ignore[no-any-return]
+    return constructor("reshape")(conv, result)
 
 
 class _ImageViews:

@@ -50,7 +50,7 @@ def pack_winograd(call: Call) -> Expr | None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)
     packed = winograd_weights(oihw, plan.tile_size, plan.panel)
-    return constructor("nn.contrib_conv2d_winograd_NCHWc")(  # type: ignore[no-any-return]
+    return constructor("nn.contrib_conv2d_winograd_NCHWc")(
         call.args[0],
         const(packed),
         tile_size=plan.tile_size,

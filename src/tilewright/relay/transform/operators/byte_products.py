@@ -92,7 +92,7 @@ def conv2d(call: Call) -> Expr | None:
 def less(call: Call, product: Expr, sums: np.ndarray) -> Expr:
     """The product of shifted data, less what the shift adds to that of `call`."""
     shift = np.int32(SHIFTS[str(tensor_of(call.args[0]).dtype)])
-    return constructor("subtract")(product, const(sums * shift))  # type: ignore[no-any-return]
+    return constructor("subtract")(product, const(sums * shift))
 
 
 def joined(call: Call) -> Expr | None:
@@ -103,7 +103,7 @@ def joined(call: Call) -> Expr | None:
     first = constant_of(inner.args[1])
     if first is None or first.dtype != np.int32:
         return None
-    return constructor("subtract")(inner.args[0], const(first + second))  # type: ignore[no-any-return]
+    return constructor("subtract")(inner.args[0], const(first + second))
 
 
 def ProductsOfBytes() -> Pass:

@@ -11,6 +11,7 @@ from tilewright.relay.analysis.sparse import check_kernel, is_pointwise, to_bsr,
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import constructor
+from tilewright.relay.op.relations import tensor
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, typed_pass
 from tilewright.support.errors import TVMError
 
@@ -45,7 +46,7 @@ class _Sparse(ExprMutator):
         for p in func.params:
             if p.name_hint in self.shapes:
                 *data, indices, indptr = self.shapes[p.name_hint]
-                dtype = p.checked_type.dtype  # type: ignore[attr-defined]
+                dtype = tensor(p.checked_type).dtype
                 forms: Any = (
                     ("data", tuple(data), dtype),
                     ("indices", (indices,), "int32"),
@@ -67,7 +68,7 @@ def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[in
     """
 
     def made(call: Call, data: Expr, parts: tuple[Var, ...]) -> Expr:
-        return constructor("nn.sparse_dense")(data, parts)  # type: ignore[no-any-return]
+        return constructor("nn.sparse_dense")(data, parts)
 
     def run(f: Function, mod: Any) -> Expr:
         return _Sparse("nn.dense", weight_name, weight_shape, made, lambda call: True).function(f)
@@ -82,7 +83,7 @@ def Conv2dToSparse(
     check_kernel(kernel_size)
 
     def made(call: Call, data: Expr, parts: tuple[Var, ...]) -> Expr:
-        return constructor("nn.sparse_conv2d")(data, parts, layout, (1, 1))  # type: ignore[no-any-return]
+        return constructor("nn.sparse_conv2d")(data, parts, layout, (1, 1))
 
     def wanted(call: Call) -> bool:
         attrs: Any = card_of(call)
@@ -111,7 +112,7 @@ def Conv2dToSparse2(layout: str, kernel_size: int, blocksize: tuple[int, int], s
         if not worth(matrix, block, sparsity_threshold):
             return None
         parts = [const(p) for p in to_bsr(matrix, block)]
-        return constructor("nn.sparse_conv2d")(call.args[0], parts, layout, (1, 1))  # type: ignore[no-any-return]
+        return constructor("nn.sparse_conv2d")(call.args[0], parts, layout, (1, 1))
 
     return typed_pass("Conv2dToSparse2", 5, lambda f, mod: rewrite_calls(f, rule))
 

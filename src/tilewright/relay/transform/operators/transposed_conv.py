@@ -95,11 +95,11 @@ def as_convolution(call: Call) -> Expr | None:
         dilation=tuple([a.apart for a in axes]), groups=card.groups, out_dtype=card.out_dtype, span=call.span,
     )  # fmt: skip
     if all([a.stride == 1 and a.places == (a.begin, a.begin + a.out - 1) for a in axes]):
-        return conv  # type: ignore[no-any-return]
+        return conv
     offset = tuple([a.begin - a.stride * a.places[0] for a in axes])
     phases = tuple([a.phases for a in axes])
     weave = constructor("nn.contrib_weave_phases")
-    return weave(conv, tuple(strides), tuple(dilation), phases, offset, tuple(result[2:]))  # type: ignore[no-any-return]
+    return weave(conv, tuple(strides), tuple(dilation), phases, offset, tuple(result[2:]))
 
 
 def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis]) -> Expr:

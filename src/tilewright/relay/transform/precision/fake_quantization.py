@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import AffineType, DataType, Op, TensorAffineType, TupleAffineType
 from tilewright.ir.transform import Pass
-from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
 from tilewright.relay.op.card import as_expr, cards, constructor, find_card
 from tilewright.relay.op.quantization.quantized import spread
@@ -125,7 +125,7 @@ class Region:
 Form = Callable[[Region, Call], Quantity | None]
 
 
-def op(key: str) -> Callable[..., Any]:
+def op(key: str) -> Callable[..., ExprWithOp]:
     return constructor(key)
 
 
@@ -251,7 +251,7 @@ def _times(a: Expr, b: Expr) -> Expr:
     if isinstance(a, Constant) and isinstance(b, Constant):
         left = a.value.reshape(()) if a.value.size == 1 else a.value
         return const((left * b.value).astype(np.float32))
-    return op("multiply")(a, b)  # type: ignore[no-any-return]
+    return op("multiply")(a, b)
 
 
 def bias_add(region: Region, call: Call) -> Quantity | None:
@@ -480,7 +480,7 @@ def FakeQuantizationToInteger(
         q = Region(optional).of(call)
         if q is None:
             return None
-        return op("qnn.dequantize")(q.expr, q.affine.scale, q.affine.zero, axis=q.affine.axis)  # type: ignore[no-any-return]
+        return op("qnn.dequantize")(q.expr, q.affine.scale, q.affine.zero, axis=q.affine.axis)
 
     def run(f: Any, mod: Any) -> Any:
         if not contains(f, lambda e: isinstance(e, Call) and is_op(e, "qnn.quantize", "qnn.dequantize")):

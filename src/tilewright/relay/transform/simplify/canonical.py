@@ -175,7 +175,7 @@ def _reciprocal(call: Call) -> Expr | None:
         factor = (1 / divisor).astype(divisor.dtype)
     if not bool(np.all(np.isfinite(factor.astype("float32")))):
         return None
-    return constructor("multiply")(call.args[0], const(factor))  # type: ignore[no-any-return]
+    return constructor("multiply")(call.args[0], const(factor))
 
 
 def DivToMul() -> Pass:
@@ -265,7 +265,7 @@ def _lazy(call: Call) -> Expr | None:
             if value is None or (is_op(call, "subtract") and side == 0):
                 continue
             if is_op(call, "multiply") and value == 0:
-                return constructor("zeros")(out, dtype)  # type: ignore[no-any-return]
+                return constructor("zeros")(out, dtype)
             neutral = value == (1 if is_op(call, "multiply") else 0)
             if neutral and static_shape(other) == out and str(tensor_of(other).dtype) == dtype:
                 return other

@@ -103,7 +103,7 @@ class _Folder:
                 continue
             folded = self.scaled(conv, scale)  # type: ignore[arg-type]
             if folded is not None:
-                return constructor("add")(folded, const((bias * scale).astype(bias.dtype, copy=False)))  # type: ignore[no-any-return]
+                return constructor("add")(folded, const((bias * scale).astype(bias.dtype, copy=False)))
         return None
 
     def through_bias(self, x: Call, scale: Array) -> Expr | None:

@@ -43,12 +43,12 @@ def along_axis(call: Call) -> Expr:
 def canonical(call: Call) -> Expr | None:
     """bias_add(x, b) -> x + b; prelu(x, a) -> relu(x) + a * min(x, 0); cards may add their own."""
     if is_op(call, "nn.bias_add"):
-        return constructor("add")(call.args[0], along_axis(call))  # type: ignore[no-any-return]
+        return constructor("add")(call.args[0], along_axis(call))
     if is_op(call, "nn.prelu"):
         x = call.args[0]
         zero = const(0, tensor_of(x).dtype)
         negative = constructor("multiply")(constructor("minimum")(x, zero), along_axis(call))
-        return constructor("add")(constructor("nn.relu")(x), negative)  # type: ignore[no-any-return]
+        return constructor("add")(constructor("nn.relu")(x), negative)
     return expand_call(call, "CanonicalizeOps")
 
 
