@@ -68,3 +68,36 @@ def test_what_strategies_ask_of_convolutions() -> None:
     assert not generic.is_depthwise_conv2d((1, 16, 8, 8), "NCHW", (32, 1, 3, 3), "OIHW", 16)
     with pytest.raises(AttributeError, match="relay has no operator 'nothing'"):
         generic.nothing_strategy  # noqa: B018
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_registered_schedule_is_the_kernels(changes: bool) -> None:
+    """Where it changes stages; where it changes none, the rules of the target schedule the kernel."""
+    data, weight = np.random.default_rng(1).standard_normal((2, 8, 8)).astype(np.float32)
+    x = relay.var("x", shape=(8, 8))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(weight)))))
+    dense = strategy.dense_strategy
+
+    def schedule(attrs: Any, outs: Any, target: Any) -> Any:
+        s = tvm.te.create_schedule([t.op for t in outs])
+        if changes:
+            rows, _ = s[outs[0]].op.axis
+            s[outs[0]].unroll(rows)
+        return s
+
+    @dense.register("cpu")
+    def mine(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
+        made = relay.op.OpStrategy()
+        made.add_implementation(strategy.wrap_compute_dense(topi.nn.dense), schedule, name="mine")
+        return made
+
+    try:
+        with tvm.transform.PassContext(opt_level=1):
+            library = relay.build(mod, "llvm")
+        text = library.texts.all("tir")
+    finally:
+        dense.op.set_attr("FTVMStrategy", None)
+    assert ("T.unroll(8)" in text and "T.vectorized" not in text) == changes
+    model = tvm.contrib.graph_executor.GraphModule(library["default"](tvm.cpu()))
+    model.run(x=data)
+    np.testing.assert_allclose(model.get_output(0).numpy(), np.maximum(data @ weight.T, 0), rtol=1e-4, atol=1e-5)

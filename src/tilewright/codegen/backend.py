@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 AOT = "aot"
 """Value of the attribute "calling_conv" of kernels: they are exported as `int32_t name(void** args)` and return 0 or an error code."""
 
+IS_SCHEDULED = "tir.is_scheduled"
+"""The attribute of functions that come with a schedule of their own."""
 IN_PLACE = "tilewright.in_place"
 """Attribute of a kernel: the numbers of the parameters whose memory may be one and the same. Each of their elements is read only before
 it is written."""
@@ -249,6 +251,7 @@ __all__ = [
     "AOT",
     "BLOCKS",
     "IN_PLACE",
+    "IS_SCHEDULED",
     "LOOPS",
     "VECTORS",
     "BackEnd",

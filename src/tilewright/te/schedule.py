@@ -164,6 +164,11 @@ class Schedule:
         self.groups.append(group)
         return group
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was done to any stage."""
+        return not self.groups and all([stage.is_plain for stage in self.stages])
+
     def normalize(self) -> Schedule:
         """Return the schedule itself. Stages attach by position, so no axis needs a new base."""
         return self

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tilewright.codegen.backend import AOT, Code, back_end_of
+from tilewright.codegen.backend import AOT, IS_SCHEDULED, Code, back_end_of
 from tilewright.codegen.device import is_launched
 from tilewright.driver import lower_for
 from tilewright.ir import GlobalVar, IRModule
@@ -29,7 +29,7 @@ Progress = Callable[[int, int, str], None]
 def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> PrimFunc:
     """The kernel's PrimFunc scheduled as the plan decides (the cost model, where none is given), where the target's back end takes
     schedules. A pass, for instruments that watch."""
-    if not back_end_of(target).scheduled:
+    if not back_end_of(target).scheduled or func.attrs.get(IS_SCHEDULED):
         return func
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.codegen.backend import IN_PLACE, back_end_of
+from tilewright.codegen.backend import IN_PLACE, IS_SCHEDULED, back_end_of
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest, structural_hash
@@ -168,6 +168,7 @@ class TensorGraph:
     def __init__(self, func: Function) -> None:
         self.inputs: list[te.Tensor] = []
         self.values: dict[Expr, Any] = {}
+        self.schedules: list[tuple[OpCard, Any]] = []
         for p in func.params:
             self.values[p] = self._parameter(p.checked_type, p.name_hint)
         for node in post_order(func.body):
@@ -194,8 +195,20 @@ class TensorGraph:
         if isinstance(node, Call) and type(node.op) is Op:
             inputs, card = [self.values[a] for a in node.args], card_of(node)
             given = registered_compute(node.op, card, inputs, node.checked_type)
-            return given if given is not None else card.compute(*inputs)
+            if given is None:
+                return card.compute(*inputs)
+            if given.schedule is not None:
+                self.schedules.append((card, given.schedule))
+            return given.results
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
+
+    def schedule_of_program(self, target: Target) -> te.Schedule | None:
+        """The schedule by what a program registered for the anchor; None where it registered nothing, or its function changes no stage."""
+        if not self.schedules:
+            return None
+        card, schedule = max(self.schedules, key=lambda found: found[0].fuse)
+        made = schedule(card, list(self.outputs), target)
+        return made if isinstance(made, te.Schedule) and not made.is_plain else None
 
     def _separate_outputs(self) -> None:
         """Outputs that are inputs, or the same tensor twice, get a copy: every output needs a buffer of its own."""
@@ -236,11 +249,20 @@ def is_told_by_relay(func: Function) -> bool:
     return True
 
 
-def _prim_func(graph: TensorGraph, name: str, in_place: Sequence[int], sizes: Sequence[tir.Var]) -> tir.PrimFunc:
-    """The tensors of a primitive function as an unscheduled PrimFunc."""
-    # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
-    prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
+def _prim_func(
+    graph: TensorGraph,
+    name: str,
+    in_place: Sequence[int],
+    sizes: Sequence[tir.Var],
+    schedule: te.Schedule | None = None,
+) -> tir.PrimFunc:
+    """The tensors of a primitive function as a PrimFunc, unscheduled unless there is a schedule of the program's own."""
     attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
+    if schedule is not None:
+        prim, attrs[IS_SCHEDULED] = schedule.to_prim_func([*graph.inputs, *graph.outputs]), True
+    else:
+        # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
+        prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
     if in_place:
         # An output that takes an input's storage is an alias of it.
         attrs[IN_PLACE] = (*in_place, len(graph.inputs))
@@ -338,7 +360,8 @@ class TECompiler:
                 graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
-            prim = _prim_func(graph, name, in_place, sizes)
+            own = None if sizes else graph.schedule_of_program(self.target)
+            prim = _prim_func(graph, name, in_place, sizes, own)
             # Not before: operators without a kernel say so, and why, where their sizes are not known either.
             traffic = _argument_bytes(func, sizes)
             if traffic:

@@ -15,7 +15,7 @@ A class derived from `OpCard` says the same in one place; this is the way of pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,7 +92,8 @@ class OpPattern:
 
 class OpImplementation:
     """One way to compute an operator: `fcompute(attrs, inputs, out_type)` to te tensors. Of several the one of the highest
-    `plevel` is taken. Kernels are scheduled by the rules of the target; `fschedule` is kept, and not asked."""
+    `plevel` is taken. `fschedule(attrs, outs, target)` schedules the kernel whose anchor the operator is; where it changes no stage, the
+    rules of the target do."""
 
     def __init__(self, name: str, fcompute: Any, fschedule: Any = None, plevel: int = 10) -> None:
         self.name, self.fcompute, self.fschedule, self.plevel = name, fcompute, fschedule, plevel
@@ -172,7 +173,8 @@ class OwnCard(OpCard):
         found = registered_compute(self.op, self, args, self._out_type(args))
         if found is None:
             self._said("FTVMCompute", "compute")
-        return found
+            return None
+        return found.results
 
     def _out_type(self, tensors: Sequence[Any]) -> Type:
         def type_of(x: Any) -> Type:
@@ -212,20 +214,31 @@ _HOW = {
 }
 
 
-def registered_compute(op: Op, attrs: Any, inputs: Sequence[Any], out_type: Type) -> Any:
+class Registered(NamedTuple):
+    """What a program registered for an operator made of a call: its results as te tensors, and a function of (attributes, results of
+    the kernel, target) to the kernel's te.Schedule, if it registered one."""
+
+    results: Any
+    schedule: Callable[[Any, Any, Target], Any] | None
+
+
+def registered_compute(op: Op, attrs: Any, inputs: Sequence[Any], out_type: Type) -> Registered | None:
     """The results by the compute or the strategy that a program registered for an operator; None where it did not."""
     compute = op.get_attr("FTVMCompute")
     strategy = op.get_attr("FTVMStrategy")
+    schedule = op.get_attr("FTVMSchedule")
     if compute is None and strategy is None:
         return None
     if strategy is not None:
         target = Target.current(True) or Target("llvm")
         with target:
-            made = strategy(attrs, list(inputs), out_type, target).best().compute(attrs, list(inputs), out_type)
+            best = strategy(attrs, list(inputs), out_type, target).best()
+            made, schedule = best.compute(attrs, list(inputs), out_type), best.fschedule
     else:
         found = compute(attrs, list(inputs), out_type)
         made = list(found) if isinstance(found, (list, tuple)) else [found]
-    return made if len(made) > 1 or isinstance(out_type, TupleType) else made[0]
+    results = made if len(made) > 1 or isinstance(out_type, TupleType) else made[0]
+    return Registered(results, schedule if callable(schedule) else None)
 
 
 def register(op_name: str, describe: str = "") -> None:
@@ -262,7 +275,8 @@ def register_strategy(op_name: str, fstrategy: Any = None, level: int = 10) -> A
 
 
 def register_schedule(op_name: str, level: int = 10) -> Callable[[Any], Any]:
-    """Decorates a schedule function, which is kept: kernels are scheduled by the rules of the target."""
+    """Decorates `schedule(attrs, outs, target)`, which schedules kernels whose anchor the operator is, where a compute was registered for
+    it, too. Where it changes no stage, the rules of the target do."""
     return lambda fschedule: register_op_attr(op_name, "FTVMSchedule", fschedule, level)
 
 

@@ -7,7 +7,8 @@ compute a convolution, of which there is one until a program registers others:
         strategy.add_implementation(wrap_compute_dense(my_dense), wrap_topi_schedule(my_schedule), name="mine")
         return strategy
 
-Builds ask a strategy once a program has registered something with it. Kernels are scheduled by the rules of the target.
+Builds ask a strategy once a program has registered something with it. A schedule that changes stages is the kernel's; where it changes none
+(`naive_schedule`, which all of `schedule_*` are), the rules of the target schedule the kernel.
 """
 
 from __future__ import annotations
