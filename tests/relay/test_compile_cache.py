@@ -186,7 +186,7 @@ def test_packed_weights_are_views_until_they_are_laid_out() -> None:
         weight = rng.standard_normal(shape).astype("float32")
         with Target("llvm"):
             call = make(relay.var("x", shape=(5, 48)), relay.const(weight))
-            relay.transform.infer_type.infer_types(call)
+            relay.transform.infer_types(call)
             packed = pack_dense(call)
         assert packed is not None
         array = packed.args[1].value  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def test_wrong_counts_are_refused(card: type[OpCard], inputs: Any, attrs: Any, n
     wrong = {**attrs, name: (1,) * count}
     call = card.call([[relay.const(a) for a in x] if isinstance(x, tuple) else relay.const(x) for x in arrays], wrong)
     with pytest.raises(TVMError) as caught:
-        relay.transform.infer_type.infer_types(call)
+        relay.transform.infer_types(call)
     rule = f"{card.type_key}(, argument .*)?: the attribute {name} must have .* numbers?, but it has {count}: "
     assert re.search(rule, str(caught.value)), str(caught.value)
 
@@ -55,7 +55,7 @@ def test_wrong_counts_are_refused(card: type[OpCard], inputs: Any, attrs: Any, n
 def test_what_the_message_says(operator: Any, attrs: Any, text: str) -> None:
     data, weight = relay.var("data", shape=(1, 3, 8, 8)), relay.var("weight", shape=(4, 3, 3, 3))
     with pytest.raises(TVMError, match=re.escape(f"nn.conv2d: the attribute {text}")):
-        relay.transform.infer_type.infer_types(operator(data, weight, **attrs))
+        relay.transform.infer_types(operator(data, weight, **attrs))
 
 
 @pytest.mark.parametrize("strides", [(1, 1, 1), ()])
@@ -68,9 +68,9 @@ def test_slices_have_no_strides_beyond_their_axes(strides: tuple[int, ...]) -> N
     for call in calls:
         if strides:
             with pytest.raises(TVMError, match="there must be no more strides than"):
-                relay.transform.infer_type.infer_types(call)
+                relay.transform.infer_types(call)
         else:
-            relay.transform.infer_type.infer_types(call)
+            relay.transform.infer_types(call)
 
 
 def test_a_pooling_and_its_adjoint_agree() -> None:
@@ -79,7 +79,7 @@ def test_a_pooling_and_its_adjoint_agree() -> None:
     with pytest.raises(
         TVMError, match="out_grad must have the extents of the pooling's result, but axis 3 has 5, not 4"
     ):
-        relay.transform.infer_type.infer_types(call)
+        relay.transform.infer_types(call)
 
 
 def test_computes_refuse_them_too() -> None:
@@ -94,4 +94,4 @@ def test_computes_refuse_them_too() -> None:
 def test_what_transposed_convolutions_say_of_their_weights(attrs: Any, text: str) -> None:
     data, weight = relay.var("data", shape=(1, 4, 8, 8)), relay.var("weight", shape=(4, 2, 2, 2))
     with pytest.raises(TVMError, match=f"nn.conv2d_transpose, argument 1 .weight.: the attribute {text} agree with"):
-        relay.transform.infer_type.infer_types(relay.nn.conv2d_transpose(data, weight, groups=2, **attrs))
+        relay.transform.infer_types(relay.nn.conv2d_transpose(data, weight, groups=2, **attrs))
