@@ -13,8 +13,7 @@ from tests.relay.test_symbolic_cards import SAMPLES, flat, make_input, type_of
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.transform import infer_types
-from tilewright.relay.transform.functional import gradient
+from tilewright.relay.transform import gradient, infer_types
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 RNG = np.random.default_rng(5)
