@@ -17,6 +17,7 @@ from tilewright.relay.backend.planning.plan import KernelCall, Plan, make_plan
 from tilewright.relay.backend.planning.plan_executor import run_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 from tilewright.tir import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,7 +26,7 @@ from random_graphs import Generator, assert_same, evaluate
 
 def planned(mod: IRModule) -> Plan:
     optimized, _ = relay.optimize(mod, "llvm")
-    return make_plan(optimized, TECompiler(None))
+    return make_plan(optimized, TECompiler(Target("llvm")))
 
 
 def run_kernel(call: KernelCall, arrays: list[np.ndarray]) -> None:
@@ -108,7 +109,7 @@ def test_products_of_a_kernel(dtype: str, total: str) -> None:
     optimized = relay.transform.Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(
         IRModule.from_expr(relay.nn.dense(x, w, out_dtype=total))
     )
-    kernel = make_plan(optimized, TECompiler(None)).calls[0].kernel
+    kernel = make_plan(optimized, TECompiler(Target("llvm"))).calls[0].kernel
     assert kernel.products == (dtype, "int8" if total == "int32" else dtype, total)
     assert kernel.flops == 2 * 3 * 20 * 64
 
