@@ -14,17 +14,18 @@ from pathlib import Path
 ROUNDS = 7
 
 
-def measured(python: str, folder: Path, path: str | None) -> dict[str, float]:
-    """Nanoseconds by name, as the benchmarks of an installation tell them. path: where its modules are, where no site says it."""
+def measured(python: str, folder: Path, path: str | None, calls: int) -> dict[str, float]:
+    """Nanoseconds by name, as the benchmarks of an installation tell them. path: where its modules are, where no site says it; calls:
+    operators of the chain that executors run."""
     env = {**os.environ, "TVM_NUM_THREADS": "1"}
     command = [python, *(["-S"] if path else []), "-m", "benchmarks"]
     if path:
         env["PYTHONPATH"] = path
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
-        for benchmark in ("executor_overhead", "packed_call"):
+        for benchmark, given in (("executor_overhead", ["--calls", str(calls)]), ("packed_call", [])):
             file = Path(name) / f"{benchmark}.json"
-            options = ["--json", str(file)]
+            options = [*given, "--json", str(file)]
             subprocess.run([*command, benchmark, *options], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
             data = json.loads(file.read_text())
             for item in data.get("executors", []):
@@ -40,14 +41,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("before", type=Path, help="the checkout before the change")
     parser.add_argument("--python", help="the interpreter of that checkout's environment; else BEFORE/.venv/bin/python")
     parser.add_argument("--path", help="PYTHONPATH for it, instead of what its site says")
+    parser.add_argument("--calls", type=int, default=500, help="operators of the chain that executors run")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args(argv)
     before = options.python or str(options.before / ".venv/bin/python")
     here = Path(__file__).parents[1]
     rounds = []
     for i in range(options.rounds):
-        first = lambda: measured(before, options.before, options.path)  # noqa: E731
-        second = lambda: measured(sys.executable, here, None)  # noqa: E731
+        first = lambda: measured(before, options.before, options.path, options.calls)  # noqa: E731
+        second = lambda: measured(sys.executable, here, None, options.calls)  # noqa: E731
         # Whoever goes first has the colder machine.
         pair = (first(), second()) if i % 2 == 0 else (second(), first())[::-1]
         rounds.append(pair)
