@@ -1,9 +1,10 @@
-"""Every import of the package goes upward on the list of layers, function-level imports included."""
+"""Every import of the package goes upward on the list of layers, and none goes in a circle, function-level imports included."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,22 @@ def layer_of(module: str) -> str | None:
     return parts[0] if parts[0] in LAYERS else None
 
 
+@cache
+def programs() -> dict[str, ast.Module]:
+    """Every module of the package as a tree, packages by their own names."""
+    return {name_of(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+@cache
+def known_modules() -> frozenset[str]:
+    return frozenset(
+        [
+            *(name_of(path) for path in ROOT.rglob("*.py")),
+            *(".".join(p.relative_to(ROOT).parts) for p in ROOT.rglob("*") if p.is_dir()),
+        ]
+    )
+
+
 def imports_of(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
     """(line, dotted module below the package) of every import of the package among the nodes of a file."""
     found = []
@@ -62,9 +79,7 @@ def imports_of(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
             inner = (node.module or "").split(".")[1:]
             for alias in node.names:
                 candidate = [*inner, alias.name]
-                is_module = (ROOT.joinpath(*candidate)).is_dir() or ROOT.joinpath(*candidate).with_suffix(
-                    ".py"
-                ).exists()
+                is_module = ".".join(candidate) in known_modules()
                 found.append((node.lineno, ".".join(candidate if is_module else inner)))
         elif isinstance(node, ast.ImportFrom) and node.level:
             found.append((node.lineno, "<relative import>"))
@@ -90,11 +105,63 @@ def wrong_imports(module: str, imports: list[tuple[int, str]]) -> list[str]:
 
 def test_imports_go_upward() -> None:
     wrong = []
-    for path in sorted(ROOT.rglob("*.py")):
-        module = name_of(path)
+    for module, tree in programs().items():
         if module != "__init__":
-            wrong += wrong_imports(module, imports_of(ast.walk(ast.parse(path.read_text()))))
+            wrong += wrong_imports(module, imports_of(ast.walk(tree)))
     assert not wrong, "\n".join(wrong)
+
+
+def needed_modules() -> dict[str, set[str]]:
+    """By module, the modules that it imports anywhere, but for those that only type checkers read. Packages are faces of their modules."""
+    found: dict[str, set[str]] = {}
+    faces = {name_of(path) for path in ROOT.rglob("__init__.py")}
+    for module, tree in programs().items():
+        checked = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+        unseen = {id(inner) for outer in checked for inner in ast.walk(outer)}
+        imports = imports_of([n for n in ast.walk(tree) if id(n) not in unseen])
+        if module not in faces:
+            found[module] = {m for _, m in imports if m in programs() and m not in faces and m != module}
+    return found
+
+
+def circles(needs: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that need each other: what remains when those are taken away that nobody needs, or that need nobody."""
+    left = {m: set(n) for m, n in needs.items()}
+    while True:
+        needed = set().union(*left.values()) if left else set()
+        ends = [m for m, n in left.items() if not n & left.keys() or m not in needed]
+        if not ends:
+            break
+        for m in ends:
+            del left[m]
+    found = []
+    while left:
+        reached: dict[str, set[str]] = {}
+        for m in left:
+            seen, waiting = set(), [m]
+            while waiting:
+                for other in left[waiting.pop()] & left.keys() - seen:
+                    seen.add(other)
+                    waiting.append(other)
+            reached[m] = seen
+        start = next(iter(left))
+        group = {start} | {m for m in reached[start] if start in reached[m]}
+        if len(group) > 1:
+            found.append(sorted(group))
+        for m in group:
+            del left[m]
+    return found
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    found = circles(needed_modules())
+    assert not found, "\n".join([", ".join(group) for group in found])
+
+
+def test_circles_are_found() -> None:
+    needs = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e", "a"}}
+    assert sorted(circles(needs)) == [["b", "c"], ["e", "f"]]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_every_folder_is_a_layer() -> None:

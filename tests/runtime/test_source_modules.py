@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright.runtime import Module, c_source_module, load_module, source_module
+from tilewright.runtime import Module, c_source, c_source_module, load_module
 from tilewright.runtime.export import library_bin
-from tilewright.runtime.module import ModuleSource, _sources
+from tilewright.runtime.module import _sources
+from tilewright.runtime.module_source import ModuleSource
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
@@ -62,13 +63,13 @@ def test_c_is_compiled_when_it_is_called(tmp_path: Path) -> None:
 def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert source_module.compiler_command("c") == [sys.executable, "-m", "ziglang", "cc"]
+    assert c_source.compiler_command("c") == [sys.executable, "-m", "ziglang", "cc"]
     np.testing.assert_array_equal(twice(c_source_module(DOUBLE + "/* zig */", "c", ["twice"])), [2, 4, 6])
-    command = source_module.compiler_command("c++", "aarch64-unknown-linux-gnu")
+    command = c_source.compiler_command("c++", "aarch64-unknown-linux-gnu")
     assert command[-3:] == ["c++", "-target", "aarch64-linux-gnu"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(TVMError) as caught:
-        source_module.compiler_command("c")
+        c_source.compiler_command("c")
     assert str(caught.value) == (
         "compiling C source needs a compiler, and this machine has none: install one, or `pip install tilewright[cross]`;"
         " CC and CXX may name one"
@@ -77,7 +78,7 @@ def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_compiler_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -flag")
-    assert source_module.compiler_command("c") == ["no-such-compiler", "-flag"]
+    assert c_source.compiler_command("c") == ["no-such-compiler", "-flag"]
 
 
 def test_code_that_does_not_compile() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir.dtype import DataType
+from tilewright.ir.prim_expr import IntImm, PrimExpr
 from tilewright.ir.span import BaseSpan
 from tilewright.node import VARIABLE, Def, Node, Skip, register_converter
-
-if TYPE_CHECKING:
-    from tilewright.ir.expr import PrimExpr
 
 
 class Type(Node):
@@ -180,11 +178,6 @@ class TensorType(Type, key="relay.TensorType"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        # Expressions are declared after types, so this field's converter is not known to the class.
-        from tilewright.ir.expr import IntImm, PrimExpr, as_prim_expr
-
-        if not all([isinstance(d, PrimExpr) for d in self.shape]):
-            self.shape = tuple([as_prim_expr(d, "TensorType.shape") for d in self.shape])
         for d in self.shape:
             if d.dtype not in _DIM_TYPES or (type(d) is IntImm and d.value < 0):
                 what = "must not be negative" if d.dtype in _DIM_TYPES else "must be an integer or a symbol"

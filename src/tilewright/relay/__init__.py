@@ -52,11 +52,11 @@ from tilewright.relay.expr import (
     TupleGetItem,
     TupleWrapper,
     Var,
-    bind,
     const,
     var,
 )
 from tilewright.relay.op import annotation, dyn, image, nn, random, vision
+from tilewright.relay.parameters import bind
 from tilewright.relay.printer import astext, pretty_print
 from tilewright.relay.ty import ShapeVar, scalar_type
 from tilewright.runtime import load_param_dict, save_param_dict
@@ -163,6 +163,7 @@ __all__ = [
     "vision",
 ]
 
+lazy.declare("tilewright.relay.expr", {"bind": "tilewright.relay.parameters:bind"})
 # Compiling, and the importers, are not needed by who builds graphs.
 _LATE = {
     "Executor": "tilewright.relay.backend:Executor",

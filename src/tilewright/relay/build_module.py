@@ -11,7 +11,8 @@ from tilewright.relay.backend.build import build
 from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.compiled_executor import AotExecutor, GraphExecutor
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
-from tilewright.relay.expr import Function, bind
+from tilewright.relay.expr import Function
+from tilewright.relay.parameters import bind
 from tilewright.runtime import Device, Module
 from tilewright.support.errors import TVMError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from tilewright.ir import (
     DataType,
     FuncType,
     GlobalVar,
-    IntImm,
     IRModule,
     Op,
     RelayExpr,
@@ -21,15 +20,14 @@ from tilewright.ir import (
     Type,
 )
 from tilewright.ir.expr import register_global_call
-from tilewright.ir.module import register_expr_wrapper
 from tilewright.ir.span import BaseSpan
 from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
 from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
 from tilewright.runtime.dtype import native_order
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 
 Expr = RelayExpr
-_E = TypeVar("_E", bound=RelayExpr)
 RelayVar: TypeAlias = "Var"  # node fields name their converter, and plain "Var" is tir's
 
 
@@ -175,10 +173,17 @@ class ExprWithOp(RelayExpr):
         return Call(self, args)
 
 
-def _make(key: str, *args: Any) -> ExprWithOp:
-    from tilewright.relay.op.card import constructor
+_operators: list[Callable[[str], Any]] = []
 
-    return constructor(key)(*args)
+
+def register_operators(constructor: Callable[[str], Any], default_attrs: Callable[[str], Attrs | None]) -> None:
+    """Says how calls of an operator are made, and which attributes they have that were given none: operators stand above expressions."""
+    _operators[:] = [constructor, default_attrs]
+
+
+def _make(key: str, *args: Any) -> ExprWithOp:
+    made: ExprWithOp = _operators[0](key)(*args)
+    return made
 
 
 def _binary(key: str, lhs: Any, rhs: Any) -> ExprWithOp:
@@ -256,15 +261,7 @@ class Call(ExprWithOp, key="relay.Call"):
 
     def _derive(self) -> None:
         if self.attrs is None and type(self.op) is Op:
-            self.attrs = _default_attrs(self.op.name)
-
-
-def _default_attrs(name: str) -> Attrs | None:
-    """The attributes of a call that was given none: the operator's defaults; None if it has no operator card or needs some."""
-    from tilewright.relay.op.card import cards
-
-    card = cards().get(name)
-    return card() if card is not None and not any([f.required for f in card._fields]) else None
+            self.attrs = _operators[1](self.op.name) if _operators else None
 
 
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):
@@ -405,16 +402,7 @@ def _is_relay(args: Sequence[Any]) -> bool:
     return any([isinstance(a, (RelayExpr, TupleWrapper)) for a in args])
 
 
-def _as_function(expr: Any) -> Function | None:
-    from tilewright.relay.functor import free_vars
-
-    if isinstance(expr, TupleWrapper):
-        expr = expr.tuple_value
-    return Function(free_vars(expr), expr) if isinstance(expr, RelayExpr) else None
-
-
 register_global_call(_is_relay, lambda gvar, args: Call(gvar, args))
-register_expr_wrapper(_as_function)
 
 
 def var(
@@ -453,47 +441,6 @@ def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) ->
     return Constant(const_array(array), span)
 
 
-def bind(expr: _E, binds: Mapping[Var, Any] | Mapping[str, Any]) -> _E:
-    """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
-    variables. Names that no parameter has are left alone.
-
-    Raises TypeError for an array that does not fit the parameter's type."""
-    from tilewright.relay.functor import free_vars, substitute
-
-    function = expr if isinstance(expr, Function) else None
-    variables = function.params if function is not None else free_vars(expr)
-    by_name = {p.name_hint: p for p in variables}
-    table: dict[Var, Expr] = {}
-    for key, value in binds.items():
-        param = by_name.get(key) if isinstance(key, str) else key
-        if param is not None:
-            table[param] = value if isinstance(value, RelayExpr) else _fitting(param, const(value))
-    if not table:
-        return expr
-    if function is None:
-        return substitute(expr, table)  # type: ignore[return-value]
-    params = [p for p in function.params if p not in table]
-    body = substitute(function.body, table)
-    made: Any = Function(params, body, function.ret_type, function.type_params, function.attrs, function.span)
-    return made  # type: ignore[no-any-return]
-
-
-def _fitting(param: Var, value: Constant) -> Constant:
-    """The value, if it is of the type that the parameter is declared with."""
-    t = param.type_annotation
-    if isinstance(t, TensorType):
-        shape = value.data.shape
-        fits = len(shape) == len(t.shape) and all(
-            [not isinstance(want, IntImm) or want.value == have for want, have in zip(t.shape, shape, strict=True)]
-        )
-        if not fits or t.dtype != value.data.dtype.name:
-            raise TypeError(
-                f"the parameter %{param.name_hint} is declared {t!r}, but is bound to an array of shape {shape} and dtype"
-                f" {value.data.dtype.name}"
-            )
-    return value
-
-
 __all__ = [
     "BaseFunc",
     "Call",
@@ -515,7 +462,9 @@ __all__ = [
     "TupleGetItem",
     "TupleWrapper",
     "Var",
-    "bind",
     "const",
     "var",
 ]
+
+# `bind` rewrites, so it stands above.
+__getattr__, __dir__ = lazy.late(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import GlobalVar, Op, RelayExpr
+from tilewright.ir.module import register_expr_wrapper
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar, pattern_vars
 from tilewright.relay.expr import (
@@ -20,6 +21,7 @@ from tilewright.relay.expr import (
     RefWrite,
     Tuple,
     TupleGetItem,
+    TupleWrapper,
     Var,
 )
 
@@ -448,3 +450,12 @@ def users(roots: Iterable[Expr]) -> dict[Expr, list[Expr]]:
 
 def is_expr(value: object) -> bool:
     return isinstance(value, RelayExpr)
+
+
+def _as_function(expr: Any) -> Function | None:
+    if isinstance(expr, TupleWrapper):
+        expr = expr.tuple_value
+    return Function(free_vars(expr), expr) if isinstance(expr, RelayExpr) else None
+
+
+register_expr_wrapper(_as_function)

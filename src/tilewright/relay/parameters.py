@@ -3,10 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from tilewright.ir import IRModule
-from tilewright.relay.expr import Function, bind
+from tilewright.ir import IntImm, IRModule, TensorType
+from tilewright.relay.expr import Constant, Expr, Function, RelayExpr, Var, const
+from tilewright.relay.functor import free_vars, substitute
+
+_E = TypeVar("_E", bound=RelayExpr)
+
+
+def bind(expr: _E, binds: Mapping[Var, Any] | Mapping[str, Any]) -> _E:
+    """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
+    variables. Names that no parameter has are left alone.
+
+    Raises TypeError for an array that does not fit the parameter's type."""
+    function = expr if isinstance(expr, Function) else None
+    variables = function.params if function is not None else free_vars(expr)
+    by_name = {p.name_hint: p for p in variables}
+    table: dict[Var, Expr] = {}
+    for key, value in binds.items():
+        param = by_name.get(key) if isinstance(key, str) else key
+        if param is not None:
+            table[param] = value if isinstance(value, RelayExpr) else _fitting(param, const(value))
+    if not table:
+        return expr
+    if function is None:
+        return substitute(expr, table)  # type: ignore[return-value]
+    params = [p for p in function.params if p not in table]
+    body = substitute(function.body, table)
+    made: Any = Function(params, body, function.ret_type, function.type_params, function.attrs, function.span)
+    return made  # type: ignore[no-any-return]
+
+
+def _fitting(param: Var, value: Constant) -> Constant:
+    """The value, if it is of the type that the parameter is declared with."""
+    t = param.type_annotation
+    if isinstance(t, TensorType):
+        shape = value.data.shape
+        fits = len(shape) == len(t.shape) and all(
+            [not isinstance(want, IntImm) or want.value == have for want, have in zip(t.shape, shape, strict=True)]
+        )
+        if not fits or t.dtype != value.data.dtype.name:
+            raise TypeError(
+                f"the parameter %{param.name_hint} is declared {t!r}, but is bound to an array of shape {shape} and dtype"
+                f" {value.data.dtype.name}"
+            )
+    return value
 
 
 def as_module(mod: IRModule | Function) -> IRModule:

@@ -28,7 +28,6 @@ from tilewright.runtime.device import (  # noqa: E402
 )
 from tilewright.runtime.module import (  # noqa: E402
     Module,
-    ModuleSource,
     config_threadpool,
     enabled,
     load_module,
@@ -37,6 +36,7 @@ from tilewright.runtime.module import (  # noqa: E402
     system_lib,
     time_function,
 )
+from tilewright.runtime.module_source import ModuleSource  # noqa: E402
 from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray  # noqa: E402
 from tilewright.runtime.packed_func import (  # noqa: E402
     PackedFunc,

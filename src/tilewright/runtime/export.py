@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tilewright.runtime.module import ModuleSource
+from tilewright.runtime.c_source import CSource, compile_source, link_by_compiler
+from tilewright.runtime.module_source import ModuleSource
 from tilewright.runtime.object_file import SEAL, data_object, seal_object
 from tilewright.runtime.packed_func import global_func
-from tilewright.runtime.source_module import CSource, compile_source, link_by_compiler
 from tilewright.runtime.symbols import CONSTANTS
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder

@@ -11,6 +11,7 @@ from tilewright.support.errors import ScheduleError
 from tilewright.te import schedule_rewrite
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.primfunc import post_order
+from tilewright.te.schedule_apply import apply_schedule
 from tilewright.te.schedule_stage import (
     INLINE,
     AttachType,
@@ -180,8 +181,6 @@ class Schedule:
 
         Raises ScheduleError if a stage cannot be applied.
         """
-        from tilewright.te.schedule_apply import apply_schedule
-
         return apply_schedule(self, list(args), binds)
 
 

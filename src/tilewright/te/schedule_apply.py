@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
 from tilewright.support.errors import ScheduleError
 from tilewright.te.operation import BaseComputeOp, ComputeOp, PlaceholderOp
-from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_build import ScheduleBuilder
 from tilewright.te.schedule_prefetch import prefetches
 from tilewright.te.schedule_stage import INLINE, SCOPE, Fuse, IterVarAttr, Singleton, Split, Stage, find, names
@@ -28,6 +27,9 @@ from tilewright.tir.schedule.primitives.loop_kinds import AXES, set_kind
 from tilewright.tir.schedule.state import StmtSRef
 from tilewright.tir.stmt import BlockRealize, For, ForKind, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import substitute, used_vars
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
 
 
 def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None = None) -> PrimFunc:

@@ -5,7 +5,7 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
@@ -15,7 +15,6 @@ from tilewright.te.hybrid.loops import rescheduled
 from tilewright.te.operation import BaseComputeOp, ComputeOp, ExternOp, HybridOp, Operation, ScanOp, TensorComputeOp
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
-from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_stage import INLINE, SCOPE, Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import const_true
@@ -33,6 +32,9 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import post_order_visit
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
 
 
 class ScheduleBuilder(FunctionBuilder):

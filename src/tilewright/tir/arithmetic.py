@@ -86,9 +86,7 @@ def cast_to(value: PrimExpr, dtype: str, span: BaseSpan | None = None) -> PrimEx
     if kind.lanes != value.dtype.lanes and value.dtype.lanes == 1:
         return Broadcast(cast_to(value, kind.element), kind.lanes)
     if kind.code == "handle" or value.dtype.code == "handle":
-        from tilewright.tir.op import reinterpret
-
-        return reinterpret(kind, value)
+        return E.Call(kind, "reinterpret", (value,))
     return Cast(kind, value)
 
 
@@ -462,3 +460,4 @@ def _is_operand(value: Any) -> bool:
 
 
 install_operators()
+E.register_comparisons(eq, ne)

@@ -8,7 +8,8 @@ from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import GRAPH, Def, Node, Skip, register_converter, structural_equal
-from tilewright.tir.expr import HANDLE, BufferLoad, Var, need_integers
+from tilewright.tir.arithmetic import match_types
+from tilewright.tir.expr import HANDLE, Add, BufferLoad, Call, Mul, Ramp, Sub, Var, need_integers
 
 
 class DataProducer(Node):
@@ -67,8 +68,6 @@ class Buffer(Node, key="tir.Buffer"):
 
     def __getitem__(self, indices: Any) -> Any:
         """`A[i, j]` is a load; with slices of step 1 a BufferRegion, with strided slices a load of a vector."""
-        from tilewright.tir.stmt import BufferRegion
-
         if not isinstance(indices, (tuple, list)):
             indices = (indices,)
         if not any([isinstance(i, slice) for i in indices]):
@@ -91,14 +90,10 @@ class Buffer(Node, key="tir.Buffer"):
 
     def vstore(self, begin: Any, value: Any, predicate: PrimExpr | None = None) -> Any:
         """A store of a value whose lanes start at `begin`."""
-        from tilewright.tir.stmt import BufferStore
-
         value = as_prim_expr(value)
-        return BufferStore(self, value, self._vector_indices(begin, value.dtype), predicate)
+        return _stores[0](self, value, self._vector_indices(begin, value.dtype), predicate)
 
     def _vector_indices(self, begin: Any, dtype: str | None) -> tuple[Any, ...]:
-        from tilewright.tir.expr import Ramp
-
         first: tuple[Any, ...] = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
         lanes = DataType(dtype).lanes // self.dtype.lanes if dtype else 1
         if lanes <= 1:
@@ -117,9 +112,6 @@ class Buffer(Node, key="tir.Buffer"):
         extent: Any = None,
     ) -> PrimExpr:
         """A pointer to the buffer's elements from `offset` on. access_mask: "r", "w", "rw", or bits 1 and 2."""
-        from tilewright.tir.expr import Call
-        from tilewright.tir.op import type_annotation
-
         mask = access_mask
         if isinstance(mask, str):
             mask = sum({"r": 1, "w": 2}[c] for c in mask)
@@ -131,7 +123,9 @@ class Buffer(Node, key="tir.Buffer"):
         dtype = self.dtype.with_lanes(content_lanes) if content_lanes > 1 else self.dtype
         if content_lanes > 1:
             begin, count = begin // content_lanes, count // content_lanes
-        return Call(DataType(ptr_type), "tvm_access_ptr", (type_annotation(dtype), self.data, begin, count, mask))
+        return Call(
+            DataType(ptr_type), "tvm_access_ptr", (Call(dtype, "type_annotation", ()), self.data, begin, count, mask)
+        )
 
     def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
         """The flat element offset of an index, as a one-element tuple."""
@@ -172,10 +166,49 @@ class Buffer(Node, key="tir.Buffer"):
 register_converter("Buffer", Buffer)
 
 
+def need_region(buffer: Buffer, region: tuple[Range, ...]) -> None:
+    if len(region) != len(buffer.shape):
+        raise TypeError(
+            f"a region of buffer {buffer.name} takes {len(buffer.shape)} ranges, one for each dimension,"
+            f" but was given {len(region)}"
+        )
+
+
+class BufferRegion(Node, key="tir.BufferRegion"):
+    """A box of a buffer's elements."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+    def _derive(self) -> None:
+        need_region(self.buffer, self.region)
+
+    @property
+    def dtype(self) -> DataType:
+        return self.buffer.dtype
+
+    def asobject(self) -> BufferLoad:
+        """The load of the region as a vector; its extents must be constant."""
+        parts = [
+            r.min if isinstance(r.extent, IntImm) and r.extent.value == 1 else slice(r.min, r.min + r.extent)
+            for r in self.region
+        ]
+        return BufferLoad(self.buffer, vector_indices(self.buffer, parts))
+
+
+register_converter("BufferRegion", BufferRegion)
+
+
+_stores: list[Any] = []
+
+
+def register_store(store: Any) -> None:
+    """Says what makes the statement that writes an element: statements stand above buffers."""
+    _stores[:] = [store]
+
+
 def _bounds(buffer: Buffer, axis: int, part: slice) -> tuple[PrimExpr, PrimExpr]:
     """Where a slice begins and ends, in one type."""
-    from tilewright.tir.arithmetic import match_types
-
     if axis >= len(buffer.shape):
         raise TypeError(
             f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with at least {axis + 1}"
@@ -187,8 +220,6 @@ def _bounds(buffer: Buffer, axis: int, part: slice) -> tuple[PrimExpr, PrimExpr]
 
 def vector_indices(buffer: Buffer, indices: Any) -> tuple[PrimExpr, ...]:
     """Indices of a load or store, slices as ramps."""
-    from tilewright.tir.expr import Ramp
-
     out: list[PrimExpr] = []
     for axis, i in enumerate(indices):
         if not isinstance(i, slice):
@@ -209,8 +240,6 @@ def vector_indices(buffer: Buffer, indices: Any) -> tuple[PrimExpr, ...]:
 
 def extent_of(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
     """end - begin, as a number or as short as it was written: the extent of `x:x + n` is n."""
-    from tilewright.tir.expr import Add
-
     if isinstance(begin, IntImm) and isinstance(end, IntImm):
         return IntImm(begin.dtype, end.value - begin.value)
     if isinstance(end, Add) and structural_equal(end.a, begin):
@@ -228,8 +257,6 @@ def extent_of(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
 
 def _linear(e: PrimExpr, factor: int, terms: list[tuple[PrimExpr, int]]) -> int:
     """Adds factor * e to a sum of terms; returns the constant part."""
-    from tilewright.tir.expr import Add, Mul, Sub
-
     if isinstance(e, IntImm):
         return factor * e.value
     if isinstance(e, (Add, Sub)):

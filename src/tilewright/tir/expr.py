@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import BaseExpr, DataType, GlobalVar, Op, PrimExpr, Range
@@ -548,6 +549,14 @@ class Any_(PrimExpr, key="tir.Any"):
 Any_.__name__ = Any_.__qualname__ = "Any"
 
 
+_comparisons: dict[str, Callable[[PrimExpr, Any], PrimExpr]] = {}
+
+
+def register_comparisons(eq: Callable[[PrimExpr, Any], PrimExpr], ne: Callable[[PrimExpr, Any], PrimExpr]) -> None:
+    """Says what `==` and `!=` of expressions are: arithmetic stands above expressions."""
+    _comparisons.update({"==": eq, "!=": ne})
+
+
 class EqualOp:
     """What `a == b` gives: as a bool it is identity, as an expression it is the comparison."""
 
@@ -562,9 +571,7 @@ class EqualOp:
     __nonzero__ = __bool__
 
     def asobject(self) -> PrimExpr:
-        from tilewright.tir.arithmetic import eq
-
-        return eq(self.a, self.b)
+        return _comparisons["=="](self.a, self.b)
 
     def astype(self, dtype: str) -> PrimExpr:
         return self.asobject().astype(dtype)  # type: ignore[attr-defined, no-any-return]
@@ -583,9 +590,7 @@ class NotEqualOp(EqualOp):
     __nonzero__ = __bool__
 
     def asobject(self) -> PrimExpr:
-        from tilewright.tir.arithmetic import ne
-
-        return ne(self.a, self.b)
+        return _comparisons["!="](self.a, self.b)
 
 
 __all__ = [name for name, obj in globals().items() if isinstance(obj, type) and issubclass(obj, (Node, EqualOp))]

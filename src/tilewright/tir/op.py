@@ -12,9 +12,21 @@ import numpy as np
 from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, as_prim_expr
 from tilewright.ir.expr import GlobalVar, register_global_call
 from tilewright.ir.span import BaseSpan
-from tilewright.tir.arithmetic import _operands, cast_to, const, logical_and, logical_or, maximum, minimum
+from tilewright.tir.arithmetic import (
+    _operands,
+    cast_to,
+    const,
+    floordiv,
+    floormod,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+)
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import (
     ARITY,
+    BufferLoad,
     Call,
     CommReducer,
     IterVar,
@@ -117,8 +129,6 @@ def call_cpacked(*args: Any, span: BaseSpan | None = None) -> Call:
 
 
 def _packed_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    from tilewright.tir.buffer import Buffer
-
     return tuple([_pack_buffer(a) if isinstance(a, Buffer) else a for a in args])
 
 
@@ -172,9 +182,6 @@ def reinterpret(dtype: str, value: Any, span: BaseSpan | None = None) -> Call:
 
 def address_of(load: Any, span: BaseSpan | None = None) -> Call:
     """The address of a buffer element, or of a buffer's first."""
-    from tilewright.tir.buffer import Buffer
-    from tilewright.tir.expr import BufferLoad
-
     if isinstance(load, Buffer):
         load = BufferLoad(load, tuple([IntImm("int32", 0)] * len(load.shape)))
     return Call(DataType("handle"), "address_of", (load,), span)
@@ -471,20 +478,14 @@ def let(var: Var, value: Any, body: Any) -> PrimExpr:
 
 def ceildiv(lhs: Any, rhs: Any, span: BaseSpan | None = None) -> PrimExpr:
     """lhs / rhs rounded up, for a positive divisor."""
-    from tilewright.tir.arithmetic import floordiv
-
     return floordiv(lhs + (rhs - 1), rhs)
 
 
 def indexdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a / b where both are known to be non-negative."""
-    from tilewright.tir.arithmetic import floordiv
-
     return floordiv(a, b)
 
 
 def indexmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a % b where both are known to be non-negative."""
-    from tilewright.tir.arithmetic import floormod
-
     return floormod(a, b)

@@ -8,10 +8,10 @@ from typing import Any
 from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.span import BaseSpan
 from tilewright.node import Def, Node, Skip, register_converter
-from tilewright.tir.buffer import Buffer, vector_indices
+from tilewright.tir.buffer import Buffer, need_region, register_store
+from tilewright.tir.buffer import BufferRegion as BufferRegion
 from tilewright.tir.expr import (
     HANDLE,
-    BufferLoad,
     IterVar,
     Var,
     element_dtype,
@@ -152,6 +152,9 @@ class BufferStore(Stmt, key="tir.BufferStore"):
             )
 
 
+register_store(BufferStore)
+
+
 class BufferRealize(Stmt, key="tir.BufferRealize"):
     """The bounds within which a buffer exists while the body runs."""
 
@@ -162,7 +165,7 @@ class BufferRealize(Stmt, key="tir.BufferRealize"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        _need_region(self.buffer, self.bounds)
+        need_region(self.buffer, self.bounds)
         need_condition("the condition of a realization", self.condition)
 
 
@@ -298,32 +301,7 @@ class Prefetch(Stmt, key="tir.Prefetch"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        _need_region(self.buffer, self.bounds)
-
-
-class BufferRegion(Node, key="tir.BufferRegion"):
-    """A box of a buffer's elements."""
-
-    buffer: Buffer
-    region: tuple[Range, ...]
-
-    def _derive(self) -> None:
-        _need_region(self.buffer, self.region)
-
-    @property
-    def dtype(self) -> DataType:
-        return self.buffer.dtype
-
-    def asobject(self) -> BufferLoad:
-        """The load of the region as a vector; its extents must be constant."""
-        parts = [
-            r.min if isinstance(r.extent, IntImm) and r.extent.value == 1 else slice(r.min, r.min + r.extent)
-            for r in self.region
-        ]
-        return BufferLoad(self.buffer, vector_indices(self.buffer, parts))
-
-
-register_converter("BufferRegion", BufferRegion)
+        need_region(self.buffer, self.bounds)
 
 
 class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
@@ -438,14 +416,6 @@ def _need_storage(s: Any) -> None:
     if s.buffer_var.dtype is not HANDLE:
         raise TypeError(f"the storage of {s.buffer_var.name} must be a handle, but is {s.buffer_var.dtype}")
     need_integers("the extents of {}", s.extents, name=s.buffer_var.name)
-
-
-def _need_region(buffer: Buffer, region: tuple[Range, ...]) -> None:
-    if len(region) != len(buffer.shape):
-        raise TypeError(
-            f"a region of buffer {buffer.name} takes {len(buffer.shape)} ranges, one for each dimension,"
-            f" but was given {len(region)}"
-        )
 
 
 def _name_of(producer: Any) -> str:

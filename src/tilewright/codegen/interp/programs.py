@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.hosted import HostedCode, Kernel
+from tilewright.codegen.hosted_code import HostedCode, Kernel
 from tilewright.codegen.interp import Interpreter
 from tilewright.codegen.interp.expr import CName
 from tilewright.codegen.interp.program import compiled

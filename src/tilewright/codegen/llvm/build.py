@@ -65,7 +65,8 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     registers; -opt-level of the target says otherwise.
     get_source() gives "ll", "s" and "obj"; code for another machine can be exported, but not called.
     """
-    from tilewright.runtime.module import Module, ModuleSource
+    from tilewright.runtime.module import Module
+    from tilewright.runtime.module_source import ModuleSource
 
     target = Target(target)
     if isinstance(mod, PrimFunc):

@@ -8,7 +8,8 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.evaluate import ProgramExecutor
 from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 from tilewright.relay.backend.options import Executor, Runtime
-from tilewright.relay.expr import Function, bind
+from tilewright.relay.expr import Function
+from tilewright.relay.parameters import bind
 from tilewright.support import lazy
 from tilewright.support.deferred import defer
 

@@ -18,6 +18,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay import qnn, transform
 from tilewright.relay.backend.byoc.external import ExternalCode, generate
 from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.kernel import Kernel
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
 from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
@@ -25,7 +26,6 @@ from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.targets import config_of, target_facts
-from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place

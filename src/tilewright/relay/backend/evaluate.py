@@ -10,7 +10,8 @@ from typing import Any
 from tilewright import runtime
 from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType, Type
 from tilewright.relay.analysis.basic import free_vars
-from tilewright.relay.expr import Expr, Function, Var, bind
+from tilewright.relay.expr import Expr, Function, Var
+from tilewright.relay.parameters import bind
 from tilewright.support.errors import TVMError
 
 Call = Callable[[Sequence[Any]], Any]

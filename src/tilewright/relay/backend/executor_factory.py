@@ -26,8 +26,8 @@ from tilewright.support.files import write_whole
 from tilewright.target import Target
 
 if TYPE_CHECKING:
+    from tilewright.relay.backend.kernel import Kernel
     from tilewright.relay.backend.planning.plan import Plan
-    from tilewright.relay.backend.te_compiler import Kernel
 
 TIR_FORMS = ("te", "tir", "lowered")
 """Forms of kernels before there is code: unscheduled, scheduled and lowered."""

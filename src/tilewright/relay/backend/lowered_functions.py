@@ -10,6 +10,8 @@ from tilewright import te, tir
 from tilewright.arith import Analyzer
 from tilewright.ir import GlobalVar, IntImm, IRModule, Op, PrimExpr, TupleType
 from tilewright.node import deep_recursion, structural_equal, structural_hash
+from tilewright.relay.backend.kernels import lowered, scheduled
+from tilewright.relay.backend.tensor_graph import TensorGraph
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.op.card import find_card
 from tilewright.relay.op.op import OpImplementation, OpStrategy
@@ -152,20 +154,8 @@ def lower_call(call: Call, inputs: Sequence[te.Tensor], target: Target | str, ot
     return LoweredOutput(outputs, best)
 
 
-def lower_to_primfunc(relay_func: Function, target: Target | str) -> tir.PrimFunc:
-    """The loops of a function of operators, before they are scheduled."""
-    from tilewright.relay.backend.te_compiler import TECompiler
-
-    chosen = Target(target) if isinstance(target, str) else target
-    with deep_recursion(), chosen:
-        return TECompiler(chosen).kernel(typed_function(relay_func)).func.with_attr("target", chosen)
-
-
 def lower_function(func: Function, compiler: Any, target: Target) -> CachedFunc:
     """A typed primitive function as tensors and as a lowered module."""
-    from tilewright.relay.backend.kernels import lowered, scheduled
-    from tilewright.relay.backend.te_compiler import TensorGraph
-
     with deep_recursion(), target:
         kernel = compiler.kernel(func)
         with kernel.plan.again() if kernel.plan is not None else Planner():

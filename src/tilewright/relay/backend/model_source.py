@@ -14,8 +14,8 @@ from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
 if TYPE_CHECKING:
+    from tilewright.relay.backend.kernel import Kernel
     from tilewright.relay.backend.planning.plan import Plan
-    from tilewright.relay.backend.te_compiler import Kernel
 
 
 def whole_model(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir
 from tilewright.codegen.backend import IN_PLACE, IS_SCHEDULED, back_end_of
-from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
+from tilewright.relay.backend.kernel import Kernel as Kernel
+from tilewright.relay.backend.kernels import scheduled
 from tilewright.relay.backend.keys import PLANS, compiler_digest, options_key, target_key
 from tilewright.relay.backend.lowered_functions import (
     CachedFunc,
@@ -22,7 +24,6 @@ from tilewright.relay.backend.lowered_functions import (
     get_valid_implementations,
     lower_call,
     lower_function,
-    lower_to_primfunc,
     select_implementation,
     typed_function,
 )
@@ -34,16 +35,14 @@ from tilewright.relay.backend.tensor_facts import (
     in_place_inputs,
     products_of,
 )
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.backend.tensor_graph import TensorGraph, placeholder_of, static_bytes, tensor_types
+from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.op import registered_compute
-from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.scheduling.database import PlanDatabase
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
-from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.topi.planner import Planner
 
@@ -64,164 +63,6 @@ __all__ = [
 ]
 
 NAME_LIMIT = 80
-
-
-class Kernel:
-    """One compiled primitive function.
-
-    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
-    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
-    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
-    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules.
-    """
-
-    __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        name: str,
-        func: tir.PrimFunc | Callable[[], tir.PrimFunc],
-        facts: KernelFacts,
-        source: str,
-        digest: bytes | None = None,
-        program: Function | None = None,
-        plan: KernelPlan | None = None,
-    ) -> None:
-        self.plan = plan
-        self.name, self._digest, self.program, self.source = name, digest, program, source
-        self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
-        self.in_place = tuple(facts.in_place)
-        self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
-        self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes that one call must move."""
-        return sum(self.traffic)
-
-    @property
-    def func(self) -> tir.PrimFunc:
-        if self._func is None:
-            assert self._compose is not None
-            self._func, self._compose = self._compose(), None
-        return self._func
-
-    @property
-    def digest(self) -> bytes:
-        if self._digest is None:
-            self._digest = structural_digest(self.func)
-        return self._digest
-
-
-def tensor_types(t: Type) -> list[TensorType]:
-    """The tensors of a value of this type, tuples flattened."""
-    if isinstance(t, TupleType):
-        return [x for f in t.fields for x in tensor_types(f)]
-    if isinstance(t, TensorType):
-        return [t]
-    raise TVMError(f"only tensors and tuples of them can be passed to kernels, but {type_text(t)} was found")
-
-
-MOST_BYTES = 1 << 47
-"""The largest tensor: what fits into the address space of a process."""
-
-
-def static_bytes(t: TensorType) -> int:
-    """Size in bytes. Raises TVMError for a symbolic dimension, and for what no address space holds."""
-    size = t.dtype.bytes
-    for d in t.shape:
-        if not isinstance(d, IntImm):
-            raise TVMError(
-                f"{type_text(t)} has a dimension that is not known, but ahead-of-time code has fixed sizes. Pin the shapes of the"
-                " model's inputs (shape={'input': (1, 3, 224, 224)} of its importer, --shape input=1,3,224,224 on the command line)"
-            )
-        size *= d.value
-    if size > MOST_BYTES:
-        raise TVMError(
-            f"{type_text(t)} has {size} bytes, more than any machine can address ({MOST_BYTES}). Is one of the shapes of"
-            " the model or of its inputs wrong?"
-        )
-    return size
-
-
-def is_static(t: TensorType) -> bool:
-    """Whether all dimensions are numbers."""
-    return all([isinstance(d, IntImm) for d in t.shape])
-
-
-def _placeholder(t: TensorType, name: str) -> te.Tensor:
-    if is_static(t):
-        static_bytes(t)
-    return te.placeholder(t.shape, dtype=t.dtype, name=name)
-
-
-def _scalar(c: Constant) -> te.Tensor:
-    value = c.value.reshape(-1)[0].item()
-    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")  # type: ignore[no-any-return]
-
-
-class TensorGraph:
-    """A primitive function's tensors: `inputs` are placeholders in parameter order, `outputs` its results."""
-
-    def __init__(self, func: Function) -> None:
-        self.inputs: list[te.Tensor] = []
-        self.values: dict[Expr, Any] = {}
-        self.schedules: list[tuple[OpCard, Any]] = []
-        for p in func.params:
-            self.values[p] = self._parameter(p.checked_type, p.name_hint)
-        for node in post_order(func.body):
-            if node not in self.values:
-                self.values[node] = self._value(node)
-        result = self.values[func.body]
-        self.outputs: list[te.Tensor] = list(_flat(result))
-        self._separate_outputs()
-
-    def _parameter(self, t: Type, name: str) -> Any:
-        if isinstance(t, TupleType):
-            return [self._parameter(f, f"{name}_{i}") for i, f in enumerate(t.fields)]
-        tensor = _placeholder(t, name)  # type: ignore[arg-type]
-        self.inputs.append(tensor)
-        return tensor
-
-    def _value(self, node: Expr) -> Any:
-        if isinstance(node, Constant):
-            return _scalar(node)
-        if isinstance(node, Tuple):
-            return [self.values[f] for f in node.fields]
-        if isinstance(node, TupleGetItem):
-            return self.values[node.tuple_value][node.index]
-        if isinstance(node, Call) and type(node.op) is Op:
-            inputs, card = [self.values[a] for a in node.args], card_of(node)
-            given = registered_compute(node.op, card, inputs, node.checked_type)
-            if given is None:
-                return card.compute(*inputs)
-            if given.schedule is not None:
-                self.schedules.append((card, given.schedule))
-            return given.results
-        raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
-
-    def schedule_of_program(self, target: Target) -> te.Schedule | None:
-        """The schedule by what a program registered for the anchor; None where it registered nothing, or its function changes no stage."""
-        if not self.schedules:
-            return None
-        card, schedule = max(self.schedules, key=lambda found: found[0].fuse)
-        made = schedule(card, list(self.outputs), target)
-        return made if isinstance(made, te.Schedule) and not made.is_plain else None
-
-    def _separate_outputs(self) -> None:
-        """Outputs that are inputs, or the same tensor twice, get a copy: every output needs a buffer of its own."""
-        seen = set(self.inputs)
-        for i, t in enumerate(self.outputs):
-            if t in seen:
-                t = te.compute(t.shape, lambda *ix, t=t: t(*ix), name="copy", tag="injective")
-                self.outputs[i] = t
-            seen.add(t)
-
-
-def _flat(value: Any) -> list[te.Tensor]:
-    return [t for v in value for t in _flat(v)] if isinstance(value, (list, tuple)) else [value]
 
 
 def source_of(func: Function) -> str:
@@ -318,7 +159,6 @@ class TECompiler:
     def jit(self, source_func: Function | CCacheKey, target: Target | str | None = None) -> Any:
         """A function of operators as native code: `f(inputs..., outputs...)` on arrays."""
         from tilewright.driver import build
-        from tilewright.relay.backend.kernels import scheduled
 
         made = self.lower(source_func, target)
         name = made.prim_fn_var.name_hint
@@ -333,7 +173,7 @@ class TECompiler:
     def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         """A kernel that calls what an external code generator made of a function."""
         inputs = [
-            _placeholder(t, f"p{i}")
+            placeholder_of(t, f"p{i}")
             for i, t in enumerate([t for p in func.params for t in tensor_types(p.checked_type)])
         ]
         results = tensor_types(func.body.checked_type)
@@ -411,6 +251,13 @@ def _argument_bytes(func: Function, sizes: Sequence[tir.Var]) -> list[int]:
 def get() -> TECompiler:
     """A compiler for the current target. Classic programs clear its cache; here each build has a compiler of its own."""
     return TECompiler(Target.current(True) or Target("llvm"))
+
+
+def lower_to_primfunc(relay_func: Function, target: Target | str) -> tir.PrimFunc:
+    """The loops of a function of operators, before they are scheduled."""
+    chosen = Target(target) if isinstance(target, str) else target
+    with deep_recursion(), chosen:
+        return TECompiler(chosen).kernel(typed_function(relay_func)).func.with_attr("target", chosen)
 
 
 def is_view(func: Function) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis.sparse import process_conv2d_params
-from tilewright.relay.expr import Function, bind
+from tilewright.relay.expr import Function
+from tilewright.relay.parameters import bind
 from tilewright.relay.typing.infer_type import infer_module
 
 

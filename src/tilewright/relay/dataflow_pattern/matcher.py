@@ -27,6 +27,7 @@ from tilewright.relay.dataflow_pattern.patterns import (
     VarPattern,
     WildcardPattern,
     is_op,
+    register_use,
 )
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import flow_children, post_order, users
@@ -283,3 +284,6 @@ def match(pattern: DFPattern, expr: Expr) -> bool:
     if not isinstance(pattern, DFPattern):
         raise TVMError(f"a dataflow pattern is expected, but {type(pattern).__name__} was given")
     return Matcher(None, expr).match(pattern, expr)
+
+
+register_use("match", match)

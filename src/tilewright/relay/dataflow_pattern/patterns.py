@@ -8,6 +8,13 @@ from typing import Any
 from tilewright.ir import Op, Type
 from tilewright.relay.expr import Expr
 
+_uses: dict[str, Callable[..., Any]] = {}
+
+
+def register_use(name: str, use: Callable[..., Any]) -> None:
+    """Says what `match` and `partition` of a pattern do: matching stands above the patterns that it reads."""
+    _uses[name] = use
+
 
 class DFPattern:
     """Root of patterns. One pattern object that stands at two places must match one expression at both."""
@@ -60,9 +67,7 @@ class DFPattern:
 
     def match(self, expr: Expr) -> bool:
         """Whether the pattern matches an expression."""
-        from tilewright.relay.dataflow_pattern.matcher import match
-
-        return match(self, expr)
+        return _uses["match"](self, expr)  # type: ignore[no-any-return]
 
     def partition(
         self,
@@ -71,9 +76,7 @@ class DFPattern:
         check: Callable[[Expr], bool] = lambda e: True,
     ) -> Expr:
         """The expression with every match made a function of its own, which is called (see `partition`)."""
-        from tilewright.relay.dataflow_pattern.rewriter import partition
-
-        return partition(self, expr, attrs, check)
+        return _uses["partition"](self, expr, attrs, check)  # type: ignore[no-any-return]
 
 
 class WildcardPattern(DFPattern):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import IRModule, Op
 from tilewright.relay.dataflow_pattern.matcher import Matcher, Uses
-from tilewright.relay.dataflow_pattern.patterns import ConstantPattern, DFPattern
+from tilewright.relay.dataflow_pattern.patterns import ConstantPattern, DFPattern, register_use
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.functor import ExprMutator, children, post_order, users
 from tilewright.relay.typing.infer_type import infer_types
@@ -204,3 +204,6 @@ class _Partitioner(_Reforming):
         given = {"PartitionedFromPattern": "".join([n + "_" for n in names]), **self.attrs}
         function = Function(extract.params, body, type_of(old), (), given)
         return Call(function, tuple([self.visit(a) for a in extract.args]))
+
+
+register_use("partition", partition)

@@ -27,7 +27,7 @@ from tilewright import topi
 from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
-from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleWrapper, const
+from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleWrapper, const, register_operators
 from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
@@ -425,3 +425,12 @@ def namespace(prefix: str) -> dict[str, Callable[..., Any]]:
         if head == prefix:
             found[name] = constructor(key)
     return found
+
+
+def _default_attrs(name: str) -> OpCard | None:
+    """The attributes of a call that was given none: the operator's defaults; None if it has no operator card or needs some."""
+    card = _cards.get(name)
+    return card() if card is not None and not any([f.required for f in card._fields]) else None
+
+
+register_operators(constructor, _default_attrs)

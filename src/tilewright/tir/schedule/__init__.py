@@ -12,6 +12,7 @@ from tilewright.tir.schedule.block_scope import DepKind as DepKind
 from tilewright.tir.schedule.errors import ScheduleError as ScheduleError
 from tilewright.tir.schedule.index_map import IndexMap as IndexMap
 from tilewright.tir.schedule.schedule import Schedule as Schedule
+from tilewright.tir.schedule.state import ScheduleDebugMask as ScheduleDebugMask
 from tilewright.tir.schedule.state import ScheduleState as ScheduleState
 from tilewright.tir.schedule.state import StmtSRef as StmtSRef
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin as TensorIntrin
@@ -21,7 +22,6 @@ from tilewright.tir.schedule.trace import Instruction as Instruction
 from tilewright.tir.schedule.trace import InstructionKind as InstructionKind
 from tilewright.tir.schedule.trace import LoopRV as LoopRV
 from tilewright.tir.schedule.trace import Trace as Trace
-from tilewright.tir.schedule.verify import ScheduleDebugMask as ScheduleDebugMask
 
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

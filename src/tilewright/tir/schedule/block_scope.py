@@ -12,7 +12,7 @@ from tilewright.tir.schedule.facts.certain import surely
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.facts.point_effects import clashes, self_dependence
 from tilewright.tir.schedule.facts.regions import contains, needed, unite_exact
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, register_analyses
 
 
 class DepKind(IntEnum):
@@ -145,6 +145,8 @@ class BlockDependenceInfo:
         """The dependences between the children of a block."""
         return self.sref2scope[block_sref]
 
+
+register_analyses(block_scope, flags_of)
 
 __all__ = [
     "BlockDependenceInfo", "BlockScope", "CachedFlags", "DepKind", "Dependency", "block_scope", "flags_of", "scope_root",

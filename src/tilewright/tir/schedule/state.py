@@ -7,7 +7,8 @@ variable) or block (identified by its iteration variables) exists, so users' han
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
 from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule
@@ -131,6 +132,33 @@ class StmtSRef:
 _INLINE_MARK, _ROOT_MARK = StmtSRef(None, None), StmtSRef(None, None)
 
 
+class ScheduleDebugMask(IntEnum):
+    """The checks after each primitive: bits of a schedule's `debug_mask`."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
+
+
+def parse_debug_mask(mask: str | int) -> int:
+    """Parse "all", "none" or a number. Raises ValueError for anything else."""
+    if isinstance(mask, str):
+        if mask == "all":
+            return ScheduleDebugMask.VERIFY_SREF_TREE | ScheduleDebugMask.VERIFY_CACHED_FLAGS
+        if mask == "none":
+            return 0
+    if isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= 3:
+        return mask
+    raise ValueError(f'debug_mask must be "all", "none" or a number from 0 to 3, but is {mask!r}')
+
+
+_analyses: dict[str, Callable[..., Any]] = {}
+
+
+def register_analyses(scope: Callable[..., Any], flags: Callable[..., Any]) -> None:
+    """Says what finds the dependences of a scope and the properties of a block: analyses stand above the state that they read."""
+    _analyses.update(scope=scope, flags=flags)
+
+
 class ScheduleState:
     """The functions being scheduled, the references into them, and the ranges of their variables (`forms.ranges`).
 
@@ -139,8 +167,6 @@ class ScheduleState:
     """
 
     def __init__(self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
-        from tilewright.tir.schedule.verify import parse_debug_mask
-
         if isinstance(mod, PrimFunc):
             functions: Any = {"main": mod}
             mod = IRModule(functions)
@@ -243,20 +269,16 @@ class ScheduleState:
 
     def get_block_scope(self, block_sref: StmtSRef) -> Any:
         """The dependences between the blocks directly below a block."""
-        from tilewright.tir.schedule.block_scope import block_scope
-
-        return block_scope(self, block_sref)
+        return _analyses["scope"](self, block_sref)
 
     def _get_cached_flags(self, block_sref: StmtSRef) -> Any:
         """The properties of a block: affine_binding, region_cover, stage_pipeline."""
-        from tilewright.tir.schedule.block_scope import flags_of
-
         root = block_sref
         while root.parent is not None:
             root = root.parent
         known = self._flags.get(id(block_sref))
         if known is None or known[0] is not root.stmt:
-            known = self._flags[id(block_sref)] = (root.stmt, block_sref, flags_of(self, block_sref))
+            known = self._flags[id(block_sref)] = (root.stmt, block_sref, _analyses["flags"](self, block_sref))
         return known[2]
 
     def known_flags(self) -> list[tuple[StmtSRef, Any]]:

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from tilewright.support.errors import InternalError
 from tilewright.tir import Block, For
 from tilewright.tir.schedule.block_scope import flags_of
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
-
-
-class ScheduleDebugMask(IntEnum):
-    """The checks after each primitive: bits of a schedule's `debug_mask`."""
-
-    VERIFY_SREF_TREE = 1
-    VERIFY_CACHED_FLAGS = 2
-
-
-def parse_debug_mask(mask: str | int) -> int:
-    """Parse "all", "none" or a number. Raises ValueError for anything else."""
-    if isinstance(mask, str):
-        if mask == "all":
-            return ScheduleDebugMask.VERIFY_SREF_TREE | ScheduleDebugMask.VERIFY_CACHED_FLAGS
-        if mask == "none":
-            return 0
-    if isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= 3:
-        return mask
-    raise ValueError(f'debug_mask must be "all", "none" or a number from 0 to 3, but is {mask!r}')
+from tilewright.tir.schedule.state import ScheduleDebugMask, ScheduleState, StmtSRef, children
 
 
 def verify(state: ScheduleState, mask: int) -> None:

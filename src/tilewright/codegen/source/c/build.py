@@ -23,7 +23,8 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
 
     get_source() gives the C. Code for another machine can be exported, but not called.
     """
-    from tilewright.runtime.module import Module, ModuleSource
+    from tilewright.runtime.module import Module
+    from tilewright.runtime.module_source import ModuleSource
 
     target = Target(target)
     if isinstance(mod, PrimFunc):

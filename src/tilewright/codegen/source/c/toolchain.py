@@ -5,13 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from tilewright.runtime.source_module import (
-    compile_source,
-    compiler_command,
-    compiler_facts,
-    headers_digest,
-    include_folder,
-)
+from tilewright.runtime.c_source import compile_source, compiler_command, compiler_facts, headers_digest, include_folder
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 

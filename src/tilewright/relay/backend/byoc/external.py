@@ -19,8 +19,8 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.planning.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function
 from tilewright.relay.functor import post_order
+from tilewright.runtime.c_source import CSource
 from tilewright.runtime.export import LIBRARY_BIN
-from tilewright.runtime.source_module import CSource
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.relay.backend.planning.memory_plan import Storage
 from tilewright.relay.backend.planning.plan import Plan
-from tilewright.relay.backend.te_compiler import static_bytes
+from tilewright.relay.backend.tensor_graph import static_bytes
 from tilewright.relay.printer import type_text
 
 

@@ -14,7 +14,8 @@ from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.planning.aliases import Joined, Memory, copying, has_known_memory
 from tilewright.relay.backend.planning.constants import ConstantPool
 from tilewright.relay.backend.planning.memory_plan import ALIGNMENT
-from tilewright.relay.backend.te_compiler import is_view, tensor_types
+from tilewright.relay.backend.te_compiler import is_view
+from tilewright.relay.backend.tensor_graph import tensor_types
 from tilewright.relay.backend.vm.code import NUMBER, Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (

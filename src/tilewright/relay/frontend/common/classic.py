@@ -10,9 +10,10 @@ import numpy as np
 from tilewright.ir import GlobalVar, IRModule, Op, SourceName, TensorType
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 from tilewright.relay.adt import Constructor
-from tilewright.relay.expr import Constant, Expr, Function, TupleGetItem, TupleWrapper, Var, bind
+from tilewright.relay.expr import Constant, Expr, Function, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.functor import ExprMutator, free_vars, post_order
 from tilewright.relay.op.card import cards, constructor, several
+from tilewright.relay.parameters import bind
 from tilewright.relay.transform import FoldConstantExpr
 from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.runtime import NDArray, array

@@ -18,8 +18,9 @@ import numpy as np
 from tilewright.ir import IntImm, IRModule, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay import transform
-from tilewright.relay.expr import Call, Constant, bind
+from tilewright.relay.expr import Call, Constant
 from tilewright.relay.functor import post_order
+from tilewright.relay.parameters import bind
 from tilewright.relay.printer import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import ModelError

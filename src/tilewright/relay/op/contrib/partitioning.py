@@ -8,8 +8,9 @@ from typing import Any
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
-from tilewright.relay.expr import Call, Expr, Function, bind
+from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.op.contrib.register import get_pattern_table
+from tilewright.relay.parameters import bind
 
 Check = Callable[[Any], bool]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm, Range
-from tilewright.tir import BufferRegion
+from tilewright.tir import Block, Buffer, BufferRegion
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.enumeration import fills, visits
-from tilewright.tir.schedule.facts.leaves import REDUCE, Leaf, conjuncts
+from tilewright.tir.schedule.facts.leaves import REDUCE, Leaf, conjuncts, leaves
 from tilewright.tir.schedule.facts.linear_forms import (
     Bounds,
     Forms,
@@ -24,11 +24,33 @@ from tilewright.tir.schedule.facts.linear_forms import (
     scale,
     shift,
 )
-from tilewright.tir.schedule.facts.point_effects import writes_exactly
+from tilewright.tir.schedule.facts.point_effects import effects_of
 from tilewright.tir.schedule.facts.regions import Region, contains, cuts_of, loop_bounds
 from tilewright.tir.schedule.state import ScheduleState
 
 _ENDLESS = 1 << 62
+
+
+def writes_exactly(state: ScheduleState, block: Any, buffer: Buffer) -> bool:
+    """Whether each point of the block provably writes every element of the region that it declares."""
+    effects = effects_of(state, block)
+    if effects.body.nested and buffer not in effects.exact:
+        declared = [r for r in block.writes if r.buffer is buffer]
+        effects.exact[buffer] = len(declared) == 1 and _nest_writes_exactly(state, block, declared[0])
+    return effects.exact.get(buffer, False)
+
+
+def _nest_writes_exactly(state: ScheduleState, block: Block, region: BufferRegion) -> bool:
+    """Like `writes_exactly`, from the declarations of the inner blocks."""
+    forms = state.forms
+    wanted = [(forms.of(r.min), shift(combine(forms.of(r.min), forms.of(r.extent)), -1)) for r in region.region]
+    for leaf in leaves(block.body):
+        for inner in leaf.block.writes:
+            if inner.buffer is region.buffer:
+                box = surely(state, inner, leaf, leaf.loops)
+                if contains(forms, box, list(wanted), region.buffer.shape):
+                    return True
+    return False
 
 
 def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:

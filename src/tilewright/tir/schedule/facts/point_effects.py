@@ -79,7 +79,11 @@ class _Body(Visitor):
 
 
 class Effects:
-    """Properties of a block, computed once. A block is immutable."""
+    """Properties of a block, computed once. A block is immutable.
+
+    exact: whether each point writes every element of the region that it declares, by buffer; of a block that holds others,
+    `certain` finds it.
+    """
 
     __slots__ = ("block", "body", "exact")
 
@@ -87,7 +91,9 @@ class Effects:
         self.block = block
         self.body = _Body()
         self.body.visit(block.body)
-        self.exact = {r.buffer: _writes_exactly(state, block, self.body, r) for r in block.writes}
+        self.exact = (
+            {} if self.body.nested else {r.buffer: _writes_exactly(state, block, self.body, r) for r in block.writes}
+        )
 
 
 _known: dict[int, Effects] = {}
@@ -102,16 +108,9 @@ def effects_of(state: ScheduleState, block: Any) -> Effects:
     return found
 
 
-def writes_exactly(state: ScheduleState, block: Any, buffer: Buffer) -> bool:
-    """Whether each point of the block provably writes every element of the region that it declares."""
-    return effects_of(state, block).exact.get(buffer, False)
-
-
 def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) -> bool:
     if sum([r.buffer is region.buffer for r in block.writes]) > 1:
         return False
-    if body.nested:
-        return _nest_writes_exactly(state, block, region)
     views = {
         m.buffer
         for m in block.match_buffers
@@ -173,23 +172,6 @@ def _sweeps(
         if forms.leaves(start) & free.keys() or not same(start, low) or not same(forms.of(lp.extent), extent):
             return False
     return True
-
-
-def _nest_writes_exactly(state: ScheduleState, block: Any, region: Any) -> bool:
-    """Like `writes_exactly`, from the declarations of the inner blocks."""
-    from tilewright.tir.schedule.facts.certain import surely
-    from tilewright.tir.schedule.facts.leaves import leaves
-    from tilewright.tir.schedule.facts.regions import contains
-
-    forms = state.forms
-    wanted = [(forms.of(r.min), shift(combine(forms.of(r.min), forms.of(r.extent)), -1)) for r in region.region]
-    for leaf in leaves(block.body):
-        for inner in leaf.block.writes:
-            if inner.buffer is region.buffer:
-                box = surely(state, inner, leaf, leaf.loops)
-                if contains(forms, box, list(wanted), region.buffer.shape):
-                    return True
-    return False
 
 
 # ---- one element, one point

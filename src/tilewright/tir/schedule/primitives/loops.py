@@ -14,8 +14,10 @@ from tilewright.tir.schedule.facts.block_checks import need_simple_iters
 from tilewright.tir.schedule.facts.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, REDUCE, Leaf, int_extent, leaves, loops_above, realize_of
 from tilewright.tir.schedule.facts.linear_forms import combine, shift
+from tilewright.tir.schedule.facts.loop_checks import need_plain_loop
 from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.primitives.copies import copy_statement, rename_blocks
+from tilewright.tir.schedule.primitives.merging import merge_loops
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive
@@ -23,14 +25,6 @@ from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
-
-
-def need_plain_loop(loop: Any) -> None:
-    """Require a serial loop without annotations that starts at 0."""
-    if loop.kind != ForKind.SERIAL or loop.annotations or loop.thread_binding is not None:
-        refuse("{0} must be a plain serial loop, but it already has a kind, a thread binding or annotations", loop)
-    if not isinstance(loop.min, IntImm) or loop.min.value != 0:
-        refuse(f"{{0}} must start at 0, but starts at {loop.min}", loop)
 
 
 @primitive
@@ -272,8 +266,6 @@ def merge(s: Schedule, *loops: LoopRV) -> LoopRV:
     The nests must follow one another directly. Loops around the given ones in their own nests are merged, too. Refused
     if an iteration of T reads what a later iteration of S writes.
     """
-    from tilewright.tir.schedule.primitives.merging import merge_loops
-
     return s.loop_rv(merge_loops(s.state, [s.loop(rv) for rv in loops]))
 
 

@@ -9,7 +9,7 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.facts.leaves import leaves, loops_above
 from tilewright.tir.schedule.facts.linear_forms import same
-from tilewright.tir.schedule.primitives.loops import need_plain_loop
+from tilewright.tir.schedule.facts.loop_checks import need_plain_loop
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, substitute_loops
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 

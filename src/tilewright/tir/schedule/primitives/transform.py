@@ -29,9 +29,10 @@ from tilewright.tir.schedule.arguments import block_map, either, layout_map
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters, written_buffers
+from tilewright.tir.schedule.facts.certain import writes_exactly
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.facts.linear_forms import combine, same
-from tilewright.tir.schedule.facts.point_effects import need_order_free, writes_exactly
+from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
 from tilewright.tir.schedule.index_map import IndexMap

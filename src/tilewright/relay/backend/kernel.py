@@ -1,0 +1,62 @@
+"""A kernel: one compiled primitive function, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright import tir
+from tilewright.node import structural_digest
+from tilewright.relay.backend.tensor_facts import (
+    KernelFacts,
+)
+from tilewright.relay.expr import Function
+from tilewright.scheduling.kernel_plan import KernelPlan
+
+
+class Kernel:
+    """One compiled primitive function.
+
+    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
+    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
+    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
+    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules.
+    """
+
+    __slots__ = (
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        func: tir.PrimFunc | Callable[[], tir.PrimFunc],
+        facts: KernelFacts,
+        source: str,
+        digest: bytes | None = None,
+        program: Function | None = None,
+        plan: KernelPlan | None = None,
+    ) -> None:
+        self.plan = plan
+        self.name, self._digest, self.program, self.source = name, digest, program, source
+        self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
+        self.in_place = tuple(facts.in_place)
+        self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
+        self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one call must move."""
+        return sum(self.traffic)
+
+    @property
+    def func(self) -> tir.PrimFunc:
+        if self._func is None:
+            assert self._compose is not None
+            self._func, self._compose = self._compose(), None
+        return self._func
+
+    @property
+    def digest(self) -> bytes:
+        if self._digest is None:
+            self._digest = structural_digest(self.func)
+        return self._digest

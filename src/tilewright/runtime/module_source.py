@@ -1,0 +1,71 @@
+"""What export and get_source need of a compiled module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.runtime.ndarray import NDArray
+
+HELD = "tilewright_code"
+"""The kind of module under which a library holds code that cannot be linked."""
+
+
+class ModuleSource:
+    """What export and get_source need of a compiled module; the code generator subclasses or fills it."""
+
+    type_key = "llvm"
+
+    def __init__(
+        self,
+        objects: Sequence[bytes] | Callable[[], Sequence[bytes]] = (),
+        texts: Mapping[str, Callable[[], str | bytes]] | None = None,
+        triple: str | None = None,
+        constants: NDArray | None = None,
+        data: Mapping[str, NDArray] | None = None,
+    ) -> None:
+        self._objects = objects if callable(objects) else list(objects)
+        self.texts = dict(texts or {})
+        """Makers of other forms by format: `ll`, `s`, `c`."""
+        self.triple = triple
+        """LLVM target triple; None for this machine."""
+        self.constants = constants
+        """Blob exported as `__tilewright_constants`."""
+        self.data = dict(data or {})
+        """Arrays that are exported under other symbols."""
+        self.facts: Mapping[str, Any] | None = None
+        """What a machine must be to run the code: triple, cpu, features; a library tells it where no metadata does."""
+        self.why_not_here = ""
+        """Why the code cannot be called in this process; "" when it can."""
+        self.archive: Callable[[], Mapping[str, bytes]] | None = None
+        """The files of source that a .tar holds instead of the objects, with what compiles them."""
+        self.alone: Callable[[], str] | None = None
+        """The C that a .c holds, which needs no header of ours, where `texts` have it with one."""
+        self.binary: Callable[[], bytes] | None = None
+        """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
+        self._binary_kind = ""
+
+    def hold_as(self, kind: str, data: Callable[[], bytes]) -> None:
+        """Keeps bytes in libraries, of which `runtime.module.loadbinary_<kind>` makes the module again."""
+        self.binary, self._binary_kind = data, kind
+
+    @property
+    def binary_kind(self) -> str:
+        """The kind of module that `binary` describes."""
+        return self._binary_kind or self.type_key
+
+    def hold(self, code: Callable[[], bytes]) -> None:
+        """Keeps code in libraries that cannot be linked: a line with the name of the Python module that loads it, and its bytes."""
+        self.hold_as(HELD, code)
+
+    @property
+    def objects(self) -> list[bytes]:
+        """Relocatable objects; those that are made by a function, when they are first asked for."""
+        if callable(self._objects):
+            self._objects = list(self._objects())
+        return self._objects
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether there are objects, which is known before they are made."""
+        return bool(self._objects)
