@@ -35,11 +35,40 @@ def pooled() -> PrimFunc:
     )
 
 
+def broadcast() -> PrimFunc:
+    """Images with a bias for each channel, and their sums."""
+    a, bias = te.placeholder((2, 3, 4, 5), name="A"), te.placeholder((3, 1, 1), name="bias")
+    b = te.compute((2, 3, 4, 5), lambda n, c, i, j: a[n, c, i, j] + bias[c, 0, 0], name="B")
+    i, j = te.reduce_axis((0, 4), name="i"), te.reduce_axis((0, 5), name="j")
+    return te.create_prim_func(
+        [a, bias, te.compute((2, 3, 1), lambda n, c, o: te.sum(b[n, c, i, j], [i, j]), name="C")]
+    )
+
+
 def padded() -> PrimFunc:
     a = te.placeholder((8,), name="A")
     zero = tir.const(0.0, "float32")
     b = te.compute((10,), lambda i: tir.if_then_else(tir.all(i >= 1, i < 9), a[i - 1], zero), name="B")
     return te.create_prim_func([a, te.compute((8,), lambda i: b[i] + b[i + 2], name="C")])
+
+
+def with_halo() -> PrimFunc:
+    """Images with zeros around them, of which two sides are wider."""
+    a = te.placeholder((2, 5, 6), name="A")
+    b = te.compute((2, 5, 6), lambda n, i, j: a[n, i, j] * 2.0, name="B")
+    zero = tir.const(0.0, "float32")
+    c = te.compute(
+        (2, 8, 9),
+        lambda n, i, j: tir.if_then_else(tir.all(i >= 1, i < 6, j >= 2, j < 8), b[n, i - 1, j - 2], zero),
+        name="C",
+    )
+    return te.create_prim_func([a, c])
+
+
+def copied() -> PrimFunc:
+    a = te.placeholder((4, 8), name="A")
+    b = te.compute((4, 8), lambda i, j: a[i, j] * 2.0, name="B")
+    return te.create_prim_func([a, te.compute((4, 8), lambda i, j: b[i, j], name="C")])
 
 
 def gathered() -> PrimFunc:
@@ -116,6 +145,15 @@ def _sampled(s: Schedule) -> None:
     s.annotate("C", "width", s.sample_categorical([1, 2, 4], [0.2, 0.3, 0.5]))
 
 
+def _inside_of_halo(s: Schedule) -> None:
+    """The halo in threads and vectors, and the rest directly into its place."""
+    parts = s.decompose_halo("C")
+    for part in parts:
+        s.vectorize(s.get_loops(part)[-1])
+    s.parallel(s.get_loops(parts[0])[0])
+    s.elide_copy("C")
+
+
 EXAMPLES: list[tuple[str, Callable[[], PrimFunc], Call]] = [
     ("get_block", chain, lambda s: s.unroll(s.get_loops(s.get_block("B"))[0])),
     ("get_loops", chain, lambda s: s.get_loops("B")),
@@ -161,6 +199,8 @@ EXAMPLES: list[tuple[str, Callable[[], PrimFunc], Call]] = [
     ("reverse_compute_inline", chain, lambda s: s.reverse_compute_inline("C")),
     ("decompose_reduction", matmul, lambda s: s.decompose_reduction("C", s.get_loops("C")[2])),
     ("rfactor", matmul, lambda s: s.rfactor(s.split(s.get_loops("C")[2], [None, 4])[1], 0)),
+    ("merge_axes", broadcast, lambda s: s.merge_axes("root")),
+    ("merge_axes", broadcast, lambda s: (s.merge_axes("root"), s.cache_write("B", 0, "local"), s.cache_read("C", 0, "local"))),
     ("storage_align", chain, lambda s: s.storage_align("B", 0, 0, 8, 1)),
     ("set_scope", chain, lambda s: s.set_scope("B", "B", "shared")),
     ("unsafe_set_dtype", chain, lambda s: s.unsafe_set_dtype("B", 0, "float64")),
@@ -181,6 +221,9 @@ EXAMPLES: list[tuple[str, Callable[[], PrimFunc], Call]] = [
     ("transform_block_layout", matmul, lambda s: s.transform_block_layout("C", lambda i, j, k: (i // 4, j, i % 4, k))),
     ("set_axis_separator", matmul, lambda s: (s.cache_read("C", 0, "local"), s.set_axis_separator("C", ("read", 0), [1]))),
     ("decompose_padding", padded, lambda s: s.decompose_padding("B", s.get_loops("B")[0])),
+    ("decompose_halo", with_halo, lambda s: s.decompose_halo("C")),
+    ("elide_copy", copied, lambda s: s.elide_copy("C")),
+    ("elide_copy", with_halo, _inside_of_halo),
     ("pad_einsum", lambda: matmul(7, 5, 6), lambda s: s.pad_einsum("C", [4, 4, 4])),
     ("rolling_buffer", pooled, _rolling),
     ("enter_postproc", chain, lambda s: (s.unroll(s.get_loops("B")[0]), s.enter_postproc(), s.vectorize(s.get_loops("C")[0]))),

@@ -162,6 +162,9 @@ ANYWHERE: dict[str, Move] = {
     "rolling_buffer": lambda x: x.s.rolling_buffer(x.block, 0),
     "pad_einsum": _pad,
     "sample_compute_location": _at_sampled,
+    "decompose_halo": lambda x: x.s.decompose_halo(x.block),
+    "elide_copy": lambda x: x.s.elide_copy(x.block),
+    "merge_axes": lambda x: x.s.merge_axes(x.rng.choice(["root", "root", x.block])),
 }
 MOVES = {**NEEDS_LOOP, **ANYWHERE}
 KINDS = list(MOVES)

@@ -10,7 +10,7 @@ from tilewright.script import from_source
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 
-from .examples import chain, gathered, in_place, matmul, padded, pooled, register_tile
+from .examples import chain, copied, gathered, in_place, matmul, padded, pooled, register_tile, with_halo
 
 HEAD = """@T.prim_func
 def main(a: T.handle, d: T.handle):
@@ -32,6 +32,11 @@ def block(name: str, store: str, axes: str = "v = T.axis.spatial(8, i)", loop: s
     """One loop nest around one block."""
     lines = [loop, f'    with T.block("{name}"):', *[f"        {x}" for x in (*axes.split("; "), *store.split("; "))]]
     return "\n".join(lines)
+
+
+def _steps(*stores: str) -> Callable[[], PrimFunc]:
+    """Blocks b, c, d in loops of their own."""
+    return script("\n".join([block(name, store) for name, store in zip("bcd", stores, strict=False)]))
 
 
 TWICE = script(
@@ -319,6 +324,20 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("transform_block_layout", chain, lambda s: s.transform_block_layout("B", lambda i: i // 2)),
     ("transform_block_layout", chain, lambda s: s.transform_block_layout("B", lambda i: (i // 5, i % 5))),
     ("transform_block_layout", CONDITION, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
+    ("decompose_halo", chain, lambda s: s.decompose_halo("B")),
+    ("decompose_halo", script(block("b", "B[v] = T.if_then_else(v + v < 9, A[v], T.float32(0))")), lambda s: s.decompose_halo("b")),
+    ("decompose_halo", with_halo, lambda s: (s.fuse(*s.get_loops("C")), s.decompose_halo("C"))),
+    ("decompose_halo", with_halo, lambda s: (s.decompose_halo("C"), s.decompose_halo("C"))),
+    ("decompose_halo", script(block("b", "B[7 - v] = T.if_then_else(v < 5, A[v], T.float32(0))")), lambda s: s.decompose_halo("b")),
+    ("elide_copy", chain, lambda s: s.elide_copy("C")),
+    ("elide_copy", chain, lambda s: (s.cache_read("B", 0, "global"), s.elide_copy("A_global"))),
+    ("elide_copy", chain, lambda s: (s.cache_write("C", 0, "local"), s.elide_copy("C_local"))),
+    ("elide_copy", copied, lambda s: (s.fuse(*s.get_loops("C")), s.elide_copy("C"))),
+    ("elide_copy", copied, lambda s: (s.parallel(s.get_loops("C")[0]), s.elide_copy("C"))),
+    ("elide_copy", copied, lambda s: (s.reverse_compute_at("C", _loop(s, "B")), s.elide_copy("C"))),
+    ("elide_copy", _steps("B[v] = A[v]", "D[v] = B[v]", "D[v] = A[v]"), lambda s: s.elide_copy("c")),
+    ("elide_copy", _steps("D[v] = A[v]", "B[v] = D[v]", "D[v] = B[v]"), lambda s: s.elide_copy("d")),
+    ("elide_copy", _steps("B[v] = A[v]", "D[v] = B[v]", "B[v] = A[v]"), lambda s: s.elide_copy("c")),
     ("decompose_padding", chain, lambda s: s.decompose_padding("B", _loop(s, "B"))),
     ("decompose_padding", padded, lambda s: s.decompose_padding("B", _loop(s, "C"))),
     ("pad_einsum", matmul, lambda s: s.pad_einsum("C", [4, 4])),

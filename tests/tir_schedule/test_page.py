@@ -23,8 +23,8 @@ GROUPS = {
     "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write read_at write_at cache_inplace cache_index reindex",
     "Reductions": "decompose_reduction rfactor",
     "Blocks and instructions": "blockize tensorize",
-    "Buffers and layouts": "set_scope storage_align unsafe_set_dtype transform_layout transform_block_layout set_axis_separator",
-    "Padding and ring buffers": "decompose_padding pad_einsum rolling_buffer",
+    "Buffers and layouts": "set_scope storage_align unsafe_set_dtype transform_layout transform_block_layout merge_axes set_axis_separator",
+    "Padding and ring buffers": "decompose_padding decompose_halo elide_copy pad_einsum rolling_buffer",
     "Annotations": "annotate unannotate annotate_buffer_access unsafe_hide_buffer_access enter_postproc",
 }
 HEAD = """# The primitives of `tir.Schedule`

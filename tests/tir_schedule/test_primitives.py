@@ -12,7 +12,7 @@ from tilewright.codegen.interp import run
 from tilewright.node import assert_structural_equal
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
-from tilewright.tir import For, ForKind, PrimFunc
+from tilewright.tir import DeclBuffer, For, ForKind, PrimFunc
 from tilewright.tir.schedule import Schedule, Trace
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin
@@ -462,3 +462,33 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     fused.parallel(inner)
     with pytest.raises(ScheduleError, match="does not depend on"):
         fused.parallel(outer)
+
+
+def test_copies_are_made_below_declared_buffers() -> None:
+    """The copy of a view stands where the view is declared."""
+    a = te.placeholder((4, 6), name="A")
+    func = te.create_prim_func([a, te.compute((4, 6), lambda i, j: a[i, j] * 2.0, name="B")])
+    s = Schedule(func, debug_mask="all")
+    s.merge_axes("root")
+    s.cache_read("B", 0, "local")
+    s.cache_write("B", 0, "local")
+    declared = s.mod["main"].body.block.body
+    assert isinstance(declared, DeclBuffer) and isinstance(declared.body, DeclBuffer)
+    assert len(declared.body.body.seq) == 3
+    assert_structural_equal(from_source(str(s.mod["main"])), s.mod["main"])
+
+
+@pytest.mark.parametrize("extent", [3, 6])
+def test_axes_merge_only_where_loops_run_over_all_of_them(extent: int) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4, 6), "float32")):
+    for i, j in T.grid(4, {extent}):
+        with T.block("b"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(6, j)
+            B[vi, vj] = A[vi, vj]
+""")
+    s = Schedule(func, debug_mask="all")
+    s.merge_axes("root")
+    assert (s.mod["main"] is func) == (extent == 3)

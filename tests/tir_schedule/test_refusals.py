@@ -36,7 +36,7 @@ def test_messages(name: str, golden: Callable[[str, str], None]) -> None:
 
 ALWAYS = set(
     "get_child_blocks get_producers get_consumers get_output_blocks sample_compute_location cache_index unroll "
-    "enter_postproc".split()
+    "enter_postproc merge_axes".split()
 )
 
 

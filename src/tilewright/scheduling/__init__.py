@@ -8,12 +8,12 @@
     kernel_plan     the decisions about a kernel: what is given, or the cost model's
     cpu/            the rules for CPUs
 
-The graph compiler calls `schedule_kernel(func, target, plan)`.
+The graph compiler calls `schedule_kernel(func, target, plan)`. `scheduled` gives the schedule itself, with its trace.
 """
 
 from __future__ import annotations
 
-from tilewright.scheduling.cpu.entry import schedule_kernel
+from tilewright.scheduling.cpu.entry import schedule_kernel, scheduled
 from tilewright.scheduling.kernel_plan import KernelPlan
 
-__all__ = ["KernelPlan", "schedule_kernel"]
+__all__ = ["KernelPlan", "schedule_kernel", "scheduled"]

@@ -132,6 +132,9 @@ def renew_body(func: PrimFunc) -> Stmt:
     """The body of a function with every variable and buffer that is bound in it made anew; the function's own stay."""
     walk = _Renew()
     walk.env.update({p: p for p in func.params})
+    for b in func.buffer_map.values():
+        for e in (b.data, *b.shape, *b.strides, b.elem_offset):
+            walk.env.update({v: v for v in used_vars(e)})
     out: Stmt = walk.visit(func.body)
     return out
 

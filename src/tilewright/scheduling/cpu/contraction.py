@@ -329,14 +329,14 @@ def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group
                     # Groups read the same of it.
                     continue
                 found.append(rv)
-    for consumer in sch.get_consumers(epilogue):
-        if BlockView(sch, consumer).is_injective:
+    for consumer in view.consumers(BlockView(sch, epilogue)):
+        if consumer.is_injective:
             try:
-                sch.reverse_compute_at(consumer, group)
+                sch.reverse_compute_at(consumer.rv, group)
             except ScheduleError:
                 # It reads several groups at once.
                 continue
-            found.append(consumer)
+            found.append(consumer.rv)
     for rv in found[1:]:
         last = sch.get_loops(rv)[-1]
         extent = extent_of(sch.get(last))
@@ -355,14 +355,14 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     sch = view.sch
     found = [sch.cache_write(block.rv, 0, "local")]
     sch.reverse_compute_at(found[0], tile)
-    while consumers := sch.get_consumers(found[-1]):
+    while consumers := view.consumers(BlockView(sch, found[-1])):
         try:
-            sch.reverse_compute_at(consumers[0], tile)
+            sch.reverse_compute_at(consumers[0].rv, tile)
         except ScheduleError:
             # It reads other elements than those of one tile, and so all of them when they are there.
             return found
         sch.set_scope(found[-1], 0, "local")
-        found.append(consumers[0])
+        found.append(consumers[0].rv)
     *folds, last = found
     loops = view.loops(last)
     for loop in loops[[sch.get(x) for x in loops].index(sch.get(tile)) + 1 :]:

@@ -4,182 +4,90 @@ T = kernel(..);  for i: P[i] = T[i - before] if inside else 0
 -->
 for i outside: P[i] = 0
 kernel writes T, which is a view of P: the part inside, with P's strides
+
+The other rules do not see the last step (`HALO`), as if the result without its halo were the kernel's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import FloatImm, IntImm, PrimExpr, structural_equal
-from tilewright.node import post_order_visit
+from tilewright.ir import FloatImm, IntImm
+from tilewright.scheduling.cpu.kernel import HALO, extent_of
+from tilewright.scheduling.cpu.long_rows import has_roles
 from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
-from tilewright.tir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    For,
-    ForKind,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    decl_buffer,
-)
-from tilewright.tir.schedule.facts.leaves import conjuncts
-from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers
+from tilewright.tir import Buffer, BufferLoad, BufferStore, Call, SeqStmt
+from tilewright.tir.schedule import BlockRV, Schedule
+from tilewright.tir.schedule.facts.leaves import conjuncts, leaves
+from tilewright.tir.transform.base import call_name
 
 
-class Border(NamedTuple):
-    """A result with its halo (`whole`), the result without it (`inside`), the number of halo elements before it on each
-    axis, and the value of the halo.
+def set_halo_apart(sch: Schedule) -> BlockRV | None:
+    """Hide the last block of a kernel with products or windows from the other rules, if it adds a halo to the result."""
+    root = sch.get(sch.get_block("root"))
+    if not isinstance(root.body, SeqStmt):
+        return None
+    *steps, last = [x for st in root.body.seq for x in leaves(st)]
+    if not adds_halo(last.block, root) or not has_roles(steps):
+        return None
+    if any([r.buffer is last.block.body.buffer for x in steps for r in (*x.block.reads, *x.block.writes)]):
+        return None
+    rv = sch.get_block(last.block.name_hint)
+    sch.annotate(rv, HALO, 1)
+    return rv
+
+
+def adds_halo(block: Any, root: Any) -> bool:
+    """Whether a block is P[i] = if_then_else(inside, T[i - before], constant), for a buffer T of the kernel and constant
+    sizes.
     """
-
-    whole: Buffer
-    inside: Buffer
-    before: tuple[int, ...]
-    value: PrimExpr
-
-
-def without_border(func: PrimFunc) -> tuple[PrimFunc, Border] | None:
-    """The kernel without its last step, if that adds a halo to the result, and the halo; None for other kernels."""
-    root = func.body
-    if (
-        not isinstance(root, BlockRealize)
-        or not isinstance(root.block.body, SeqStmt)
-        or len(func.params) > len(func.buffer_map)
-    ):
-        return None
-    *steps, last = root.block.body.seq
-    border = _border_of(last)
-    if border is None or border.inside not in root.block.alloc_buffers or _mentions(steps, border.whole):
-        return None
-    if not any([b is border.whole for b in func.buffer_map.values()]):
-        return None
-    block = root.block.replace(
-        body=steps[0] if len(steps) == 1 else SeqStmt(tuple(steps)),
-        alloc_buffers=tuple([b for b in root.block.alloc_buffers if b is not border.inside]),
-    )
-    buffers = {p: border.inside if b is border.whole else b for p, b in func.buffer_map.items()}
-    return func.replace(body=root.replace(block=block), buffer_map=buffers), border
-
-
-def with_border(func: PrimFunc, scheduled: PrimFunc, border: Border, target: Target) -> PrimFunc:
-    """Make a scheduled kernel, made without the halo, write the halo, too. `func`: the original kernel."""
-    whole, inside = border.whole, border.inside
-    steps = [prod(_sizes(whole)[axis + 1 :]) for axis in range(len(whole.shape))]
-    view = decl_buffer(
-        inside.shape,
-        inside.dtype,
-        inside.name,
-        data=whole.data,
-        strides=steps,
-        elem_offset=sum([n * step for n, step in zip(border.before, steps, strict=True)]),
-    )
-    root: Any = scheduled.body
-    body = ReplaceBuffers({inside: view}).visit(root.block.body)
-    block = root.block.replace(body=SeqStmt((_fill(border, target), body)))
-    return scheduled.replace(body=root.replace(block=block), buffer_map=func.buffer_map)
-
-
-def _border_of(stmt: Stmt) -> Border | None:
-    """The halo that a statement puts around a buffer: `P[i] = if_then_else(inside, T[i - before], constant)` over all
-    of P.
-    """
-    while isinstance(stmt, For):
-        stmt = stmt.body
-    block: Any = stmt.block if isinstance(stmt, BlockRealize) else None
-    store = block.body if isinstance(block, Block) else None
-    if not isinstance(store, BufferStore) or not isinstance(store.value, Call):
-        return None
-    if getattr(store.value.op, "name", "") != "tir.if_then_else":
-        return None
-    condition, load, value = store.value.args
-    axes = [iv.var for iv in block.iter_vars]
-    plain = len(axes) == len(store.indices) and all([i is v for i, v in zip(store.indices, axes, strict=True)])
-    if not plain or not isinstance(load, BufferLoad) or not isinstance(value, (IntImm, FloatImm)):
-        return None
-    sizes = [*store.buffer.shape, *load.buffer.shape]
-    if len(sizes) != 2 * len(axes) or not all([isinstance(n, IntImm) for n in sizes]):
-        return None
-    shifts = [Analyzer().simplify(v - i) for v, i in zip(axes, load.indices, strict=True)]
-    before = tuple([n.value for n in shifts if isinstance(n, IntImm)])
-    border = Border(store.buffer, load.buffer, before, value)
-    return border if len(before) == len(axes) and _is_inside(condition, axes, border) else None
-
-
-def _is_inside(condition: Any, axes: Sequence[Var], border: Border) -> bool:
-    """Whether a condition over all elements of the whole selects exactly the inside, and the whole has a place for all
-    of it.
-    """
-    ranges = list(zip(border.before, _sizes(border.inside), _sizes(border.whole), strict=True))
-    if any([low < 0 or low + n > whole for low, n, whole in ranges]):
+    store = block.body
+    call = store.value if isinstance(store, BufferStore) and store.buffer not in root.alloc_buffers else None
+    if not isinstance(call, Call) or call_name(call) != "if_then_else":
         return False
-    wanted: list[Any] = []
-    for v, (low, n, whole) in zip(axes, ranges, strict=True):
-        wanted += [v >= low] if low else []
-        wanted += [v < low + n] if low + n < whole else []
-    found, simplify = conjuncts(condition), Analyzer().simplify
-    return 0 < len(found) == len(wanted) and all(
-        [structural_equal(simplify(c), simplify(w)) for c, w in zip(found, wanted, strict=True)]
-    )
+    condition, load, value = call.args
+    if not isinstance(load, BufferLoad) or not isinstance(value, (IntImm, FloatImm)):
+        return False
+    axes = [iv.var for iv in block.iter_vars]
+    dims = len(sizes_of(store.buffer)), len(sizes_of(load.buffer)), len(store.indices), len(load.indices)
+    if load.buffer not in root.alloc_buffers or any([n != len(axes) for n in dims]):
+        return False
+    if not all([i is v for i, v in zip(store.indices, axes, strict=True)]):
+        return False
+    simplify = Analyzer().simplify
+    shifts = [simplify(v - i) for v, i in zip(axes, load.indices, strict=True)]
+    before = [n.value for n in shifts if isinstance(n, IntImm) and n.value >= 0]
+    if len(before) != len(axes):
+        return False
+    wanted: set[str] = set()
+    for v, low, n, size in zip(axes, before, sizes_of(load.buffer), sizes_of(store.buffer), strict=True):
+        if low + n > size:
+            return False
+        wanted |= {str(simplify(v >= low))} if low else set()
+        wanted |= {str(simplify(v < low + n))} if low + n < size else set()
+    return bool(wanted) and {str(simplify(c)) for c in conjuncts(condition)} == wanted
 
 
-def _fill(border: Border, target: Target) -> Stmt:
-    """The loops that write the halo: for each axis the parts before and after the inside, the inside on earlier axes,
-    and all of later axes.
-    """
-    whole = border.whole
-    ranges = list(zip(border.before, _sizes(border.inside), _sizes(whole), strict=True))
-    padded = [axis for axis, (_, n, size) in enumerate(ranges) if n < size]
-    outer = [Var(f"b{axis}", "int32") for axis in range(padded[0])]
-    parts = []
-    for axis in padded:
-        low, n, size = ranges[axis]
-        for begin, end in ((0, low), (low + n, size)):
-            if begin == end:
-                continue
-            spans = [
-                (a, a + m) if k < axis else (begin, end) if k == axis else (0, s)
-                for k, (a, m, s) in enumerate(ranges)
-                if k >= padded[0]
-            ]
-            parts.append(_constant(border, outer, spans, target))
-    nest: Stmt = SeqStmt(tuple(parts)) if len(parts) > 1 else parts[0]
-    elements = prod(_sizes(whole)) - prod(_sizes(border.inside))
-    shared = useful_threads(elements, target) > 1
-    for v, (_, _, size) in reversed(list(zip(outer, ranges, strict=False))):
-        nest = For(v, 0, size, ForKind.SERIAL, nest)
-    if shared and isinstance(nest, For):
-        nest = nest.replace(kind=ForKind.PARALLEL)
-    return nest
+def write_halo(sch: Schedule, block: BlockRV, target: Target) -> None:
+    """Let a scheduled kernel write its result inside of the halo, and the halo as well."""
+    whole = sch.get(block).writes[0].buffer
+    elements = prod(sizes_of(whole)) - prod(sizes_of(sch.get(block).reads[0].buffer))
+    made = sch.decompose_halo(block)
+    lanes = target.cpu.lanes(whole.dtype.bits)
+    for part in made:
+        last = sch.get_loops(part)[-1]
+        if 1 < extent_of(sch.get(last)) <= lanes:
+            sch.vectorize(last)
+    outer = sch.get_loops(made[0])[0]
+    together = len(made) == 1 or len(sch.get_child_blocks(outer)) == len(made)
+    if together and useful_threads(elements, target) > 1:
+        sch.parallel(outer)
+    sch.elide_copy(block)
 
 
-def _constant(border: Border, outer: Sequence[Var], spans: Sequence[tuple[int, int]], target: Target) -> Stmt:
-    loops = [Var(f"b{len(outer) + k}", "int32") for k in range(len(spans))]
-    places = [v + begin if begin else v for v, (begin, _) in zip(loops, spans, strict=True)]
-    nest: Stmt = BufferStore(border.whole, border.value, (*outer, *places))
-    lanes = target.cpu.lanes(border.whole.dtype.bits)
-    *_, (first, last) = spans
-    for k, (v, (begin, end)) in reversed(list(enumerate(zip(loops, spans, strict=True)))):
-        vector = k == len(spans) - 1 and last - first <= lanes
-        nest = For(v, 0, end - begin, ForKind.VECTORIZED if vector and end - begin > 1 else ForKind.SERIAL, nest)
-    return nest
-
-
-def _sizes(b: Buffer) -> list[int]:
-    return [n.value for n in b.shape]  # type: ignore[attr-defined]
-
-
-def _mentions(stmts: Sequence[Stmt], buffer: Buffer) -> bool:
-    """Whether statements read or write a buffer."""
-    found: list[Any] = []
-    for s in stmts:
-        post_order_visit(s, lambda n: found.append(n) if getattr(n, "buffer", None) is buffer else None)
-    return bool(found)
+def sizes_of(buffer: Buffer) -> list[int]:
+    """The extents of a buffer of constant shape."""
+    return [n.value for n in buffer.shape if isinstance(n, IntImm)]

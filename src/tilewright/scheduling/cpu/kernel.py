@@ -381,23 +381,36 @@ def steps_by_one(e: PrimExpr, var: Var) -> bool:
     return e is var
 
 
-class KernelView:
-    """The blocks directly below the root, the dataflow between them, and the plan that decides about them."""
+HALO = "tilewright.halo"
+"""Annotation of the block that adds a halo to a kernel's result. Only the rule of halos sees it."""
 
-    def __init__(self, sch: Schedule, plan: KernelPlan) -> None:
+
+class KernelView:
+    """The blocks directly below the root, without one that adds a halo, the dataflow between them, and the plan that decides
+    about them. root: a block in the place of the root block.
+    """
+
+    def __init__(self, sch: Schedule, plan: KernelPlan, root: BlockRV | None = None) -> None:
         self.sch, self.plan = sch, plan
-        self.root = sch.get_block("root")
+        self.root = root if root is not None else sch.get_block("root")
 
     def blocks(self) -> list[BlockView]:
         """Blocks in program order, those inside loops included."""
-        return [BlockView(self.sch, rv) for rv in self.sch.get_child_blocks(self.root)]
+        return self._seen(self.sch.get_child_blocks(self.root))
 
     def outputs(self) -> set[str]:
         """Names of the blocks that write a parameter of the function."""
-        return {self.sch.get(rv).name_hint for rv in self.sch.get_output_blocks(self.root)}
+        found = [BlockView(self.sch, rv) for rv in self.sch.get_output_blocks(self.root)]
+        names = {b.name for b in found if HALO not in b.block.annotations}
+        for halo in [b for b in found if HALO in b.block.annotations]:
+            names |= {self.sch.get(rv).name_hint for rv in self.sch.get_producers(halo.rv)}
+        return names
 
     def consumers(self, block: BlockView) -> list[BlockView]:
-        return [BlockView(self.sch, rv) for rv in self.sch.get_consumers(block.rv)]
+        return self._seen(self.sch.get_consumers(block.rv))
+
+    def _seen(self, blocks: list[BlockRV]) -> list[BlockView]:
+        return [b for b in [BlockView(self.sch, rv) for rv in blocks] if HALO not in b.block.annotations]
 
     def loops(self, block: BlockView | BlockRV) -> list[LoopRV]:
         return self.sch.get_loops(block.rv if isinstance(block, BlockView) else block)

@@ -29,7 +29,7 @@ from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import ForKind
-from tilewright.tir.schedule import Schedule
+from tilewright.tir.schedule import BlockRV, Schedule
 from tilewright.topi.stages import MATERIALIZE
 
 LARGEST = 256
@@ -39,9 +39,11 @@ REPEATED = 4
 """The number of uses of an index from which on it is computed once and stored."""
 
 
-def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None) -> None:
-    """Schedule every block of a kernel, as the plan decides (the cost model, where none is given)."""
-    view = KernelView(sch, KernelPlan(target) if plan is None else plan)
+def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, root: BlockRV | None = None) -> None:
+    """Schedule every block of a kernel, as the plan decides (the cost model, where none is given): those below `root`, or
+    below the root block.
+    """
+    view = KernelView(sch, KernelPlan(target) if plan is None else plan, root)
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
         return

@@ -18,9 +18,11 @@ from tilewright.tir.schedule.primitives import (
     buffers,
     cache,
     cache_special,
+    halo,
     inline,
     loop_kinds,
     loops,
+    merged_axes,
     padding,
     reduction,
     rfactor,
@@ -28,6 +30,7 @@ from tilewright.tir.schedule.primitives import (
     sampling,
     staged_at,
     transform,
+    versions,
 )
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -386,6 +389,8 @@ class Schedule:
     fuse = loops.fuse
     reorder = loops.reorder
     merge = loops.merge
+    merge_axes = merged_axes.merge_axes
+    add_version = versions.add_version
     add_unit_loop = loops.add_unit_loop
     reorder_block_iter_var = loops.reorder_block_iter_var
 
@@ -430,6 +435,8 @@ class Schedule:
     blockize = blocks.blockize
     tensorize = blocks.tensorize
     decompose_padding = padding.decompose_padding
+    decompose_halo = halo.decompose_halo
+    elide_copy = halo.elide_copy
     pad_einsum = padding.pad_einsum
     rolling_buffer = rolling.rolling_buffer
 

@@ -185,9 +185,9 @@ class ScheduleState:
                 root = self.roots[gvar] = StmtSRef(func.body.block, None)
                 self._enter(root)
                 self._adopt(func.body.block.body, root, set())
-        self.aliases = self._find_aliases()
+        self.aliases = self.find_aliases()
 
-    def _find_aliases(self) -> tuple[Any, Any] | None:
+    def find_aliases(self) -> tuple[Any, Any] | None:
         """Two buffers of blocks that share memory; None if there are none."""
         known: dict[Any, Any] = {}
         for ref in self._refs.values():

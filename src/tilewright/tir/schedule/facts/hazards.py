@@ -13,7 +13,7 @@ from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import need_complete_or_reduction, producers
 from tilewright.tir.schedule.facts.certain import surely
 from tilewright.tir.schedule.facts.leaves import REDUCE, Leaf, leaves
-from tilewright.tir.schedule.facts.linear_forms import combine, shift
+from tilewright.tir.schedule.facts.linear_forms import combine, same, shift
 from tilewright.tir.schedule.facts.point_effects import undetermined
 from tilewright.tir.schedule.facts.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -97,7 +97,7 @@ def _need_complete_output(
 
 def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
     """Require that several writers of a buffer write the part that the first one writes, in the same iteration of
-    `changing`.
+    `changing`, or that all have the indices in common that tell iterations apart.
     """
     writers = [x for x in found if any([r.buffer is buffer for r in x.block.writes])]
     if len(writers) < 2 or not state.enable_check:
@@ -106,20 +106,26 @@ def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, c
     boxes = [
         swept(state, region, leaf, leaf.loops) for leaf in writers for region in leaf.block.writes if region.buffer is buffer
     ]  # fmt: skip
-    places: list[Any] = []
-    for b in boxes[0]:
-        if b is None:
-            places = []
-            break
-        places.append((b[0], shift(combine(b[1], b[0], -1), 1)))
-    within = places and all([contains(forms, boxes[0], box, buffer.shape) for box in boxes[1:]])
     wanted = {lp.loop_var for lp in changing if forms.ranges.get(lp.loop_var, (0, 1)) != (0, 0)}
-    if not within or undetermined(forms, places, wanted, wanted):
+
+    def apart(bounds: list[Any]) -> bool:
+        """Whether bounds in some dimensions tell the iterations apart."""
+        places = [(low, shift(combine(high, low, -1), 1)) for low, high in bounds]
+        return bool(places) and not undetermined(forms, places, wanted, wanted)
+
+    common = [b[0] for b in zip(*boxes, strict=True) if all([_same_bounds(b[0], x) for x in b])]
+    whole = boxes[0] if None not in boxes[0] else []
+    within = all([contains(forms, boxes[0], box, buffer.shape) for box in boxes[1:]])
+    if not apart(common) and not (within and apart(whole)):
         refuse(
             f"iterations of {{0}} must write elements of {buffer.name} of their own, but {{1}} and {{2}} may write those"
             " of others in turns",
             loop, writers[0].block, writers[1].block,
         )  # fmt: skip
+
+
+def _same_bounds(a: Any, b: Any) -> bool:
+    return a is not None and b is not None and same(a[0], b[0]) and same(a[1], b[1])
 
 
 def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:

@@ -40,8 +40,8 @@ from tilewright.tir.schedule.facts.regions import Region, contains, needed, swep
 from tilewright.tir.schedule.facts.threads import sharing
 from tilewright.tir.schedule.primitives.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.primitives.loop_kinds import need_kind_holds
-from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, with_statements
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def _insert(
     place: int,
     nest: Any,
 ) -> None:
-    new_loop = loop.replace(body=seq_of([*statements[:place], nest, *statements[place:]]))
+    new_loop = loop.replace(body=with_statements(loop.body, [*statements[:place], nest, *statements[place:]]))
     changes: dict[int, Any] = {id(loop_ref.stmt): new_loop}
     old_realize = leaf_of(ref).realize
     changes[id(old_realize)] = None

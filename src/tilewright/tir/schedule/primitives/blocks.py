@@ -26,7 +26,7 @@ from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept, unite
 from tilewright.tir.schedule.primitives.copies import copy_iters
 from tilewright.tir.schedule.primitives.loops import reaches_once, replace_realize
-from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, vars_in, with_statements
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin, match_intrinsic
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
@@ -240,7 +240,7 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
     name = "_".join([x.block.name_hint for x in found]) + "_o"
     block = Block(tuple(division.iters), reads, writes, name, body)
     outer = BlockRealize(tuple(division.values), conjunction(division.conditions), block)
-    new_body = seq_of([*statements[: places[0]], outer, *statements[places[-1] + 1 :]])
+    new_body = with_statements(lca.stmt.body, [*statements[: places[0]], outer, *statements[places[-1] + 1 :]])
     state.replace(lca, lca.stmt.replace(body=new_body))
     return state.ref(block)
 

@@ -28,8 +28,8 @@ from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, leaf_of, leaves
 from tilewright.tir.schedule.facts.linear_forms import ZERO, Forms, Lin, is_const, same, shift
 from tilewright.tir.schedule.facts.point_effects import self_dependence
 from tilewright.tir.schedule.facts.regions import contains, in_domain, needed, unite, unite_exact
-from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, body_list
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, body_list, with_statements
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def cache_read(
     need_written(state, scope, statements[:place], buffer, region, old)
     rewriter = ReplaceBuffers({buffer: copy}, (lambda b: id(b) in chosen) if chosen else None)
     after = [rewriter.visit(st) for st in statements[place:]]
-    body = seq_of([*statements[:place], nest, *after])
+    body = with_statements(scope.stmt.body, [*statements[:place], nest, *after])
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
     state.replace(scope, new_scope, rewriter.reuse)
     return s.block_rv(state.ref(copier))
@@ -297,7 +297,7 @@ def cache_write(
         _need_staged(state, leaves(statements[at]), buffer, readers)
         rewriter.wanted = lambda b: id(b) in chosen
         rest = [rewriter.visit(st) for st in rest]
-    body = seq_of([*statements[:at], replaced, nest, *rest])
+    body = with_statements(scope.stmt.body, [*statements[:at], replaced, nest, *rest])
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
     state.replace(scope, new_scope, rewriter.reuse)
     return s.block_rv(state.ref(copier))

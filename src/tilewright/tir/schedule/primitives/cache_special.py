@@ -36,9 +36,9 @@ from tilewright.tir.schedule.primitives.cache import (
     top_statement,
     written_box,
 )
-from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in, with_statements
 from tilewright.tir.schedule.primitives.transform import reindex_buffer
-from tilewright.tir.schedule.state import ScheduleState, seq_of
+from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 from tilewright.tir.stmt_functor import substitute
 
@@ -112,7 +112,8 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     store_nest, storer = copy_block(state, copy, buffer, name, box_of(state, written, buffer))
     rewriter = ReplaceBuffers({buffer: copy})
     replaced = rewriter.visit(statements[at])
-    body = seq_of([*statements[:at], load_nest, replaced, store_nest, *statements[at + 1 :]])
+    around = [*statements[:at], load_nest, replaced, store_nest, *statements[at + 1 :]]
+    body = with_statements(scope.stmt.body, around)
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
     state.replace(scope, new_scope, rewriter.reuse)
     return [s.block_rv(state.ref(loader)), s.block_rv(state.ref(storer))]
@@ -268,6 +269,6 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
     leaf = leaf_of(ref)
     statements = body_list(ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new)}).run(scope.stmt.body))
     at = next(i for i, st in enumerate(statements) if any([x.block is new for x in leaves(st)]))
-    out = seq_of([*statements[:at], *nests, *statements[at:]])
+    out = with_statements(scope.stmt.body, [*statements[:at], *nests, *statements[at:]])
     state.replace(scope, scope.stmt.replace(body=out, alloc_buffers=(*scope.stmt.alloc_buffers, *allocs)), use.reuse)
     return [s.block_rv(state.ref(b)) for b in made]

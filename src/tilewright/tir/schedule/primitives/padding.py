@@ -46,7 +46,7 @@ from tilewright.tir.schedule.facts.linear_forms import ZERO, combine, shift
 from tilewright.tir.schedule.facts.regions import access_regions
 from tilewright.tir.schedule.primitives.cache import need_written
 from tilewright.tir.schedule.primitives.copies import copy_iters
-from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in, with_statements
 from tilewright.tir.schedule.primitives.transform import need_whole
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 
-def _padding_parts(block: Any) -> tuple[Any, Any, Any]:
+def padding_parts(block: Any) -> tuple[Any, Any, Any]:
     """(condition, value inside, constant outside) of `B[i] = if_then_else(condition, inside, constant)`."""
     store = block.body
     value: Any = store.value if isinstance(store, BufferStore) else None
@@ -77,7 +77,7 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     ref, loop_ref = s.block(block), s.loop(loop)
     old = ref.stmt
     need_complete(state, ref)
-    condition, inside, outside = _padding_parts(old)
+    condition, inside, outside = padding_parts(old)
     above = loops_above(ref)
     if loop_ref not in above:
         refuse("{0} must be around {1}", loop_ref.stmt, old)
@@ -105,8 +105,8 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     body = BufferStore(old.body.buffer, inside, old.body.indices)
     reads, _ = access_regions(state, body)
     kept = old.replace(body=body, reads=reads)
-    ranges, rest = _bounds(state, conjuncts(condition), old)
-    inner, values, outer = _shrunk(state, leaf, below, ranges)
+    ranges, rest = bounds_of(state, conjuncts(condition), old)
+    inner, values, outer = shrunk(state, leaf, below, ranges)
     rest += outer
     bindings = {iv.var: v for iv, v in zip(old.iter_vars, values, strict=True)}
     predicate = [*conjuncts(leaf.realize.predicate), *[substitute(c, bindings) for c in rest]]
@@ -120,7 +120,7 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     return s.block_rv(state.ref(fill))
 
 
-def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[dict[Any, list[int]], list[Any]]:
+def bounds_of(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[dict[Any, list[int]], list[Any]]:
     """Constant ranges [low, high] of single variables, and the other conditions."""
     forms = state.forms
     own = {iv.var for iv in block.iter_vars}
@@ -149,7 +149,7 @@ def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[di
     return ranges, rest
 
 
-def _shrunk(
+def shrunk(
     state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The loops that run only inside the ranges, their bindings, and the conditions on outer loops."""
@@ -229,7 +229,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
         return
     _need_regions(old)
     new_block, nest = _padded_nest(state, leaf_of(ref), sizes, buffers)
-    body = seq_of([*statements[:at], *before, nest, *after, *statements[at + 1 :]])
+    body = with_statements(scope.stmt.body, [*statements[:at], *before, nest, *after, *statements[at + 1 :]])
     allocs = (*scope.stmt.alloc_buffers, *buffers.values())
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
 

@@ -14,6 +14,7 @@ from tilewright.tir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    DeclBuffer,
     For,
     IfThenElse,
     MatchBufferRegion,
@@ -247,8 +248,17 @@ def only_child(loop: Any) -> Any | None:
 
 
 def body_list(stmt: Any) -> list[Any]:
-    """The statements of a body in order."""
+    """The statements of a body in order, below the buffers that it declares."""
+    while type(stmt) is DeclBuffer:
+        stmt = stmt.body
     return list(stmt.seq) if hasattr(stmt, "seq") else [stmt]
+
+
+def with_statements(body: Any, statements: list[Any]) -> Any:
+    """Other statements in the place of those of a body, below the buffers that it declares."""
+    if type(body) is DeclBuffer:
+        return body.replace(body=with_statements(body.body, statements))
+    return seq_of(statements)
 
 
 def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = None, **changes: Any) -> Buffer:
@@ -262,5 +272,5 @@ def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = No
 TRUE = IntImm("bool", 1)
 __all__ = [
     "TRUE", "ReplaceBuffers", "ReplaceStmts", "RewriteAccesses", "SubstituteLoops", "body_list", "fresh_buffer", "mutate_tuple",
-    "need_no_pointer", "only_child", "substitute_loops", "touches", "vars_in", "vars_of_block",
+    "need_no_pointer", "only_child", "substitute_loops", "touches", "vars_in", "vars_of_block", "with_statements",
 ]  # fmt: skip

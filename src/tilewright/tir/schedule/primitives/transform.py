@@ -37,8 +37,14 @@ from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.primitives.cache import need_no_outer_init, need_written, top_statement
-from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, RewriteAccesses, body_list, vars_in
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.primitives.rewrite import (
+    ReplaceStmts,
+    RewriteAccesses,
+    body_list,
+    vars_in,
+    with_statements,
+)
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 from tilewright.tir.stmt_functor import substitute
 
@@ -104,7 +110,7 @@ def transform_layout(
         name = f"buffer_{new.name}_assumptions" if assumed else f"{new.name}_pad"
         nest = _padding_nest(state, new, padding, inverse, pad_value, name, assumed)
         statements = body_list(body)
-        body = seq_of([*statements[:place], nest, *statements[place:]])
+        body = with_statements(body, [*statements[:place], nest, *statements[place:]])
     allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
     state.replace(site_ref, site_ref.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
     if site is None:
@@ -319,7 +325,7 @@ def reindex_buffer(
     copier, nest = _copying_nest(state, block, kind, (old, indices), (new, staged))
     realize = leaf_of(ref).realize
     statements = body_list(ReplaceStmts({id(realize): realize.replace(block=new_block)}).run(scope.stmt.body))
-    body = seq_of([*statements[:place], nest, *statements[place:]])
+    body = with_statements(scope.stmt.body, [*statements[:place], nest, *statements[place:]])
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
     state.replace(scope, new_scope, {block: new_block})
     return state.ref(copier)

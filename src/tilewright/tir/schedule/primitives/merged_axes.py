@@ -1,18 +1,15 @@
-"""Merging of axes that are adjacent in all tensors of a kernel, before it is scheduled.
+"""merge_axes: adjacent axes of blocks become one, and with them the dimensions of buffers.
 
-for n, c, h, w: B[n, c, h, w] = f(A[n, c, h, w], b[c])   -->   for n, c, hw: B[n, c, hw] = f(A[n, c, hw], b[c])
-
-The rules then handle one long axis instead of several short ones, and no axis of extent one. Kernels with products or
-windows are not changed: their rules identify axes by their roles. Parameters keep their shapes; the scheduled kernel
-views them in the new ones.
+All candidates for merging are collected first: adjacent axes of a block, adjacent dimensions of a buffer. Accesses that
+would have to take a merged axis apart then remove candidates, until none does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
@@ -31,18 +28,49 @@ from tilewright.tir import (
     For,
     ForKind,
     IterVar,
-    PrimFunc,
-    SeqStmt,
     Stmt,
     Var,
 )
+from tilewright.tir.schedule.facts.leaves import leaves
+from tilewright.tir.schedule.primitives.rewrite import body_list, with_statements
+from tilewright.tir.schedule.trace import BlockRV, primitive
 from tilewright.tir.stmt_functor import used_vars
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
 
 MOST = (1 << 31) - 1
 """The number of elements that an index of 32 bits can count."""
 
 TOLD = frozenset({"axis"})
-"""Annotations that no rule uses. They do not hold for merged axes."""
+"""Annotations of blocks that say nothing about merged axes. They are removed."""
+
+
+@primitive
+def merge_axes(s: Schedule, block: BlockRV | str) -> None:
+    """for n, c, h, w: B[n, c, h, w] = f(A[n, c, h, w], b[c])   -->   for n, c, hw: B[n, c, hw] = f(A[n, c, hw], b[c])
+
+    Merges the axes of the blocks directly below `block` that are adjacent in all buffers which these access, and removes
+    axes of extent one. Buffers that `block` allocates get fewer dimensions. If it is the root block, parameters keep
+    their shapes, and the blocks access views of them. Blocks in loops that were changed, and with annotations, keep their
+    axes, as do buffers that they access. Handles of merged loops become invalid.
+    """
+    ref = s.block(block)
+    old = ref.stmt
+    parameters = (
+        () if ref.parent is not None else tuple(s.state.functions[s.state.function_of(ref)].buffer_map.values())
+    )
+    plan = _Plan([_Nest(x) for x in body_list(old.body)], {*old.alloc_buffers, *parameters})
+    if not plan.changes or old.match_buffers:
+        return
+    nests = [plan.rewritten(n) for n in plan.nests]
+    body = with_statements(old.body, nests)
+    views = [plan.buffer(b) for b in parameters if plan.buffer(b) is not b]
+    for view in views:
+        body = DeclBuffer(view, body)
+    held = tuple([plan.buffer(b) for b in old.alloc_buffers])
+    regions = {} if not views else {"reads": (), "writes": ()}
+    s.state.replace(ref, old.replace(alloc_buffers=held, body=body, **regions), plan.reuse)
 
 
 class _Nest:
@@ -54,7 +82,7 @@ class _Nest:
         while isinstance(stmt, For):
             loops[stmt.loop_var] = stmt
             stmt = stmt.body
-        self.block: Block | None = stmt.block if isinstance(stmt, BlockRealize) and _plain(stmt, loops) else None
+        self.block: Block | None = stmt.block if isinstance(stmt, BlockRealize) and is_plain(stmt, loops) else None
         self.loops = loops
         found = _Accesses()
         found.visit(stmt)
@@ -68,23 +96,32 @@ class _Nest:
         return self.block.iter_vars if self.block is not None else ()
 
 
-def _plain(realize: BlockRealize, loops: dict[Var, For]) -> bool:
-    """Whether a block has, in order, a serial loop from zero with a static extent for each axis with more than one
-    iteration.
+def is_plain(realize: BlockRealize, loops: Mapping[Var, For]) -> bool:
+    """Whether a block has, in order, a serial loop over each axis with more than one iteration, no annotation, and no
+    block inside. Axes have static extents and start at zero.
     """
     block = realize.block
     if not TOLD.issuperset(block.annotations) or block.alloc_buffers or block.match_buffers or not block.iter_vars:
         return False
-    if not isinstance(realize.predicate, IntImm) or any([loop.kind != ForKind.SERIAL for loop in loops.values()]):
+    if leaves(block.body) or not isinstance(realize.predicate, IntImm):
         return False
-    values = [v for v in realize.iter_values if not isinstance(v, IntImm)]
-    if len(values) != len(loops) or any([a is not b for a, b in zip(values, loops, strict=True)]):
-        return False
-    kinds = {IterVar.DataPar, IterVar.CommReduce}
-    return all([
-        iv.iter_type in kinds and iv.dom is not None and _int(iv.dom.min) == 0 and _int(iv.dom.extent) > 0
-        for iv in block.iter_vars
-    ])  # fmt: skip
+    left = list(loops.values())
+    for iv, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        if iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce) or iv.dom is None or _int(iv.dom.min) != 0:
+            return False
+        if isinstance(value, IntImm):
+            if value.value != 0 or _int(iv.dom.extent) != 1:
+                return False
+        elif not left or value is not left[0].loop_var or not _runs_over(left.pop(0), _int(iv.dom.extent)):
+            return False
+    return not left
+
+
+def _runs_over(loop: For, extent: int) -> bool:
+    """Whether a loop is serial and runs over a domain."""
+    return (
+        loop.kind == ForKind.SERIAL and not loop.annotations and _int(loop.min) == 0 and _int(loop.extent) == extent > 0
+    )
 
 
 class _Accesses(Visitor):
@@ -126,6 +163,8 @@ class _Accesses(Visitor):
     @on(BufferLoad)
     def _load(self, load: BufferLoad) -> None:
         self.places.append((load.buffer, load.indices))
+        if load.predicate is not None:
+            self.visit(load.predicate)
         for index in load.indices:
             self._inside(index)
 
@@ -133,6 +172,8 @@ class _Accesses(Visitor):
     def _store(self, s: BufferStore) -> None:
         self.places.append((s.buffer, s.indices))
         self.visit(s.value)
+        if s.predicate is not None:
+            self.visit(s.predicate)
         for index in s.indices:
             self._inside(index)
 
@@ -158,60 +199,6 @@ def _int(e: Any) -> int:
     return e.value if isinstance(e, IntImm) else -1
 
 
-def merge_axes(func: PrimFunc) -> PrimFunc:
-    """The kernel with merged axes; the same kernel if it has another structure, or no axes to merge."""
-    root = func.body
-    if not isinstance(root, BlockRealize) or root.block.match_buffers:
-        return func
-    body = root.block.body
-    nests = [_Nest(s) for s in (body.seq if isinstance(body, SeqStmt) else (body,))]
-    if any([_has_roles(n) for n in nests]):
-        return func
-    plan = _Plan(nests)
-    if not plan.changes:
-        return func
-    done = [plan.rewritten(n) for n in nests]
-    held = tuple([plan.buffer(b) for b in root.block.alloc_buffers])
-    block = root.block.replace(alloc_buffers=held, body=done[0] if len(done) == 1 else SeqStmt(tuple(done)))
-    parameters = {p: plan.buffer(b) for p, b in func.buffer_map.items()}
-    return func.replace(body=root.replace(block=block), buffer_map=parameters)
-
-
-def with_parameters_of(func: PrimFunc, scheduled: PrimFunc) -> PrimFunc:
-    """Give a scheduled kernel the parameters of its original; its own buffers become views of them."""
-    views = [b for p, b in scheduled.buffer_map.items() if b is not func.buffer_map[p]]
-    root = scheduled.body
-    if not views or not isinstance(root, BlockRealize):
-        return scheduled
-    body = root.block.body
-    for view in views:
-        body = DeclBuffer(view, body)
-    return scheduled.replace(body=root.replace(block=root.block.replace(body=body)), buffer_map=func.buffer_map)
-
-
-def _has_roles(nest: _Nest) -> bool:
-    """Whether a block is a product or a window, or is marked for other rules."""
-    if nest.block is None:
-        # Loops of their own kind (sorting, running sums) are final; what is marked is for a rule of its own.
-        inner = nest.whole
-        while isinstance(inner, For):
-            inner = inner.body
-        return isinstance(inner, BlockRealize) and not TOLD.issuperset(inner.block.annotations)
-    reduced = {iv.var for iv in nest.axes if iv.iter_type == IterVar.CommReduce}
-    if not reduced:
-        return False
-    written = {w.buffer for w in nest.block.writes}
-    operands = set()
-    for buffer, indices in nest.accesses:
-        for index in indices:
-            found = set(used_vars(index))
-            if found & reduced:
-                operands.add(buffer)
-                if len(found) > 1:
-                    return True
-    return len(operands - written) > 1
-
-
 Pair = tuple[Var, Var]
 
 
@@ -228,8 +215,9 @@ class _Plan:
     forbids.
     """
 
-    def __init__(self, nests: Sequence[_Nest]) -> None:
+    def __init__(self, nests: Sequence[_Nest], owned: set[Buffer]) -> None:
         self.nests = nests
+        self.reuse: dict[Block, Block] = {}
         self.new: dict[Buffer, Buffer] = {}
         whole: dict[Buffer, bool] = {}
         for n in nests:
@@ -237,7 +225,7 @@ class _Plan:
                 whole[b] = whole.get(b, True) and points and n.block is not None
             for b, _ in n.accesses:
                 whole.setdefault(b, n.block is not None)
-        self.free = {b for b, points in whole.items() if points and _compact(b)}
+        self.free = {b for b, points in whole.items() if points and b in owned and _compact(b)}
         counted = self._counted(nests)
         self.kept = {
             b: [d for d, e in enumerate(b.shape) if _int(e) != 1 or b not in self.free or (b, d) in counted]
@@ -411,6 +399,7 @@ class _Plan:
         body, init = put.visit(block.body), put.visit(block.init) if block.init is not None else None
         reads, writes = [tuple([put.region(r) for r in regions]) for regions in (block.reads, block.writes)]
         inner = block.replace(iter_vars=tuple(axes), body=body, init=init, reads=reads, writes=writes, annotations={})
+        self.reuse[block] = inner
         loops = {iv: Var(iv.var.name.removeprefix("v_"), iv.var.dtype) for iv, loop in axes.items() if loop}
         values = [loops.get(iv, IntImm(iv.var.dtype, 0)) for iv in axes]
         out: Stmt = realize.replace(iter_values=tuple(values), block=inner)
@@ -484,12 +473,15 @@ class _Put(Mutator):
     @on(BufferLoad)
     def _load(self, load: BufferLoad) -> BufferLoad:
         places = self.plan.place(load.buffer, load.indices, self.digits)
-        return load.replace(buffer=self.plan.buffer(load.buffer), indices=places)
+        predicate = None if load.predicate is None else self.visit(load.predicate)
+        return load.replace(buffer=self.plan.buffer(load.buffer), indices=places, predicate=predicate)
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> BufferStore:
         places = self.plan.place(s.buffer, s.indices, self.digits)
-        return s.replace(buffer=self.plan.buffer(s.buffer), indices=places, value=self.visit(s.value))
+        predicate = None if s.predicate is None else self.visit(s.predicate)
+        buffer = self.plan.buffer(s.buffer)
+        return s.replace(buffer=buffer, indices=places, value=self.visit(s.value), predicate=predicate)
 
     def region(self, r: BufferRegion) -> BufferRegion:
         if r.buffer not in self.plan.free:
