@@ -71,6 +71,16 @@ def copied() -> PrimFunc:
     return te.create_prim_func([a, te.compute((4, 8), lambda i, j: b[i, j], name="C")])
 
 
+def rows(tiles: str = "") -> PrimFunc:
+    """A dynamic number of rows, computed in tiles of four, of which what is there is read."""
+    n = tir.SizeVar("n", "int32")
+    a = te.placeholder((n, 8), name="A")
+    whole = tir.floordiv(n + 3, 4) * 4
+    attrs = {tiles: 1} if tiles else {}
+    b = te.compute((whole, 8), lambda i, j: a[tir.min(i, n - 1), j] * 2.0, name="B", attrs=attrs)
+    return te.create_prim_func([a, te.compute((n, 8), lambda i, j: b[i, j] + 1.0, name="C")])
+
+
 def gathered() -> PrimFunc:
     a = te.placeholder((12,), name="A")
     return te.create_prim_func([a, te.compute((12,), lambda i: a[i * 5 % 7 + i // 3] + a[i // 3], name="B")])

@@ -10,7 +10,7 @@ from tilewright.script import from_source
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 
-from .examples import chain, copied, gathered, in_place, matmul, padded, pooled, register_tile, with_halo
+from .examples import chain, copied, gathered, in_place, matmul, padded, pooled, register_tile, rows, with_halo
 
 HEAD = """@T.prim_func
 def main(a: T.handle, d: T.handle):
@@ -338,6 +338,9 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("elide_copy", _steps("B[v] = A[v]", "D[v] = B[v]", "D[v] = A[v]"), lambda s: s.elide_copy("c")),
     ("elide_copy", _steps("D[v] = A[v]", "B[v] = D[v]", "D[v] = B[v]"), lambda s: s.elide_copy("d")),
     ("elide_copy", _steps("B[v] = A[v]", "D[v] = B[v]", "B[v] = A[v]"), lambda s: s.elide_copy("c")),
+    ("add_version", rows, lambda s: s.add_version("B", 4, 8)),
+    ("add_version", rows, lambda s: s.add_version("root", 4, 6)),
+    ("add_version", rows, lambda s: s.add_version("root", 3, 6)),
     ("decompose_padding", chain, lambda s: s.decompose_padding("B", _loop(s, "B"))),
     ("decompose_padding", padded, lambda s: s.decompose_padding("B", _loop(s, "C"))),
     ("pad_einsum", matmul, lambda s: s.pad_einsum("C", [4, 4])),

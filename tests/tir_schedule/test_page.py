@@ -22,7 +22,7 @@ GROUPS = {
     "Moving and inlining blocks": "compute_at reverse_compute_at compute_inline reverse_compute_inline",
     "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write read_at write_at cache_inplace cache_index reindex",
     "Reductions": "decompose_reduction rfactor",
-    "Blocks and instructions": "blockize tensorize",
+    "Blocks and instructions": "blockize tensorize add_version",
     "Buffers and layouts": "set_scope storage_align unsafe_set_dtype transform_layout transform_block_layout merge_axes set_axis_separator",
     "Padding and ring buffers": "decompose_padding decompose_halo elide_copy pad_einsum rolling_buffer",
     "Annotations": "annotate unannotate annotate_buffer_access unsafe_hide_buffer_access enter_postproc",

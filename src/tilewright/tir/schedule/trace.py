@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tilewright.ir import FloatImm, IntImm
 from tilewright.node import Node, load_json, save_json
+from tilewright.support.errors import ScheduleError
 from tilewright.tir import StringImm, Var
 from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.verify import verify
@@ -257,7 +258,8 @@ class Trace:
         decision_provider(inst, inputs, attrs, decision) can return another decision for each sampling instruction.
         """
         env: dict[Any, Any] = {}
-        for inst in list(self._before_postproc() if remove_postproc else self.insts):
+        insts = list(self._before_postproc() if remove_postproc else self.insts)
+        for step, inst in enumerate(insts):
             values = [_renamed(v, env) for v in inst.values]
             kind = inst.kind
             if kind.is_sampling:
@@ -265,9 +267,9 @@ class Trace:
                 if decision_provider is not None:
                     decision = decision_provider(inst, inst.inputs, inst.attrs, decision)
                 values[kind.names.index("decision")] = decision
-            outputs = sch._run(kind, values)
-            for old, new in zip(inst.outputs, outputs, strict=True):
-                env[old] = new
+            env.update(
+                zip(inst.outputs, _replayed(sch, kind, values, len(inst.outputs), step, len(insts)), strict=True)
+            )
 
     def simplified(self, remove_postproc: bool = True) -> Trace:
         """The trace without instructions that change nothing and whose results are not used."""
@@ -316,8 +318,7 @@ class Trace:
             )
             if kind.is_sampling:
                 values[kind.names.index("decision")] = decided.get(i)
-            for out, rv in zip(outputs, sch._run(kind, values), strict=True):
-                env[out] = rv
+            env.update(zip(outputs, _replayed(sch, kind, values, len(outputs), i, len(rows)), strict=True))
 
     def show(self, style: str | None = None, black_format: bool = False) -> None:
         """Print the trace as Python."""
@@ -328,6 +329,20 @@ class Trace:
         return "\n".join([*lines, *[f"  {line}" for line in self.as_python() or ["pass"]]])
 
     __repr__ = __str__
+
+
+def _replayed(sch: Schedule, kind: InstructionKind, values: list[Any], count: int, step: int, steps: int) -> list[Any]:
+    """The results of a step, `count` in number. Raises ScheduleError where the program is another one than that which was scheduled."""
+    where = f"step {step + 1} of the {steps} of a trace does not fit this program"
+    try:
+        outputs = sch._run(kind, values)
+    except ScheduleError as error:
+        raise ScheduleError(f"{where}: {error}") from None
+    if len(outputs) != count:
+        raise ScheduleError(
+            f"{where}: {kind.method} gave {count} results when it was recorded, but gives {len(outputs)} here"
+        )
+    return outputs
 
 
 def _renamed(value: Any, env: dict[Any, Any]) -> Any:
