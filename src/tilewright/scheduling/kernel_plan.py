@@ -32,6 +32,7 @@ from tilewright.scheduling.instructions import (
 from tilewright.scheduling.products import attention_blocks, cheapest_product, long_tiles, product_costs
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.tir.schedule import Fallback
 from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.planner import Blocks, Columns, Form, GroupedForm, Planner, Tiling
 from tilewright.topi.problems import Matrices, Windows
@@ -56,6 +57,8 @@ class KernelPlan(Planner):
         self.given = {name: _value(v) for name, v in (given or {}).items()}
         self.decisions: dict[str, Decision] = {}
         self.refused: dict[str, str] = {}
+        self.fallbacks: list[Fallback] = []
+        """What the last schedule does without, and why."""
         self._of_computes: dict[str, Decision] | None = None
 
     def begin_schedule(self) -> None:

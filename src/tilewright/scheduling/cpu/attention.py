@@ -17,7 +17,6 @@ from tilewright.scheduling.cpu.injective import schedule_injective
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cpu.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial
 from tilewright.scheduling.cpu.sharing import parallelize
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, TILE_COLUMNS, TILE_ROWS
@@ -50,10 +49,10 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
     sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
     readers = attach_epilogue(view, sums, tile)
     (last,) = view.consumers(stage["means"])
-    try:
+    # Refused where it reads other elements than those of one tile (a transposition): the means are in memory.
+    with sch.tried(f"{last.name} tile by tile, on means in registers") as step:
         sch.reverse_compute_at(last.rv, tile)
-    except ScheduleError:
-        # It reads other elements than those of one tile (a transposition): the means are in memory.
+    if step.refused:
         schedule_injective(view, last, target)
     else:
         sch.set_scope(stage["means"].rv, 0, "local")

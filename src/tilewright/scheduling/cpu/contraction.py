@@ -21,7 +21,6 @@ from tilewright.scheduling.cpu.prefetch import mark_ahead, mark_early
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.kernel_plan import KernelPlan
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.tir import Buffer, BufferRegion, Var
@@ -203,12 +202,12 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         vectorize_tile(sch, fold, tile, lanes, masked=False)
     if folds:
         sch.set_scope(block.rv, 0, "local")
-    try:
+    if OWN_DATA in block.block.annotations:
+        # Refused where it cannot be seen that what groups make of their data is their own: one after the other.
+        with sch.tried(f"threads for groups of {block.name}"):
+            parallelize(sch, [shared_out], work, target)
+    else:
         parallelize(sch, [shared_out], work, target)
-    except ScheduleError:
-        # It cannot be seen that what groups make of their data is their own: one after the other.
-        if OWN_DATA not in block.block.annotations:
-            raise
     if dot is not None:
         sch.tensorize(vector, dot.local)
 
@@ -293,21 +292,20 @@ def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV, crowded: b
     reader = consumers[0] if alone else None
     far = reader is not None and crowded and reader.is_chained
     if reader is not None and not far and _by_axes(reader, block.block.writes[0].buffer):
-        try:
+        # Refused where it reads other elements than those of one tile (a transposition, a window).
+        with sch.tried(f"{reader.name} tile by tile, on sums in registers") as step:
             sch.reverse_compute_at(reader.rv, tile)
-        except ScheduleError:
-            # It reads other elements than those of one tile (a transposition, a window).
-            reader = None
-        else:
+        if not step.refused:
             sch.set_scope(block.rv, 0, "local")
             return [reader.rv]
+        reader = None
     copy = sch.cache_write(block.rv, 0, "local")
     sch.reverse_compute_at(copy, tile)
     if reader is None:
         return [copy]
-    try:
+    with sch.tried(f"{reader.name} tile by tile, on a copy of sums") as step:
         sch.reverse_compute_at(reader.rv, tile)
-    except ScheduleError:
+    if step.refused:
         return [copy]
     sch.set_scope(copy, 0, "local")
     return [copy, reader.rv]
@@ -323,20 +321,18 @@ def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group
         for rv in sch.get_producers(reader):
             producer = BlockView(sch, rv)
             if producer.is_injective and len(view.consumers(producer)) == 1:
-                try:
+                # Refused where groups read the same of it.
+                with sch.tried(f"{producer.name} in the loop over groups") as step:
                     sch.compute_at(rv, group)
-                except ScheduleError:
-                    # Groups read the same of it.
-                    continue
-                found.append(rv)
+                if not step.refused:
+                    found.append(rv)
     for consumer in view.consumers(BlockView(sch, epilogue)):
         if consumer.is_injective:
-            try:
+            # Refused where it reads several groups at once.
+            with sch.tried(f"{consumer.name} in the loop over groups") as step:
                 sch.reverse_compute_at(consumer.rv, group)
-            except ScheduleError:
-                # It reads several groups at once.
-                continue
-            found.append(consumer.rv)
+            if not step.refused:
+                found.append(consumer.rv)
     for rv in found[1:]:
         last = sch.get_loops(rv)[-1]
         extent = extent_of(sch.get(last))
@@ -356,10 +352,10 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     found = [sch.cache_write(block.rv, 0, "local")]
     sch.reverse_compute_at(found[0], tile)
     while consumers := view.consumers(BlockView(sch, found[-1])):
-        try:
+        # Refused where it reads other elements than those of one tile, and so all of them when they are there.
+        with sch.tried(f"{consumers[0].name} tile by tile, on sums of lanes") as step:
             sch.reverse_compute_at(consumers[0].rv, tile)
-        except ScheduleError:
-            # It reads other elements than those of one tile, and so all of them when they are there.
+        if step.refused:
             return found
         sch.set_scope(found[-1], 0, "local")
         found.append(consumers[0].rv)
@@ -398,10 +394,10 @@ def vectorize_tile(
     if extent > lanes or (masked and 1 < extent < lanes and _by_axes(BlockView(sch, block))):
         outer, last = sch.split(last, [None, lanes])
         rest = [*rest, outer]
-    try:
+    # Refused where a predicate on the last axis keeps the loop scalar.
+    with sch.tried(f"vectors of {sch.get(block).name_hint}") as step:
         sch.vectorize(last)
-    except ScheduleError:
-        # A predicate on the last axis keeps the loop scalar.
+    if step.refused:
         rest = [*rest, last]
     rounds = 1
     for loop in reversed(rest) if unrolled else ():

@@ -13,7 +13,6 @@ from tilewright.scheduling.cpu.injective import schedule_injective, schedule_red
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, schedule_cpu
 from tilewright.scheduling.kernel_plan import KernelPlan
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, Schedule
 from tilewright.tir.schedule.primitives.versions import rounds_up
@@ -26,7 +25,7 @@ def schedule_versions(sch: Schedule, target: Target, plan: KernelPlan) -> Schedu
     """
     root = sch.get_block("root")
     versions = [root]
-    (func,) = sch.mod.functions.values()
+    (func,) = sch.state.functions.values()
     if rounds_up(sch.get(root), func.buffer_map.values(), DYNAMIC_ROWS):
         versions = sch.add_version(root, DYNAMIC_ROWS, 2 * DYNAMIC_ROWS, IN_TILES)
     for version in reversed(versions):
@@ -47,12 +46,13 @@ def schedule_symbolic(sch: Schedule, target: Target, plan: KernelPlan, root: Blo
 
     A block that no rule fits keeps its loops. root: the block around those of the kernel.
     """
-    whole = attempt(sch, plan, lambda s: schedule_cpu(s, target, plan, root))
+    whole = attempt(sch, plan, lambda s: schedule_cpu(s, target, plan, root), "the rules for static sizes")
     if whole is not sch:
         return whole
     inline_producers(KernelView(sch, plan, root))
     for name in [block.name for block in KernelView(sch, plan, root).blocks()]:
-        sch = attempt(sch, plan, partial(_schedule_block, name=name, target=target, plan=plan, root=root))
+        rule = partial(_schedule_block, name=name, target=target, plan=plan, root=root)
+        sch = attempt(sch, plan, rule, f"vectors and threads of {name}")
     return sch
 
 
@@ -63,12 +63,11 @@ def _schedule_block(sch: Schedule, name: str, target: Target, plan: KernelPlan, 
         (schedule_injective if block.is_injective else schedule_reduction)(view, block, target)
 
 
-def attempt(sch: Schedule, plan: KernelPlan, rule: Callable[[Schedule], None]) -> Schedule:
+def attempt(sch: Schedule, plan: KernelPlan, rule: Callable[[Schedule], None], given_up: str) -> Schedule:
     """The schedule after a rule, or the given one, and the decisions before it, if the rule does not apply."""
     trial, decided = sch.copy(), dict(plan.decisions)
-    try:
+    with sch.tried(given_up) as step:
         rule(trial)
-    except ScheduleError:
+    if step.refused:
         plan.decisions = decided
-        return sch
-    return trial
+    return sch if step.refused else trial

@@ -28,6 +28,7 @@ def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) ->
         schedule_cpu(sch, target, plan)
     if halo is not None:
         write_halo(sch, halo, target)
+    plan.fallbacks = sch.fallbacks
     return sch
 
 

@@ -9,7 +9,6 @@ from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import LT, Call, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
@@ -130,17 +129,12 @@ def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
 
 def _one_row(sch: Schedule, block: BlockView, loops: list[LoopRV], lanes: int) -> bool:
     """Whether rows can be vectorised as one row: the vectors divide it evenly, and its digits stay recognisable."""
-    trial = sch.copy()
-    row = trial.fuse(*loops)
-    extent = extent_of(trial.get(row))
+    extents = [sch.get(loop).extent for loop in loops]
+    extent = prod([e.value for e in extents]) if all([isinstance(e, IntImm) for e in extents]) else 1 << 20
     width = vector_width(extent, lanes)
     if width == lanes:
         width = block.vector_elements(extent, lanes)
-    try:
-        trial.vectorize(trial.split(row, [None, width])[1])
-    except ScheduleError:
-        return False
-    return width > 1
+    return width > 1 and sch.accepts(lambda trial: trial.vectorize(trial.split(trial.fuse(*loops), [None, width])[1]))
 
 
 def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> None:

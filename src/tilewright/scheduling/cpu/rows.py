@@ -13,7 +13,6 @@ from tilewright.ir import IntImm
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, PIECES, parallelize, useful_threads
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 
@@ -46,11 +45,9 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     if row_axes:
         shared_out, row = row_loops(view, view.loops(blocks[-1])[:row_axes], target)
         for block in reversed(blocks[:-1]):
-            try:
+            # Refused where what a row needs is not one row of that block: it stays a stage of its own.
+            with sch.tried(f"{block.name} row by row with {blocks[-1].name}"):
                 sch.compute_at(block.rv, row)
-            except ScheduleError:
-                # What a row needs is not one row of that block: it stays a stage of its own.
-                continue
     spread_out = {sch.get(rv).name_hint for rv, _ in partial}
     for block in blocks if partial else []:
         if block.reduction and block.name not in spread_out:
@@ -253,8 +250,6 @@ def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV
         extent = extent_of(sch.get(below[-1]))
         width = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
         _, vector = sch.split(below[-1], [None, width])
-        try:
+        # Refused where neighbouring rows need parts of it in common (a padded input below windows).
+        with sch.tried(f"vectors of {sch.get(block).name_hint}"):
             sch.vectorize(vector)
-        except ScheduleError:
-            # Neighbouring rows need parts of it in common (a padded input below windows): the loop stays scalar.
-            return

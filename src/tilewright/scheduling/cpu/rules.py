@@ -26,7 +26,6 @@ from tilewright.scheduling.cpu.tile_products import schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
 from tilewright.scheduling.kernel_plan import KernelPlan
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import BlockRV, Schedule
@@ -118,11 +117,9 @@ def keep_rows(view: KernelView, target: Target) -> None:
             continue
         if any([BlockView(view.sch, rv).reduction for rv in view.sch.get_producers(block.rv)]):
             continue
-        try:
+        # Refused where other blocks read what it reads.
+        with view.sch.tried(f"{block.name} inlined into what it reshapes"):
             view.sch.reverse_compute_inline(block.rv)
-        except ScheduleError:
-            # Other blocks read what it reads.
-            continue
 
 
 def inline_producers(view: KernelView) -> None:
@@ -142,8 +139,6 @@ def inline_producers(view: KernelView) -> None:
         inlined = BlockView(view.sch, block.rv)  # with what was inlined into it
         if any([inlined.size_in(c) > LARGEST for c in consumers]):
             continue
-        try:
+        # Refused for an opaque consumer, or one that takes the buffer's address: the block keeps its own loops.
+        with view.sch.tried(f"{block.name} inlined into its readers"):
             view.sch.compute_inline(block.rv)
-        except ScheduleError:
-            # An opaque consumer, or one that takes the buffer's address: the block keeps its own loops.
-            continue

@@ -28,7 +28,6 @@ from tilewright.scheduling.instructions import (
     step_groups,
     tile_product,
 )
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import Add, BufferLoad, BufferRegion, BufferStore, Cast, Mul, Var
 from tilewright.tir.schedule import BlockRV, LoopRV
@@ -180,10 +179,10 @@ def _attach(view: KernelView, block: BlockView, at: LoopRV) -> tuple[BlockRV, li
     sch.reverse_compute_at(sums, at)
     if not alone:
         return sums, []
-    try:
+    # Refused where it reads other elements than those of one tile (a transposition, a window).
+    with sch.tried(f"{consumers[0].name} tile by tile, on sums of tile registers") as step:
         sch.reverse_compute_at(consumers[0].rv, at)
-    except ScheduleError:
-        # It reads other elements than those of one tile (a transposition, a window).
+    if step.refused:
         return sums, []
     sch.set_scope(sums, 0, "local")
     return sums, [consumers[0].rv]

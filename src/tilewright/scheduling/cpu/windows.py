@@ -22,7 +22,6 @@ from tilewright.scheduling.cpu.contraction import attach_epilogue, vectorize_til
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.sharing import useful_threads
-from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
@@ -199,11 +198,9 @@ def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: T
             _, vector = sch.split(inner, [None, width])
             sch.vectorize(vector)
             rv = sch.blockize(vector)
-        try:
+        # Refused where its readers want more of it than one band.
+        with sch.tried(f"{producer.name} band by band"):
             sch.compute_at(rv, bands)
-        except ScheduleError:
-            # Its readers want more of it than one band.
-            continue
 
 
 __all__ = ["is_strided", "is_windowed", "schedule_windows"]

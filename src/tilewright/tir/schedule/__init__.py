@@ -22,6 +22,7 @@ from tilewright.tir.schedule.trace import Instruction as Instruction
 from tilewright.tir.schedule.trace import InstructionKind as InstructionKind
 from tilewright.tir.schedule.trace import LoopRV as LoopRV
 from tilewright.tir.schedule.trace import Trace as Trace
+from tilewright.tir.schedule.tries import Fallback as Fallback
 
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
@@ -34,6 +35,7 @@ from tilewright.tir.schedule.primitives import (
 )
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
+from tilewright.tir.schedule.tries import Fallback, Try
 
 ERROR_LEVELS = ("detail", "fast", "none")
 
@@ -136,6 +138,7 @@ class Schedule:
         self._trace: Trace | None = Trace()
         self._work_on: GlobalVar | None = None
         self._last_was_list = False
+        self.fallbacks: list[Fallback] = []
         self.seed(seed)
 
     # ---- what a schedule holds
@@ -173,8 +176,27 @@ class Schedule:
         new._values = {rv: moved.get(id(v), v) if isinstance(v, StmtSRef) else v for rv, v in self._values.items()}
         new._trace = None if self._trace is None else self._trace.copy()
         new._work_on, new._last_was_list = self._work_on, False
+        new.fallbacks = list(self.fallbacks)
         new._random = random.Random(self._random.getrandbits(31))
         return new
+
+    def tried(self, given_up: str) -> Try:
+        """A context for one primitive that the schedule can do without. If it is refused, the program and the trace stay as
+        they are, and `fallbacks` says what is given up and why.
+
+            with sch.tried("rows of the producer in the loop of their reader") as step:
+                sch.compute_at(producer, loop)
+            if step.refused: ...
+        """
+        return Try(self.fallbacks, given_up)
+
+    def accepts(self, step: Callable[[Schedule], Any]) -> bool:
+        """Whether steps would be accepted. They run on a copy."""
+        try:
+            step(self.copy())
+        except ScheduleError:
+            return False
+        return True
 
     def seed(self, seed: int | None) -> None:
         if seed is None or seed == -1:
@@ -338,12 +360,7 @@ class Schedule:
 
     def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> bool:
         """Whether decompose_padding would accept the block and loop."""
-        trial = self.copy()
-        try:
-            trial.decompose_padding(block, loop)
-        except ScheduleError:
-            return False
-        return True
+        return self.accepts(lambda trial: trial.decompose_padding(block, loop))
 
     def transform_layout(
         self,
