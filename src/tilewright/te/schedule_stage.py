@@ -69,13 +69,6 @@ class IterVarAttr:
         self.dim_align_factor = self.dim_align_offset = 0
 
     @property
-    def is_plain(self) -> bool:
-        """Whether nothing was done to the stage."""
-        marked = self.scope or self.double_buffered or self.rolling or self.layouts or self.env_thread_axes
-        moved = self.attach_type != ROOT or self.op is not self.origin_op or self.store_predicate is not None
-        return not (self.actions or self.marks or marked or moved)
-
-    @property
     def iter_type(self) -> int:
         """The kind of the loop, as a kind of IterVar."""
         return KINDS[self.kind] if self.kind else IterVar.Tensorized if self.tensor_intrin else IterVar.DataPar
@@ -155,6 +148,13 @@ class Stage:
         self.leaf_iter_vars = list(self.root_iter_vars)
         self.actions: list[Split | Fuse | Singleton | Reordered] = []
         self.marks: dict[Var, IterVarAttr] = {}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was done to the stage."""
+        marked = self.scope or self.double_buffered or self.rolling or self.layouts or self.env_thread_axes
+        moved = self.attach_type != ROOT or self.op is not self.origin_op or self.store_predicate is not None
+        return not (self.actions or self.marks or marked or moved)
 
     @property
     def moves(self) -> bool:
