@@ -80,7 +80,8 @@ def test_no_kernel_is_beyond_the_peak(precision: str, threads: int) -> None:
     assert product.flops == 2 * 128 * 256 * 256
     # A few percent for the clocks; peaks of the wrong type, or of threads that wait, are off by far more.
     assert product.flops / product.microseconds / 1e3 < 1.1 * product.peak
-    assert product.unit == ("bfloat16" if precision == multiply_add(Target("llvm"), BFLOATS).types[0] else "float32")
+    narrow = precision == "bfloat16" == multiply_add(Target("llvm"), BFLOATS).types[0]
+    assert product.unit == ("bfloat16" if narrow else "float32")
 
 
 def test_two_threads_do_twice_as_much() -> None:

@@ -17,6 +17,7 @@ from tilewright.tir import op as T
 Array = np.ndarray[Any, Any]
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 4.2, -4.2, 4.3, 87.0, -87.4, 89.0, -89.0, 3e38, -3e38]
 ULP = 2.0**-23
+WIDE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 
 
 def call(name: str, x: Any) -> Any:
@@ -137,7 +138,7 @@ def test_silu(target: str, lanes: int) -> None:
     assert np.isnan(out[np.isnan(x)]).all() and out[x == np.inf] == np.inf and np.isnan(out[x == -np.inf])
 
 
-def text(f: Callable[..., Any], inputs: int = 1, dtype: str = "float32", target: str = "llvm") -> str:
+def text(f: Callable[..., Any], inputs: int = 1, dtype: str = "float32", target: str = WIDE) -> str:
     func = elementwise([dtype] * inputs, dtype, 64, 16, f).with_attr("calling_conv", AOT)
     return emit_module(IRModule({"main": func}), target)
 

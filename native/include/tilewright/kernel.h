@@ -637,9 +637,9 @@ static tw_context __tilewright_context;
 extern TW_EXPORTED tw_context __tilewright_context;
 #ifdef __linux__
 extern void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) __attribute__((weak));
-#define TW_CONTEXT() __attribute__((weak)) tw_context __tilewright_context = {0, TVMFFIErrorSetRaisedFromCStr, 0, 0, 0, 0, {0, 0}};
+#define TW_CONTEXT() __attribute__((weak)) tw_context __tilewright_context = {0, TVMFFIErrorSetRaisedFromCStr, 0, 0, 0, 0, 0, {0}};
 #else
-#define TW_CONTEXT() __attribute__((weak)) tw_context __tilewright_context = {0, 0, 0, 0, 0, 0, {0, 0}};
+#define TW_CONTEXT() __attribute__((weak)) tw_context __tilewright_context = {0, 0, 0, 0, 0, 0, 0, {0}};
 #endif
 #define TW_OWN_MODULE() TW_EXPORTED __attribute__((weak)) void* __tvm_ffi__library_ctx = 0;
 #endif
