@@ -156,7 +156,8 @@ def test_quantized_elements() -> None:
 
 
 def test_quantized_products() -> None:
-    a, b = small("uint8", 3, 8), small("int8", 8, 5)
+    # Weights of seven bits: on processors without VNNI, ONNX Runtime's sums of two products saturate at 16 bits.
+    a, b = small("uint8", 3, 8), small("int8", 8, 5) // 2
     scales = {"as": np.array(0.1, np.float32), "bs": np.array(0.2, np.float32)}
     zeros = {"az": np.array(120, np.uint8), "bz": np.array(3, np.int8)}
     constants = {"b": b, **scales, **zeros}
