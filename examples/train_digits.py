@@ -15,7 +15,7 @@ import numpy as np
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.transform.functional import gradient
+from tilewright.relay.transform import gradient
 
 BATCH, RATE, MOMENTUM = 32, 0.05, 0.9
 WIDTHS = (64, 48, 10)

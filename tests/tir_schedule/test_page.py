@@ -100,7 +100,7 @@ def rules(name: str) -> list[str]:
 
 def entry(name: str) -> str:
     picture, text = picture_and_text(name)
-    lines = [f"### `{signature(name)}`", ""]
+    lines = [f"### `{signature(name)}`"]
     if picture:
         lines += [*[f"    {line}" for line in picture.split("\n")], ""]
     if text:
@@ -109,7 +109,7 @@ def entry(name: str) -> str:
     if len(found) == 1:
         lines += [f"Refused, for example: {found[0]}", ""]
     elif found:
-        lines += ["Refused, for example:", "", *[f"- {r}" for r in found], ""]
+        lines += ["Refused, for example:", *[f"- {r}" for r in found], ""]
     return "\n".join(lines)
 
 
