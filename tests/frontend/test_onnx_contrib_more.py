@@ -27,7 +27,8 @@ def scalars(**values: Any) -> Arrays:
 
 
 def test_convolution_of_bytes_with_channels_last() -> None:
-    x, w = small("uint8", 1, 6, 5, 4), small("int8", 3, 4, 3, 3)
+    # Of seven bits: on processors without VNNI, sums of two products saturate at 16 bits in ONNX Runtime.
+    x, w = small("uint8", 1, 6, 5, 4), small("int8", 3, 4, 3, 3) // 2
     rest = scalars(
         xs=np.float32(0.1), xz=np.uint8(120), ws=np.float32(0.02), wz=np.int8(0), ys=np.float32(2), yz=np.uint8(100)
     )
@@ -280,9 +281,10 @@ def test_lstm_of_bytes(direction: str, each: bool) -> None:
     count, hidden, width = (2 if direction == "bidirectional" else 1), 4, 6
     rng = np.random.default_rng(0)
     columns = (count, 4 * hidden) if each else (count,)
+    # Of seven bits: on processors without VNNI, sums of two products saturate at 16 bits in ONNX Runtime.
     constants: Arrays = {
-        "w": rng.integers(-127, 128, (count, width, 4 * hidden), dtype=np.int8),
-        "r": rng.integers(-127, 128, (count, hidden, 4 * hidden), dtype=np.int8),
+        "w": rng.integers(-63, 64, (count, width, 4 * hidden), dtype=np.int8),
+        "r": rng.integers(-63, 64, (count, hidden, 4 * hidden), dtype=np.int8),
         "b": normal(count, 8 * hidden),
     }
     for name in ("ws", "rs"):

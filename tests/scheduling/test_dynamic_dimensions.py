@@ -68,7 +68,9 @@ def packed(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any, 
 def test_packed_product_has_tiles_of_two_heights() -> None:
     func = check([(N, S, 24), (2, 24, 64)], topi.nn.dense_pack, packed)
     heights = {str(s.extent) for s in loops(func, tir.ForKind.UNROLLED)}
-    assert {"T.int64(8)", "T.int64(4)"} <= heights and loops(func, tir.ForKind.VECTORIZED)
+    # Sixteen registers hold no better tile of eight rows than of four.
+    both = {4, 8} if TARGET.cpu.vector_registers > 16 else {4}
+    assert {f"T.int64({n})" for n in both} <= heights and loops(func, tir.ForKind.VECTORIZED)
     assert isinstance(func.body.block.body, tir.IfThenElse)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.scheduling.test_prefetch import hints_with_loops
+from tests.scheduling.test_prefetch import hints_with_loops, with_hints
 from tilewright import te, topi
 from tilewright.arith import Analyzer
 from tilewright.node import on
-from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling import KernelPlan
 from tilewright.target import Target
 from tilewright.tir import For, ForKind, IfThenElse, PrimFunc, const
 from tilewright.tir.stmt_functor import BufferMutator, substitute
@@ -23,7 +23,7 @@ def convolution(batch: int, blocks: tuple[int, int], size: int, cores: int) -> P
     with Target(f"llvm -mcpu=skylake-avx512 -num-cores={cores}") as target, KernelPlan(target):
         d = te.placeholder((batch, inputs, size, size, 16), name="d")
         w = te.placeholder((outputs, inputs, 1, 1, 16, 16), name="w")
-        return schedule_kernel(te.create_prim_func([d, w, topi.nn.conv2d_NCHWc(d, w, 1, 0, 1)]), target)
+        return with_hints([d, w, topi.nn.conv2d_NCHWc(d, w, 1, 0, 1)], target)
 
 
 class _Share(BufferMutator):
