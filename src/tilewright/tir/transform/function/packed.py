@@ -16,6 +16,7 @@ from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import Mutator, on
 from tilewright.runtime import Device
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
@@ -52,7 +53,7 @@ class _Packed:
         self.num_args = Var("num_args", "int32")
         self.ret = Var("result", PointerType(PrimType(I64)))
         target = func.attrs.get("target")
-        self.device_type = CPU if target is None else target.kind.device_type
+        self.device_type = CPU if target is None else Target(target).kind.device_type
         self.device_id = Var("device_id", "int32")
         self.wraps: list[Wrap] = []
         self.checks: list[Wrap] = []
