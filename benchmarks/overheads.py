@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.options import takes_json, write_json
+
 ROUNDS = 7
 
 
@@ -43,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--path", help="PYTHONPATH for it, instead of what its site says")
     parser.add_argument("--calls", type=int, default=500, help="operators of the chain that executors run")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    takes_json(parser)
     options = parser.parse_args(argv)
     before = options.python or str(options.before / ".venv/bin/python")
     here = Path(__file__).parents[1]
@@ -55,9 +58,12 @@ def main(argv: list[str] | None = None) -> int:
         rounds.append(pair)
     print(f"medians of {options.rounds} interleaved rounds, nanoseconds, one thread")
     print(f"{'':<40}{'before':>10}{'after':>10}{'ratio':>8}")
+    results = []
     for name in rounds[0][0]:
         pairs = [(a[name], b[name]) for a, b in rounds]
         ratio = statistics.median([b / a for a, b in pairs])
         a, b = (statistics.median(column) for column in zip(*pairs, strict=True))
         print(f"{name:<40}{a:>10.1f}{b:>10.1f}{ratio:>8.2f}")
+        results.append({"what": name, "before_ns": a, "after_ns": b, "ratio": ratio})
+    write_json(options, results)
     return 0

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "cli", "codegen", "contrib", "driver", "error", "ir", "node", "relay", "runtime", "script", "support", "target",
+    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "node", "relay", "runtime", "script", "support", "target",
     "te", "testing", "tir", "topi",
 )  # fmt: skip
 _RUNTIME = (

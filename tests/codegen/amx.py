@@ -48,8 +48,60 @@ _known: dict[str, Any] = {}
 """Functions by the symbols that call them."""
 
 
+_DOT = """
+define internal <{n} x i32> @emulated_dot{n}(<{n} x i32> %sum, <{m} x i8> %a, <{m} x i8> %b) {{
+  %wide.a = zext <{m} x i8> %a to <{m} x i32>
+  %wide.b = sext <{m} x i8> %b to <{m} x i32>
+  %products = mul <{m} x i32> %wide.a, %wide.b
+{parts}
+  %low = add <{n} x i32> %part0, %part1
+  %high = add <{n} x i32> %part2, %part3
+  %four = add <{n} x i32> %low, %high
+  %all = add <{n} x i32> %sum, %four
+  ret <{n} x i32> %all
+}}
+"""
+"""VNNI's instruction of n lanes, unsigned bytes with signed ones, for processors that may not have it."""
+_NARROW = """
+define linkonce_odr hidden bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %rounded = add i32 %bits, %half
+  %shifted = lshr i32 %rounded, 16
+  %quiet = or i32 %high, 64
+  %nan = fcmp uno float %x, 0.0
+  %chosen = select i1 %nan, i32 %quiet, i32 %shifted
+  %short = trunc i32 %chosen to i16
+  %narrow = bitcast i16 %short to bfloat
+  ret bfloat %narrow
+}
+"""
+"""float32 to bfloat16, to nearest even: LLVM calls it where the processor has no instruction for it."""
+
+
+def _dot(lanes: int) -> str:
+    parts = []
+    for k in range(4):
+        places = ", ".join([f"i32 {4 * i + k}" for i in range(lanes)])
+        parts.append(
+            f"  %part{k} = shufflevector <{4 * lanes} x i32> %products, <{4 * lanes} x i32> poison, <{lanes} x i32> <{places}>"
+        )
+    return _DOT.format(n=lanes, m=4 * lanes, parts="\n".join(parts))
+
+
 def emulated(text: str) -> tuple[str, dict[str, int]]:
-    """LLVM IR whose tile instructions are calls, and the addresses of what is called."""
+    """LLVM IR whose tile instructions are calls, and the addresses of what is called. Other instructions that the processor at
+    hand may lack are written out."""
+    for lanes in sorted({int(bits) // 32 for bits in re.findall(r"@llvm\.x86\.avx512\.vpdpbusd\.(\d+)\(", text)}):
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        text = re.sub(rf"declare [^\n]*@{re.escape(name)}\([^\n]*\n", "", text).replace(
+            f"@{name}(", f"@emulated_dot{lanes}("
+        )
+        text += _dot(lanes)
+    if "bfloat" in text:
+        text += _NARROW
     imports: dict[str, int] = {}
     for name, types in _DECLARATION.findall(text):
         if name not in TILE_INSTRUCTIONS:

@@ -43,7 +43,7 @@ def test_numbers_of_threads_that_are_none(name: str, count: str, capsys: pytest.
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "worker"])
 def test_results_go_to_a_file_in_a_folder_that_there_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    needed = ["record", "unused"] if name == "replay" else []
+    needed = {"replay": ["record", "unused"], "overheads": ["unused"]}.get(name, [])
     assert refusal(name, *needed, "--json=no/such/folder/results.json") == 2
     assert "argument --json: no/such/folder is not a folder" in capsys.readouterr().err
 

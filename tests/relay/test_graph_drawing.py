@@ -17,11 +17,13 @@ from tilewright.ir.instrument import HtmlReport
 from tilewright.relay.backend.planning.graph_drawing import edges_of, graph_svg, lanes_of, rows_of
 from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.target import Target
 
 
 def planned(result: relay.Expr) -> Plan:
-    optimized, _ = relay.optimize(IRModule.from_expr(result), "llvm")
-    return make_plan(optimized, TECompiler(None))
+    target = Target("llvm")
+    optimized, _ = relay.optimize(IRModule.from_expr(result), target)
+    return make_plan(optimized, TECompiler(target))
 
 
 def test_edges_follow_the_memory() -> None:

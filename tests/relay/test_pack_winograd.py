@@ -63,8 +63,10 @@ def test_leaves_other_convolutions(shape: tuple[int, ...], attributes: dict[str,
 
 
 def test_leaves_what_waits_for_memory() -> None:
-    # Weights of 36 places instead of 9, read for each of a few tiles.
-    assert count(relay.nn.conv2d(picture(1, 512, 7, 7), weights(512, 512, 3, 3), padding=(1, 1))) == 0
+    # Weights of 36 places instead of 9, read for each of a few tiles: worth it where products take longer than the memory.
+    y = relay.nn.conv2d(picture(1, 512, 7, 7), weights(512, 512, 3, 3), padding=(1, 1))
+    assert count(y, "llvm -mcpu=znver4") == 0
+    assert count(y, "llvm -mcpu=haswell") == 1
 
 
 def test_weights_that_are_computed_stay() -> None:
@@ -148,4 +150,4 @@ def test_open_batch(channels: int, height: int, width: int, pads: tuple[int, ...
 
 def test_open_batch_stays_direct_where_one_image_would_not_gain() -> None:
     x = picture(relay.Any(), 512, 7, 7)
-    assert count(relay.nn.conv2d(x, weights(512, 512, 3, 3), padding=(1, 1))) == 0
+    assert count(relay.nn.conv2d(x, weights(512, 512, 3, 3), padding=(1, 1)), "llvm -mcpu=znver4") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ from tilewright.node import assert_structural_equal, post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.tir import transform as T
 from tilewright.tir.schedule import Schedule
+
+
+def blocks_lowered(mod: IRModule) -> IRModule:
+    """After the passes that see blocks and regions."""
+    passes = takewhile(lambda p: p.info.name != "tir.FlattenBuffer", lower_pipeline().passes)
+    return Sequential([*passes])(mod)
 
 
 def nodes(mod: Any, kind: type) -> list[Any]:
@@ -225,7 +232,7 @@ def test_partition_again_keeps_to_its_scope() -> None:
     s = Schedule(te.create_prim_func([n, a, te.compute((2, n), lambda i, j: a[i, j] * 2.0, name="b")]))
     s.split(s.get_loops("b")[1], [None, 8])
     lowered = lower(s.mod)
-    again = T.LoopPartition()(T.LoopPartition()(Sequential(lower_pipeline().passes[:9])(s.mod)))
+    again = T.LoopPartition()(T.LoopPartition()(blocks_lowered(s.mod)))
     x = np.random.rand(2, 21).astype("float32")
     for mod in (lowered, again):
         out = np.zeros_like(x)
@@ -266,7 +273,7 @@ def test_checks_of_masked_lanes() -> None:
     a = te.placeholder((10,), name="a")
     s = Schedule(te.create_prim_func([a, te.compute((10,), lambda i: a[i] * 2.0, name="b")]))
     s.vectorize(s.split(s.get_loops("b")[0], [None, 4])[1])
-    mod = Sequential(lower_pipeline().passes[:9])(s.mod)
+    mod = blocks_lowered(s.mod)
     checked = T.InstrumentBoundCheckers()(T.VectorizeLoop()(mod))
     assert nodes(checked, tir.AssertStmt)
     x = np.random.rand(10).astype("float32")

@@ -15,5 +15,9 @@ from __future__ import annotations
 
 from tilewright.scheduling.cpu.entry import schedule_kernel, scheduled
 from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = ["KernelPlan", "schedule_kernel", "scheduled"]

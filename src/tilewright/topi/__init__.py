@@ -6,6 +6,7 @@ with their own axes, paddings are stages of their own, and data movement never d
 
 from __future__ import annotations
 
+from tilewright.support import lazy
 from tilewright.topi import bounds as bounds
 from tilewright.topi import image, nn, random, tag, testing, utils, vision
 from tilewright.topi.arrange import (
@@ -117,6 +118,9 @@ from tilewright.topi.transform import (
     transpose,
 )
 from tilewright.topi.transform import shape_vector as shape
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "testing",

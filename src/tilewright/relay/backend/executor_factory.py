@@ -14,9 +14,8 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
-from tilewright.relay.backend import kernels
+from tilewright.relay.backend import kernels, model_source
 from tilewright.relay.backend.byoc.external import ExternalCode
-from tilewright.relay.backend.model_source import whole_model
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
@@ -195,7 +194,7 @@ class ExecutorFactoryModule:
         if self.runtime.get("system-lib") and not self.unpacked:
             registered = self._registered(self._constants is not None)
         constants = np.zeros(0, np.uint8) if self._constants is None else self._constants.numpy()
-        model = whole_model(
+        model = model_source.whole_model(
             self.libmod_name,
             self.plan,
             self.texts.kernels,

@@ -52,4 +52,5 @@ __all__ = [
 ]
 
 # The passes stand in a layer above.
+lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
