@@ -40,13 +40,13 @@ test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program i
 	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node
 
 conformance: $(VENV)/.extra-test  ## ONNX's own backend tests: the score of each group, each failure with its reason (minutes)
-	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.conformance
+	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.onnx.conformance
 
 conformance-torch: $(VENV)/.extra-test  ## PyTorch's database of operators through the importer: the score of each group, each failure with its reason (tens of minutes)
-	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.torch_database
+	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.torch.database
 
 test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, dynamic dimensions too (tens of minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/test_torch_*.py
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/torch
 
 # transformers imports torchao where it finds it, so it lies in a folder of its own; it needs the PyTorch that is there.
 build/torchao/.done: pyproject.toml $(VENV)/.base
@@ -56,7 +56,7 @@ build/torchao/.done: pyproject.toml $(VENV)/.base
 	@touch $@
 
 test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao quantised (PT2E and quantize_), beside PyTorch (minutes)
-	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torchao_peers.py
+	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torch/torchao_peers.py
 
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.
 build/tensorflow/.done: pyproject.toml $(NATIVE)
@@ -80,11 +80,11 @@ test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE 
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
-	build/tensorflow/bin/python tests/frontend/tflite_convert.py build/tflite
-	$(BIN)/python -m tests.frontend.tflite_whole build/tflite
+	build/tensorflow/bin/python tests/frontend/tflite/convert.py build/tflite
+	$(BIN)/python -m tests.frontend.tflite.whole build/tflite
 
 test-tensorflow: build/tensorflow/.done  ## the TensorFlow importer beside TensorFlow, and one model in several formats (tens of minutes)
-	build/tensorflow/bin/python -m pytest -q tests/frontend/tensorflow_peers*.py
+	build/tensorflow/bin/python -m pytest -q tests/frontend/tensorflow/peers*.py
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

@@ -15,7 +15,7 @@ from onnx import helper
 
 from tests.cli.command import command, dense_model, write_model
 from tests.cli.test_precision import large_model
-from tests.frontend.keras_models import keras
+from tests.frontend.keras.models import keras
 from tilewright.cli import comparing
 from tilewright.cli.comparing import bisected
 from tilewright.relay.frontend.onnx.files.model_file import OnnxFormat

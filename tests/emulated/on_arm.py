@@ -20,7 +20,7 @@ from tests.emulated.checks import build, check_model, check_random_model, check_
 from tests.fuzz.onnx_case import Way, compare, compile_and_run
 from tests.fuzz.onnx_graphs import attempt, draw
 from tests.fuzz.onnx_ops import generators
-from tests.relay.test_byte_products import random_batch, random_conv2d, random_dense
+from tests.relay.transform.test_byte_products import random_batch, random_conv2d, random_dense
 from tilewright import IRModule, relay
 from tilewright.relay.op import cards
 from tilewright.scheduling.products import attention_pays

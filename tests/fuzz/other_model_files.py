@@ -17,9 +17,9 @@ def write_tflite_models(folder: Path, whole: bool) -> None:
     not LiteRT's are left out. `whole`: all of them."""
     (folder / "tflite").mkdir()
     try:
-        from tests.frontend.test_tflite_ops import DEFAULT, NEARLY
-        from tests.frontend.tflite_ops.samples import SAMPLES
-        from tests.frontend.tflite_ops.writer import NEWEST, litert
+        from tests.frontend.tflite.ops.samples import SAMPLES
+        from tests.frontend.tflite.ops.writer import NEWEST, litert
+        from tests.frontend.tflite.test_ops import DEFAULT, NEARLY
     except ImportError:
         return
     names = sorted(set(SAMPLES) - DEFAULT - NEARLY)
@@ -36,7 +36,7 @@ def write_tflite_models(folder: Path, whole: bool) -> None:
 
 def write_tensorflow_models(folder: Path) -> None:
     """Frozen graphs and a SavedModel, written without TensorFlow; where it is installed, the graphs of the tests beside it too."""
-    from tests.frontend.test_tensorflow import constant, function, graph_of, old_loop, saved_model
+    from tests.frontend.tensorflow.test_operators import constant, function, graph_of, old_loop, saved_model
 
     home = folder / "tensorflow"
     home.mkdir()
@@ -90,7 +90,7 @@ def write_tensorflow_models(folder: Path) -> None:
         (home / f"{name}.pb").write_bytes(graph.SerializeToString())
     saved_model(home / "saved", numbers(4, 6))
     try:
-        from tests.frontend.tensorflow_peers import OPERATORS, graph_def
+        from tests.frontend.tensorflow.peers import OPERATORS, graph_def
     except ImportError:
         return
     for name, (f, data) in OPERATORS.items():

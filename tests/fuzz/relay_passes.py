@@ -8,19 +8,15 @@ import argparse
 import random
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 
+from tests.relay.random_graphs import Generator, assert_same, evaluate
+from tests.relay.transform.test_optional_passes import ANY_ORDER
+from tests.relay.transform.test_partial_eval import PROGRAMS, program
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import PassVerifier
 from tilewright.ir.transform import PassContext
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "relay"))
-from random_graphs import Generator, assert_same, evaluate
-
-from tests.relay.test_more_passes import ANY_ORDER
-from tests.relay.test_partial_eval import PROGRAMS, program
 
 ENDS = ("FuseOps", "LabelOps", "ToANormalForm", "ToGraphNormalForm", "DefuseOps")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.frontend.tflite_ops.writer import Writer
+from tests.frontend.tflite.ops.writer import Writer
 from tilewright import relay
 from tilewright.relay.testing import tf, tflite
 

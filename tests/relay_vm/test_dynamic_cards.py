@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.relay.test_symbolic_cards import SAMPLES, flat, make_input, type_of
+from tests.relay.op.test_symbolic_cards import SAMPLES, flat, make_input, type_of
 from tilewright import relay, runtime
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
