@@ -113,7 +113,7 @@ def test_what_does_not_fit() -> None:
     unfit = plan.unfit()
     assert unfit["T_batch_matmul_NN.form"] == '"diagonal" is none of its choices ("columns", "panels", "dots")'
     assert unfit["T_batch_matmul_NN.tile"].startswith("[99, 9] is none of its choices ([1, 1], [1, 2], [1, 3], ")
-    assert unfit["other.tile"] == "the kernel has no such decision"
+    assert unfit["other.tile"] == "there is no such decision"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_build_takes_plans_of_a_file(tmp_path: Path) -> None:
         model.run(a=x, b=y)
         np.testing.assert_allclose(model.get_output(0).numpy(), x @ y, rtol=1e-4, atol=1e-4)
     assert [str(w.message) for w in said] == [
-        f"the plan of {kernel.name} does not fit: x.y: the kernel has no such decision"
+        f"the plan of {kernel.name} does not fit: x.y: there is no such decision"
     ]
     assert "T_fold" in texts[1] and "T_fold" not in texts[0]
 

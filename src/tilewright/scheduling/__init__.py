@@ -5,7 +5,9 @@
     convolutions,
     winograd
     instructions    dot products and tiles by types and processors
-    kernel_plan     the decisions about a kernel: what is given, or the cost model's
+    decisions       what is given, or the cost model's; the other choices
+    kernel_plan     the decisions about a kernel
+    graph_plan      those about a program that are taken before there are kernels: layouts, packing
     cpu/            the rules for CPUs
 
 The graph compiler calls `schedule_kernel(func, target, plan)`. `scheduled` gives the schedule itself, with its trace.
@@ -14,10 +16,11 @@ The graph compiler calls `schedule_kernel(func, target, plan)`. `scheduled` give
 from __future__ import annotations
 
 from tilewright.scheduling.cpu.entry import schedule_kernel, scheduled
+from tilewright.scheduling.graph_plan import GraphPlan
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import lazy
 
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
 
-__all__ = ["KernelPlan", "schedule_kernel", "scheduled"]
+__all__ = ["GraphPlan", "KernelPlan", "schedule_kernel", "scheduled"]

@@ -2,7 +2,8 @@
 
     {"version": "0.1.0", "kernel": "8f3c..", "name": "fused_nn_dense", "target": "llvm -mcpu=znver4", "plan": {"T_dense.tile": [6, 2]}}
 
-`kernel` is the digest of the primitive function. Of several lines for a kernel and target the last counts, so a better plan is
+`kernel` is the digest of the primitive function, or the name of a problem of a program's plan (graph_plan.py), such as
+"dense(1x512x1000, 32 bits)" with {"panel": 32}. Of several lines for a kernel and target the last counts, so a better plan is
 appended. A build finds plans in the file that the option `relay.plans` names; what no plan decides, the cost model decides.
 """
 
@@ -50,6 +51,11 @@ class PlanDatabase:
     def find(self, kernel: str, target: str) -> Mapping[str, Any]:
         """The decisions for a kernel (its digest) and a target; empty where there are none."""
         return self.plans.get((kernel, target), {})
+
+    def of_problems(self, target: str) -> dict[str, Any]:
+        """What is decided for a target about problems of programs, by the names of decisions."""
+        found = [(kernel, plan) for (kernel, t), plan in self.plans.items() if t == target and kernel.endswith(")")]
+        return {f"{problem}.{what}": value for problem, plan in found for what, value in plan.items()}
 
 
 def append_plan(path: str | os.PathLike[str], kernel: str, name: str, target: str, plan: Mapping[str, Any]) -> None:

@@ -8,18 +8,18 @@
     plan.space()                                   # {"T_dense.form": ["columns", "panels", "dots"], ...}
     KernelPlan(target, given={"T_dense.tile": [4, 2]})   # a tuner, a user or a database decides what is given
 
-A value that is given must be one of the choices that its kernel has; `unfit` says which are not, and the model decides these.
+What is decided about the operators of a program before there are kernels (layouts, packing) stands in its GraphPlan.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from tilewright.ir import DataType
 from tilewright.scheduling.convolutions import has_own_data, window_costs, window_form
 from tilewright.scheduling.cost import DYNAMIC_ROWS, MAX_ROWS, padded_rows, tile_cost, tiling, whole_tiles
+from tilewright.scheduling.decisions import Decision, Decisions, Value
 from tilewright.scheduling.instructions import (
     LEAST_STEPS,
     MOST_COLUMNS,
@@ -30,7 +30,6 @@ from tilewright.scheduling.instructions import (
     whole_steps,
 )
 from tilewright.scheduling.products import attention_blocks, cheapest_product, long_tiles, product_costs
-from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.schedule import Fallback
 from tilewright.tir.tensor_intrin.amx import SIDE
@@ -38,25 +37,12 @@ from tilewright.topi.planner import Blocks, Columns, Form, GroupedForm, Planner,
 from tilewright.topi.problems import Matrices, Windows
 from tilewright.topi.utils import ceil_div, prod
 
-Value = TypeVar("Value", int, str, tuple[int, ...])
 
-
-class Decision(NamedTuple):
-    """What was decided, by whom ("model" or "given"), and the other values that would do."""
-
-    value: Any
-    by: str
-    choices: Callable[[], Iterable[Any]]
-
-
-class KernelPlan(Planner):
+class KernelPlan(Planner, Decisions):
     """The decisions of one kernel for a target. given: values by name, as `values` returns them or as JSON holds them."""
 
     def __init__(self, target: Target | str, given: Mapping[str, Any] | None = None) -> None:
-        self.target = Target(target)
-        self.given = {name: _value(v) for name, v in (given or {}).items()}
-        self.decisions: dict[str, Decision] = {}
-        self.refused: dict[str, str] = {}
+        super().__init__(target, given)
         self.fallbacks: list[Fallback] = []
         """What the last schedule does without, and why."""
         self._of_computes: dict[str, Decision] | None = None
@@ -68,56 +54,12 @@ class KernelPlan(Planner):
         self.decisions = dict(self._of_computes)
 
     def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
-        """The value of a decision: what is given, else the model's. A name that was decided before gets a number, as names of blocks do."""
-        name = self._own(name)
-        given = self.given.get(name)
-        if given is not None:
-            found = list(choices())
-            if given in found:
-                self.decisions[name] = Decision(given, "given", choices)
-                return given  # type: ignore[no-any-return]
-            self.refused[name] = f"{_text(given)} is none of its choices ({_listed(found)})"
-        self.decisions[name] = Decision(model, "model", choices)
-        return model
-
-    def _own(self, name: str) -> str:
+        """The value of a decision. A name that was decided before gets a number, as names of blocks do."""
         block, _, what = name.rpartition(".")
         number, found = 1, name
         while found in self.decisions:
             found, number = f"{block}_{number}.{what}", number + 1
-        return found
-
-    def values(self) -> dict[str, Any]:
-        """The decisions by name, as JSON holds them."""
-        return {name: _plain(d.value) for name, d in self.decisions.items()}
-
-    def space(self) -> dict[str, list[Any]]:
-        """The choices of each decision, by name."""
-        return {name: [_plain(v) for v in d.choices()] for name, d in self.decisions.items()}
-
-    def to_json(self) -> str:
-        """The decisions as a line of JSON; `from_json` reads it."""
-        return json.dumps(self.values())
-
-    @classmethod
-    def from_json(cls, text: str, target: Target | str) -> KernelPlan:
-        """A plan whose decisions are given. Raises TVMError for text that holds none."""
-        try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise TVMError(f"a plan is a JSON object of decisions by name, but this is no JSON ({error})") from None
-        if not isinstance(given, dict):
-            raise TVMError(f"a plan is a JSON object of decisions by name, but this is a {type(given).__name__}")
-        return cls(target, given)
-
-    def again(self, given: Mapping[str, Any] | None = None) -> KernelPlan:
-        """A plan for the same target that has decided nothing yet: with the same values given, or with others."""
-        return KernelPlan(self.target, self.given if given is None else given)
-
-    def unfit(self) -> dict[str, str]:
-        """Given values that the kernel did not take, with the reason; empty when all were."""
-        missing = self.given.keys() - self.decisions.keys()
-        return {**self.refused, **dict.fromkeys(sorted(missing), "the kernel has no such decision")}
+        return super().choose(found, model, choices)
 
     # What computes ask.
 
@@ -245,22 +187,4 @@ def _fitting(plan: KernelPlan, rows: int, columns: int) -> list[tuple[int, int]]
     return [(r, c) for r, c in pairs if tile_cost(r, c, core) is not None]
 
 
-def _value(given: Any) -> Any:
-    """A value of JSON as decisions have it: lists are tuples."""
-    return tuple([_value(v) for v in given]) if isinstance(given, (list, tuple)) else given
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
-
-
-def _text(value: Any) -> str:
-    return json.dumps(_plain(value))
-
-
-def _listed(values: Sequence[Any]) -> str:
-    shown = ", ".join([_text(v) for v in values[:8]])
-    return f"{shown}, ... ({len(values)} in all)" if len(values) > 8 else shown
-
-
-__all__ = ["Decision", "KernelPlan"]
+__all__ = ["KernelPlan"]

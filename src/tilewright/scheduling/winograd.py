@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from statistics import fmean
 
 from tilewright.scheduling.cost import divisors, register_tile, tile_cost
@@ -101,19 +102,25 @@ def starts(groups: int, threads: int, core: Core) -> float:
     return fmean([n * groups * STEPS * core.start if n > 1 else 0 for n in counts(threads)])
 
 
-def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], cpu: CpuFacts) -> WinogradPlan | None:
-    """The plan for a 3 x 3 convolution in Winograd's form; None if it would gain less than a fifth. pixels: the
+def winograd_plans(channels: int, filters: int, pixels: tuple[int, int, int], cpu: CpuFacts) -> dict[int, WinogradPlan]:
+    """The plans of a 3 x 3 convolution in Winograd's form by the side of their tiles; none where channels fill no vectors. pixels: the
     (images, rows, columns) of the result.
     """
     lanes = cpu.lanes(32)
     if channels % lanes or filters % lanes:
-        return None
+        return {}
     images, height, width = pixels
-    direct = direct_cycles(channels, filters, images * height * width, lanes, cpu.core)
-    plans = []
+    found = {}
     for m in (4, 2):
         shape = images, -(-height // m), -(-width // m)
         plan = winograd_plan(channels, filters, shape, m, lanes, cpu.core, cpu.threads, cpu.l2_bytes)
-        if plan is not None and plan.cycles < 0.8 * direct:
-            plans.append(plan)
+        if plan is not None:
+            found[m] = plan
+    return found
+
+
+def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], cpu: CpuFacts) -> WinogradPlan | None:
+    """The fastest plan of these; None where it would gain less than a fifth."""
+    direct = direct_cycles(channels, filters, prod(pixels), cpu.lanes(32), cpu.core)
+    plans = [p for p in winograd_plans(channels, filters, pixels, cpu).values() if p.cycles < 0.8 * direct]
     return min(plans, key=lambda p: p.cycles, default=None)

@@ -25,6 +25,7 @@ from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadat
 from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.planning.plan import Plan, make_plan
+from tilewright.relay.backend.program_plan import program_plan
 from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
@@ -99,7 +100,7 @@ def optimize(
 ) -> tuple[IRModule, dict[str, Any]]:
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
     config = config_of(target)
-    with config.targets[0]:
+    with config.targets[0], program_plan(config.targets[0]):
         with step("loading the passes"):
             passes = pipeline(config)
         return passes(external_in_place(values_again(bind_params(as_module(mod), params)))), {}

@@ -12,6 +12,7 @@ functions of their own, code of external generators, memory pools, several devic
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,7 +56,7 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     context = PassContext.current()
     # Of operators this package itself says nothing by attributes but the effects of intrinsics.
     given = any([key != "TCallEffectKind" for _, key in Op._properties])
-    if len(config.targets) > 1 or context.instruments or given or adds_lowering_passes():
+    if len(config.targets) > 1 or context.instruments or given or adds_lowering_passes() or _plan_is_given():
         return None
     nodes = [e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f)]
     calls = [e for e in nodes if isinstance(e, Call) and type(e.op) is Op]
@@ -68,6 +69,12 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     options = [context.opt_level, sorted(context.required_pass), sorted(context.disabled_pass), options_key()]
     told = [*options, [str(d) for d in config.devices], str(mod.attrs), *facts, names]
     return disk.key("model", package_digest(), target_key(config.targets[0]), structural_digest(mod), json.dumps(told))
+
+
+def _plan_is_given() -> bool:
+    """Whether a program put a GraphPlan in force. Nobody did while its module is not loaded, which a model from the cache does without."""
+    room = sys.modules.get("tilewright.scheduling.graph_plan")
+    return room is not None and room.given_plan() is not None
 
 
 def _is_foreign(call: Call) -> bool:

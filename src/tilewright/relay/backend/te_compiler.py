@@ -9,12 +9,11 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.codegen.backend import IN_PLACE, IS_SCHEDULED, back_end_of
 from tilewright.ir import IRModule, Op
-from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
 from tilewright.relay.backend.kernel import Kernel as Kernel
 from tilewright.relay.backend.kernels import scheduled
-from tilewright.relay.backend.keys import PLANS, compiler_digest, options_key, target_key
+from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
 from tilewright.relay.backend.lowered_functions import (
     CachedFunc,
     CCacheKey,
@@ -27,6 +26,7 @@ from tilewright.relay.backend.lowered_functions import (
     select_implementation,
     typed_function,
 )
+from tilewright.relay.backend.program_plan import kept_plans
 from tilewright.relay.backend.tensor_facts import (
     KernelFacts,
     bytes_read,
@@ -40,7 +40,6 @@ from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.transform.rewriting import card_of
-from tilewright.scheduling.database import PlanDatabase
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.target import Target
@@ -118,8 +117,7 @@ class TECompiler:
         self.kernels: dict[int, Kernel] = {}
         self.names: dict[str, int] = {}
         self.lowered: dict[CCacheKey, CCacheValue] = {}
-        path = PassContext.current().config.get(PLANS)
-        self.kept = PlanDatabase(str(path)) if path else None
+        self.kept = kept_plans()
 
     def kernel(self, func: Function, sizes: Sequence[tir.Var] = ()) -> Kernel:
         """The kernel of a primitive function, as an unscheduled PrimFunc. `sizes` are the variables in its shapes."""

@@ -16,6 +16,7 @@ from tilewright.relay.backend.byoc.external import generate
 from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.kernels import Progress, cached_object
+from tilewright.relay.backend.program_plan import program_plan
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
@@ -91,7 +92,7 @@ def name_dimensions(mod: IRModule) -> IRModule:
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
     config = config_of(target)
-    with config.targets[0], deep_recursion():
+    with config.targets[0], program_plan(config.targets[0]), deep_recursion():
         used = external_in_place(reachable(values_again(bind_params(as_module(mod), params))))
         return vm_pipeline(config)(name_dimensions(widen_dimensions(used)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import te, topi
+from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
@@ -177,6 +177,13 @@ class Conv2D(OpCard):
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
         return weights_of(self, args, self.data_layout, self.kernel_layout, "HW")
 
+    def problem(self, *types: Type) -> str:
+        """What the convolution's decisions in a GraphPlan are named by."""
+        shapes = [dims(t) for t in types[:2]]  # type: ignore[arg-type]
+        dtypes = [str(t.dtype) for t in types[:2]]  # type: ignore[attr-defined]
+        told = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        return scheduling.graph_plan.problem_name(type(self).type_key, shapes, told, dtypes)
+
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = (
             tensor(data, 0, len(layout_axes(self.data_layout))),
@@ -323,7 +330,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if self.groups == channels and i == 1:
             if o != channels:
                 return None
-            block = block_of(args[0]) or filled_block(channels, lanes)
+            block = block_of(args[0]) or self.decided_block(types, filled_block(channels, lanes))
             if too_narrow(block, lanes):
                 return None
             layout = f"NCHW{block}c"
@@ -332,7 +339,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
             depthwise = depthwise_conv2d_NCHWc(**attributes)
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
         if self.groups == 1:
-            block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes, least)
+            block_in = block_of(args[0]) or filled_block(channels, lanes)
+            block_out = self.decided_block(types, filled_block(o, lanes, least))
             if too_narrow(block_out, lanes):
                 return None
             if args[0] is None and channels < lanes:
@@ -344,10 +352,15 @@ class conv2d(Conv2D, key="nn.conv2d"):
         block_in = block_of(args[0]) or channel_block(channels, lanes)
         if i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes):
             block_in = channel_block(i, lanes)
-        block_out = channel_block(o // self.groups, lanes)
+        block_out = self.decided_block(types, channel_block(o // self.groups, lanes), o // self.groups)
         if too_narrow(block_out, lanes) or block_out < 4:
             return None
         return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
+
+    def decided_block(self, types: Sequence[Type], model: int, divides: int | None = None) -> int:
+        """The channel block of the result: the model's, unless a plan says another."""
+        plan = scheduling.graph_plan.graph_plan()
+        return model if plan is None else plan.block(self.problem(*types), model, vector_lanes(), divides)
 
     def in_groups(
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int

@@ -24,8 +24,7 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.scheduling.products import attention_pays
-from tilewright.target import Target
+from tilewright.scheduling.graph_plan import graph_plan
 
 
 class _Attention(NamedTuple):
@@ -121,8 +120,8 @@ def _without_nan(e: Expr, reads: Reads) -> Expr | None:
 
 def fuse_attention(func: Function) -> Any:
     """The function with such products fused."""
-    target = Target.current(True)
-    if target is None or "cpu" not in target.keys:
+    plan = graph_plan()
+    if plan is None or "cpu" not in plan.target.keys:
         return func
     used = users([func])
     found = set()
@@ -130,7 +129,7 @@ def fuse_attention(func: Function) -> Any:
         made = match(e, lambda x: len(used.get(x, ())))
         if made is not None:
             *heads, queries, keys = static_shape(made.product) or ()
-            if attention_pays(prod(heads), queries, keys, target.cpu):
+            if plan.attention_in_blocks(prod(heads), queries, keys):
                 found.add(e)
 
     def change(old: Expr, new: Any) -> Expr | None:

@@ -18,7 +18,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
-from tilewright.relay.transform.layout.lone_convs import better_plain, lone_convolutions, woven_convolutions
+from tilewright.relay.transform.layout.lone_convs import in_blocks, lone_convolutions, woven_convolutions
 from tilewright.relay.transform.operators.legalize import once
 from tilewright.relay.transform.rewriting import (
     card_of,
@@ -31,8 +31,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.scheduling.instructions import MOST_COLUMNS, dot_product, tile_product, whole_steps
-from tilewright.scheduling.products import panel_width, sums_along_k
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.transform import layout_axes
@@ -152,9 +152,9 @@ class _AlterLayout(ExprMutator):
         choice = card.lone_layout(layouts, types) if lone else card.layout_rule(layouts, types)  # type: ignore[attr-defined]
         if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
             return None
-        if (lone or call in self.woven) and choice.result is not None:
+        if is_op(call, "nn.conv2d") and choice.result is not None:
             block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
-            if better_plain(call, block_in, block_out, layouts[0] is not None):
+            if not in_blocks(call, block_in, block_out, layouts[0] is not None, lone or call in self.woven):
                 return None
         brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
         return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
@@ -253,9 +253,7 @@ def pack_dense(call: Call) -> Expr | None:
     transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
-        target, rows = Target.current(True), static_shape(call.args[0])
-        inner, columns = by_columns.shape
-        if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target.cpu):
+        if _panel(call.args[0], by_columns, Target.current(True) is not None) == 0:
             # Few columns: weights that lie along the reduction need no panels.
             along = const(np.ascontiguousarray(by_columns.T))
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
@@ -288,11 +286,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
     of K in them."""
     card: Any = card_of(call)
     inner, columns = by_columns.shape
-    shape = static_shape(data)
-    rows = None if shape is None else prod(shape[:-1])
-    nr = nr or panel_width(
-        columns, inner * by_columns.itemsize, rows, (Target.current(True) or Target("llvm -mcpu=x86-64-v4")).cpu
-    )
+    nr = nr or _panel(data, by_columns, False)
     panels = -(-columns // nr)
     if panels * nr != columns:
         filled = np.zeros((inner, panels * nr), by_columns.dtype)
@@ -308,9 +302,18 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
     return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)
 
 
+def _panel(data: Expr, by_columns: np.ndarray, along: bool) -> int:
+    """Columns in a panel of weights (K, N); 0: none, but weights along the reduction, which `along` allows."""
+    shape = static_shape(data)
+    rows = None if shape is None else prod(shape[:-1])
+    inner, columns = by_columns.shape
+    plan = graph_plan() or GraphPlan("llvm -mcpu=x86-64-v4")
+    return plan.panel(rows, inner, columns, by_columns.itemsize, along)
+
+
 def PackDense() -> Pass:
     """Pack the constant weights of dense layers into panels."""
     return typed_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
 
 
-__all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense", "panel_width"]
+__all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense"]

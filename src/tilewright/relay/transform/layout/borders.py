@@ -5,12 +5,12 @@
 A convolution on channel blocks copies its data into its padding, and starts its threads once more for it. Where nobody else
 reads the data, and a kernel with an epilogue makes it, that kernel writes it with the border around it (scheduling/cpu/halo).
 
-Only in types narrower than 32 bits, whose products take a half to a quarter of the time, so that copies count: 0.5 to 2.9 % of
-models in bfloat16 and bytes. Of those in float32 they are nothing that one could measure, and ResNet-50 took 1.4 to 2.2 % longer.
+Where that pays, the plan of the program says (`GraphPlan.halo_by_producer`): in types of at most 16 bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import topi
@@ -21,16 +21,11 @@ from tilewright.relay.functor import rewrite, users
 from tilewright.relay.op.card import BROADCAST, OUT_ELEMWISE, constructor
 from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
 from tilewright.scheduling import KernelPlan
-from tilewright.target import Target
-from tilewright.topi.planner import Planner
+from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.topi.utils import get_pad_tuple
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
 """(before, after) of rows and of columns."""
-
-
-NARROW = 16
-"""Bits of the elements for which the pass is worth it."""
 
 
 def WriteBorders() -> Pass:
@@ -39,21 +34,23 @@ def WriteBorders() -> Pass:
     """
 
     def run(func: Function, mod: IRModule) -> Any:
-        target = Target.current(True)
-        with Planner() if target is None else KernelPlan(target):
-            return write_borders(func)
+        plan = graph_plan()
+        if plan is None:
+            return func
+        with KernelPlan(plan.target):
+            return write_borders(func, plan)
 
     return typed_pass("WriteBorders", 3, run)
 
 
-def write_borders(func: Function) -> Any:
-    """The function with borders around such data."""
+def write_borders(func: Function, plan: GraphPlan) -> Any:
+    """The function with borders around such data, where the plan has the producer write them."""
     used = users([func])
     found: dict[Expr, Padding] = {}
     for data, readers in used.items():
         paddings = {padding_of(r) if r.args and r.args[0] is data else None for r in readers if isinstance(r, Call)}
         padding = paddings.pop() if len(paddings) == 1 and all([isinstance(r, Call) for r in readers]) else None
-        if padding is not None and ends_kernel(data, used):
+        if padding is not None and ends_kernel(data, used) and _by_producer(readers, plan):
             found[data] = padding
     made: dict[Expr, Expr] = {}
 
@@ -71,6 +68,12 @@ def write_borders(func: Function) -> Any:
     return rewrite(func, change) if found else func
 
 
+def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
+    """Whether the producer of what convolutions read writes it for all of them."""
+    found = [(card_of(r), [a.checked_type for a in r.args]) for r in readers if isinstance(r, Call)]
+    return all([plan.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])  # type: ignore[attr-defined]
+
+
 def padding_of(call: Call) -> Padding | None:
     """What a convolution on channel blocks, all sizes known, reads beside its data; None for other calls, and where it reads more than
     its padding."""
@@ -78,8 +81,6 @@ def padding_of(call: Call) -> Padding | None:
         return None
     card: Any = card_of(call)
     operands = [(static_shape(a), str(tensor_of(a).dtype)) for a in call.args]
-    if tensor_of(call.args[0]).dtype.bits > NARROW:
-        return None
     if any([s is None for s, _ in operands]) or len(operands[0][0] or ()) != 5 or "w" in card.kernel_layout:
         return None
     (top, left), (bottom, right) = get_pad_tuple(card.padding, (0, 0))

@@ -26,28 +26,16 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost
-from tilewright.target import Target
+from tilewright.scheduling.graph_plan import graph_plan
 
 ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 """Operators along `axis`, which may be the last one."""
 
-GAIN, PANEL = 0.95, 4
-"""Cycles that must be left over of those that there were, and vectors in a panel of weights."""
-
 
 def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
     """Whether rows that are counted along all leading axes fill register tiles better than those along the last two."""
-    target = Target.current(True)
-    if target is None or prod(lead[:-1]) == 1:
-        return False
-    core, lanes = target.cpu.core, target.cpu.lanes(DataType(dtype).bits)
-    vectors, total = min(PANEL, -(-columns // max(lanes, 1))), prod(lead)
-    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, core)
-    before = tile_cost(lines * rows, c, core) or 2.0
-    computed = padded_rows(total, vectors, core)
-    after = (tile_cost(*register_tile(computed, vectors, core), core) or 2.0) * computed / total
-    return after < GAIN * before
+    plan = graph_plan()
+    return plan is not None and plan.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits))
 
 
 class _FlattenRows:

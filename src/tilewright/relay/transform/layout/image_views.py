@@ -20,7 +20,7 @@ from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.conv import pads
 from tilewright.relay.op.relations import each
 from tilewright.relay.transform.layout.alter_layout import innermost_block
-from tilewright.relay.transform.layout.lone_convs import better_plain
+from tilewright.relay.transform.layout.lone_convs import in_blocks
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
@@ -59,7 +59,7 @@ def as_image(call: Call) -> Expr | None:
     if choice is None or choice.result is None:
         return None
     block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
-    if better_plain(conv, block_in, block_out, False):
+    if not in_blocks(conv, block_in, block_out, False, compared=True):
         return None
     return constructor("reshape")(conv, result)
 

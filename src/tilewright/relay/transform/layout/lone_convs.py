@@ -10,8 +10,7 @@ from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
-from tilewright.scheduling.convolutions import plain_is_faster
-from tilewright.target import Target
+from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import get_pad_tuple
 
@@ -74,21 +73,31 @@ def woven_convolutions(root: Expr) -> set[Call]:
     return {call for call, woven in readers.items() if all(woven) and isinstance(call, Call)}
 
 
-def better_plain(call: Call, block_in: int, block_out: int, in_blocks: bool) -> bool:
-    """Whether a convolution of known sizes whose result is wanted plain runs faster on plain layouts than on blocks. `in_blocks`:
-    whether its data comes so, and would be brought to the plain layout; else it would be brought to blocks."""
+def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: bool) -> bool:
+    """Whether a convolution runs on channel blocks. have: whether its data comes in blocks, and would be brought to the plain layout, else
+    it would be brought to blocks. compared: whether both are priced, since its result is wanted plain."""
+    card: Any = card_of(call)
+    plan = graph_plan()
+    if plan is None:
+        return True
+    windows = _windows(call) if compared else None
+    return plan.in_blocks(
+        card.problem(call.args[0].checked_type, call.args[1].checked_type), windows, block_in, block_out, have
+    )
+
+
+def _windows(call: Call) -> Windows | None:
+    """What the cost model is asked; None for dynamic dimensions, and for results of another type."""
     card: Any = card_of(call)
     data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
-    target = Target.current(True)
     dtype = str(tensor_of(call).dtype)
-    if data is None or weight is None or result is None or target is None or dtype != tensor_of(call.args[0]).dtype:
-        return False
+    if data is None or weight is None or result is None or dtype != tensor_of(call.args[0]).dtype:
+        return None
     strides, dilation = ([v[0], v[-1]] for v in (card.strides, card.dilation))
     before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(weight[2:], dilation, strict=True)])
-    windows = Windows(
+    return Windows(
         te.placeholder(data, dtype), te.placeholder(weight, dtype), strides, before, after, dilation, card.groups, dtype
     )
-    return plain_is_faster(windows, block_in, block_out, in_blocks, target.cpu)
 
 
-__all__ = ["better_plain", "lone_convolutions", "woven_convolutions"]
+__all__ = ["in_blocks", "lone_convolutions", "woven_convolutions"]

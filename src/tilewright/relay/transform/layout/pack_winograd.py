@@ -11,8 +11,7 @@ from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import dims
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
-from tilewright.scheduling.winograd import choose_winograd
-from tilewright.target import Target
+from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.nn.winograd_blocked import winograd_weights
 
 
@@ -28,8 +27,8 @@ def PackWinograd() -> Pass:
 
 def pack_winograd(call: Call) -> Expr | None:
     """One call in Winograd's form, or None where it stays."""
-    target = Target.current(True)
-    if target is None or not is_op(call, "nn.contrib_conv2d_NCHWc"):
+    decided = graph_plan()
+    if decided is None or not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None
     card: Any = card_of(call)
     weights = constant_of(call.args[1])
@@ -37,7 +36,7 @@ def pack_winograd(call: Call) -> Expr | None:
     if weights is None or not plain or weights.shape[2:4] != (3, 3) or weights.dtype.name != "float32":
         return None
     data, result = dims(tensor_of(call.args[0])), dims(tensor_of(call))
-    lanes = target.cpu.lanes(32)
+    lanes = decided.target.cpu.lanes(32)
     static = all([isinstance(d, int) for d in (*data[1:], *result[1:])])
     if not static or data[-1] != lanes or result[-1] != lanes or tensor_of(call).dtype != "float32":
         return None
@@ -45,7 +44,7 @@ def pack_winograd(call: Call) -> Expr | None:
     images, _, height, width, _ = result
     # Of an unknown number of images already the first must gain.
     images = images if isinstance(images, int) else 1
-    plan = choose_winograd(channels, filters, (images, height, width), target.cpu)  # type: ignore[arg-type]
+    plan = decided.winograd(channels, filters, (images, height, width))  # type: ignore[arg-type]
     if plan is None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)

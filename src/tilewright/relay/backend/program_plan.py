@@ -1,0 +1,36 @@
+"""The plan of a program that is compiled, and what the file of plans that the option `relay.plans` names says of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilewright.ir.transform import PassContext
+from tilewright.relay.backend.keys import PLANS
+from tilewright.scheduling.database import PlanDatabase, PlanWarning
+from tilewright.scheduling.graph_plan import GraphPlan, given_plan
+from tilewright.target import Target
+
+
+def kept_plans() -> PlanDatabase | None:
+    """The file of plans of this build; None without one. Raises TVMError for a file that cannot be read."""
+    path = PassContext.current().config.get(PLANS)
+    return PlanDatabase(str(path)) if path else None
+
+
+@contextmanager
+def program_plan(target: Target) -> Iterator[GraphPlan]:
+    """The plan in force, which a program or a tuner gave; else one that takes what the file of plans says of problems."""
+    plan = given_plan()
+    if plan is not None:
+        yield plan
+        return
+    kept = kept_plans()
+    with GraphPlan(target, kept.of_problems(str(target)) if kept is not None else None) as plan:
+        yield plan
+    for decision, why in plan.refused.items():
+        warnings.warn(f"the plan of the program does not fit: {decision}: {why}", PlanWarning, stacklevel=3)
+
+
+__all__ = ["kept_plans", "program_plan"]

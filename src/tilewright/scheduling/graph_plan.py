@@ -1,0 +1,158 @@
+"""Plans of programs: each decision about an operator that is taken before there are kernels, by the problem that it solves.
+
+    with GraphPlan(target) as plan:                 # the cost model decides
+        relay.build(mod, target)
+    plan.values()       # {"winograd(64 to 64, 1x56x56).tile": 4, "dense(1x512x1000, 32 bits).panel": 64, ...}
+    plan.space()        # {"winograd(64 to 64, 1x56x56).tile": [0, 4, 2], ...}
+    with GraphPlan(target, given={"winograd(64 to 64, 1x56x56).tile": 0}):
+        ...             # a tuner, a user or a database decides what is given
+
+    nn.conv2d(...).block    the channels in a block of the result
+    nn.conv2d(...).layout   blocks, or plain
+    winograd(...).tile      the side of the tiles of results; 0: the direct form
+    dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
+    product(...).rows       whether rows are counted along all leading axes (together) or along the last two (apart)
+    attention(...).form     in blocks of queries, or as products and a softmax (whole)
+    nn.contrib_conv2d_NCHWc(...).halo   whether the producer of the data writes it, or the convolution copies the data
+
+Operators that solve the same problem share a decision. What is decided about kernels stands in their KernelPlans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from typing import Any, Self
+
+from tilewright.scheduling.convolutions import plain_is_faster
+from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost
+from tilewright.scheduling.decisions import Decisions, Value
+from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
+from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
+from tilewright.target import Target
+from tilewright.topi.problems import Windows
+from tilewright.topi.utils import ceil_div, prod
+
+GAIN, PANEL = 0.95, 4
+"""Cycles that must be left over of those that there were for rows to be counted together, and vectors in a panel of weights."""
+
+HALO_BITS = 16
+"""Bits of elements up to which producers write the halo: products of narrow ones take a half to a quarter of the time, so that copies
+count: 0.5 to 2.9 % of models in bfloat16 and bytes. In float32 they are nothing that one could measure, and ResNet-50 took 1.4 to
+2.2 % longer."""
+
+
+class GraphPlan(Decisions):
+    """The decisions about the operators of programs for a target, in force inside of `with`."""
+
+    def __init__(self, target: Target | str, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(target, given)
+        self._tokens: list[Token[GraphPlan | None]] = []
+
+    def __enter__(self) -> Self:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
+        """The value of a decision. The same problem gets the same answer."""
+        known = self.decisions.get(name)
+        if known is not None and known.by == "given":
+            return known.value  # type: ignore[no-any-return]
+        return super().choose(name, model, choices)
+
+    def block(self, problem: str, model: int, widest: int, divides: int | None = None) -> int:
+        """Channels in a block of a convolution's result: whole vectors or halves of them. divides: what a block has to divide."""
+        blocks = (widest, widest // 2) if model & (model - 1) == 0 else ()
+        fits = sorted({model, *[b for b in blocks if b >= 4 and (divides is None or divides % b == 0)]}, reverse=True)
+        return self.choose(f"{problem}.block", model, lambda: fits)
+
+    def in_blocks(self, problem: str, w: Windows | None, block_in: int, block_out: int, have: bool) -> bool:
+        """Whether a convolution runs on channel blocks. w: what is priced in both forms; None: blocks it is. have: whether its data
+        comes in blocks."""
+        faster = w is not None and plain_is_faster(w, block_in, block_out, have, self.target.cpu)
+        return (
+            self.choose(f"{problem}.layout", "plain" if faster else "blocks", lambda: ["blocks", "plain"]) == "blocks"
+        )
+
+    def winograd(self, channels: int, filters: int, pixels: tuple[int, int, int]) -> WinogradPlan | None:
+        """Winograd's form of a 3 x 3 convolution whose result has the (images, rows, columns) `pixels`; None: direct."""
+        found = winograd_plans(channels, filters, pixels, self.target.cpu)
+        model = choose_winograd(channels, filters, pixels, self.target.cpu)
+        if not found:
+            return None
+        name = f"winograd({channels} to {filters}, {_times(pixels)}).tile"
+        tile = self.choose(name, 0 if model is None else model.tile_size, lambda: [0, *found])
+        return found.get(tile)
+
+    def panel(self, rows: int | None, inner: int, columns: int, bytes_of_element: int, along: bool) -> int:
+        """Columns in a panel of packed weights; 0: none, but weights along the reduction, which `along` allows."""
+        cpu = self.target.cpu
+        lanes = cpu.lanes(32)
+        model = panel_width(columns, inner * bytes_of_element, rows, cpu)
+        along = along and rows is not None
+        if along and sums_along_k(rows, columns, inner, cpu):  # type: ignore[arg-type]
+            model = 0
+        widths = [v * lanes for v in range(1, PANEL + 1) if v == 1 or v * lanes < columns + lanes]
+        name = f"dense({'?' if rows is None else rows}x{inner}x{columns}, {8 * bytes_of_element} bits).panel"
+        return self.choose(name, model, lambda: sorted({model, *widths, *([0] if along else [])}))
+
+    def together(self, lead: Sequence[int], columns: int, lanes: int) -> bool:
+        """Whether rows are counted along all leading axes of a product: where they then fill register tiles better."""
+        if prod(lead[:-1]) == 1:
+            return False
+        core = self.target.cpu.core
+        vectors, total = min(PANEL, ceil_div(columns, max(lanes, 1))), prod(lead)
+        lines, rows, c = image_tile(lead[-2], lead[-1], vectors, core)
+        before = tile_cost(lines * rows, c, core) or 2.0
+        computed = padded_rows(total, vectors, core)
+        after = (tile_cost(*register_tile(computed, vectors, core), core) or 2.0) * computed / total
+        model = "together" if after < GAIN * before else "apart"
+        name = f"product({_times([*lead, columns])}).rows"
+        return self.choose(name, model, lambda: ["apart", "together"]) == "together"
+
+    def attention_in_blocks(self, heads: int, queries: int, keys: int) -> bool:
+        """Whether attention is computed in blocks of queries, whose scores stay in a cache."""
+        cpu = self.target.cpu
+        if cpu.lanes(32) < 4:
+            return False
+        model = "blocks" if attention_pays(heads, queries, keys, cpu) else "whole"
+        name = f"attention({heads}x{queries}x{keys}).form"
+        return self.choose(name, model, lambda: ["blocks", "whole"]) == "blocks"
+
+    def halo_by_producer(self, problem: str, bits: int) -> bool:
+        """Whether the producer of a convolution's data writes it with its halo around it."""
+        model = "producer" if bits <= HALO_BITS else "copy"
+        return self.choose(f"{problem}.halo", model, lambda: ["copy", "producer"]) == "producer"
+
+
+_current: ContextVar[GraphPlan | None] = ContextVar("graph plan", default=None)
+
+
+def given_plan() -> GraphPlan | None:
+    """The plan that a program or a tuner has put in force."""
+    return _current.get()
+
+
+def graph_plan() -> GraphPlan | None:
+    """The plan in force; else one in which the model decides for the current target; None where there is none."""
+    found, target = _current.get(), Target.current(True)
+    return found or (GraphPlan(target) if target is not None else None)
+
+
+def problem_name(
+    kind: str, shapes: Sequence[Sequence[Any]], attributes: Mapping[str, Any], dtypes: Sequence[str]
+) -> str:
+    """The name of a problem: the operator, its shapes ("?" for dynamic dimensions), attributes, types."""
+    told = "".join([f", {k} {_times(v) if isinstance(v, (tuple, list)) else v}" for k, v in attributes.items()])
+    types = dtypes[0] if len(set(dtypes)) == 1 else " by ".join(dtypes)
+    return f"{kind}({', '.join(map(_times, shapes))}{told}, {types})"
+
+
+def _times(extents: Iterable[Any]) -> str:
+    return "x".join([str(d) if isinstance(d, int) else "?" for d in extents])
+
+
+__all__ = ["GraphPlan", "given_plan", "graph_plan", "problem_name"]
