@@ -165,9 +165,7 @@ def test_a_build_takes_plans_of_a_file(tmp_path: Path) -> None:
         model = graph_executor.GraphModule(library["default"](tvm.cpu()))
         model.run(a=x, b=y)
         np.testing.assert_allclose(model.get_output(0).numpy(), x @ y, rtol=1e-4, atol=1e-4)
-    assert [str(w.message) for w in said] == [
-        f"the plan of {kernel.name} does not fit: x.y: there is no such decision"
-    ]
+    assert [str(w.message) for w in said] == [f"the plan of {kernel.name} does not fit: x.y: there is no such decision"]
     assert "T_fold" in texts[1] and "T_fold" not in texts[0]
 
 

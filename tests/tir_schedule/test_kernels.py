@@ -118,14 +118,21 @@ def check(f: PrimFunc, s: Schedule, names: list[str]) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def loop() -> dict[tuple[int, int], int]:
+    """Two milliseconds of Python or so: what times are told in, since machines differ and are shared."""
+    return {(k % 7, k): k for k in range(10_000)}
+
+
 def quickest(build: Callable[[], Schedule]) -> float:
-    """Milliseconds of the fastest of five runs."""
-    times = []
-    for _ in range(5):
+    """The fastest of seven runs, in fastest runs of `loop` between them."""
+    times: list[tuple[float, float]] = []
+    for _ in range(7):
         start = time.process_time()
         build()
-        times.append(time.process_time() - start)
-    return min(times) * 1e3
+        middle = time.process_time()
+        loop()
+        times.append((middle - start, time.process_time() - middle))
+    return min([t for t, _ in times]) / min([t for _, t in times])
 
 
 @pytest.mark.parametrize("shape", [(12, 64, 12), (13, 64, 12), (7, 96, 5)])
@@ -134,7 +141,7 @@ def test_gemm(shape: tuple[int, int, int]) -> None:
     s = schedule_gemm(f)
     check(f, s, ["A", "B", "bias"])
     assert s.get(s.get_block("C_update")).writes[0].buffer.scope() == "local"
-    assert quickest(lambda: schedule_gemm(f)) < 20
+    assert quickest(lambda: schedule_gemm(f)) < 14
 
 
 @pytest.mark.parametrize("padding", ["inline", "row", "tile", "decomposed", "root"])
@@ -142,7 +149,7 @@ def test_gemm(shape: tuple[int, int, int]) -> None:
 def test_conv(padding: str, stride: int) -> None:
     f = conv(stride=stride)
     check(f, schedule_conv(f, padding), ["X", "W", "bias"])
-    assert quickest(lambda: schedule_conv(f, padding)) < 20
+    assert quickest(lambda: schedule_conv(f, padding)) < 14
 
 
 def test_depthwise() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from tilewright.cli.peak import FLOATS, Peak, Types, multiply_add
 from tilewright.support.errors import TVMError
@@ -19,13 +20,14 @@ LEAST_PASSES = 6
 
 class KernelTime:
     """One kernel of a model: its median time and its work. `unit`: the element type of the factors of its multiply-adds; `peak`: what
-    the machine does of these at most, in GFLOP/s."""
+    the machine does of these at most, in GFLOP/s; `fallbacks`: what its schedule does without, and why."""
 
-    __slots__ = ("bytes", "flops", "microseconds", "name", "peak", "source", "unit")
+    __slots__ = ("bytes", "fallbacks", "flops", "microseconds", "name", "peak", "source", "unit")
 
     def __init__(self, facts: Mapping[str, Any], microseconds: float, peak: Peak) -> None:
         self.name, self.source, self.microseconds = str(facts["name"]), str(facts.get("source", "")), microseconds
         self.flops, self.bytes = int(facts["flops"]), int(facts["bytes"])
+        self.fallbacks = [str(f) for f in facts.get("fallbacks", ())]
         self.unit, self.peak = peak.instruction.types[0], peak.rate / 1e9
 
 
@@ -121,6 +123,7 @@ def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
                 "gbytes": size / us / 1e3 if size else None,
                 "percent_of_peak": 100 * rate / group[0].peak if flops else None,
                 "source": group[0].source,
+                "fallbacks": "; ".join(group[0].fallbacks),
             }
         )
     return sorted(rows, key=lambda r: -r["us"])
@@ -131,6 +134,15 @@ def peaks_of(kernels: Sequence[KernelTime]) -> dict[str, float]:
     return {k.unit: k.peak for k in kernels}
 
 
+def fallback_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many kernels' schedules do without a step, and what."""
+    found = [r for r in rows if r["fallbacks"]]
+    if not found:
+        return []
+    count = f"{len(found)} kernels do" if len(found) > 1 else "1 kernel does"
+    return [f"schedules: {count} without a step", *[f"  {r['kernel']}: {r['fallbacks']}" for r in found]]
+
+
 def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table:
     """A table of the costliest kernels, equal ones added up."""
     ranked = rows_of(kernels)
@@ -138,7 +150,7 @@ def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table
     peaks = ", ".join([f"{unit} {peak:.0f}" for unit, peak in peaks_of(kernels).items()])
     table = Table(
         title=f"{title}: {total / 1e3:.2f} ms in {len(kernels)} kernel calls",
-        caption=f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}",
+        caption=Text("\n".join([f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}", *fallback_lines(ranked)])),
         caption_justify="left",
     )
     table.add_column("kernel", overflow="fold")

@@ -19,11 +19,12 @@ class Kernel:
     name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
     runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
     KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
-    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules.
+    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules; fallbacks: what its schedule
+    does without, and why, once it is compiled.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
+        "_compose", "_digest", "_func", "fallbacks", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +38,7 @@ class Kernel:
         plan: KernelPlan | None = None,
     ) -> None:
         self.plan = plan
+        self.fallbacks: tuple[str, ...] = ()
         self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place = tuple(facts.in_place)

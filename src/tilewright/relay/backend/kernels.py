@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from tilewright.codegen.backend import AOT, IS_SCHEDULED, Code, back_end_of
 from tilewright.codegen.device import is_launched
@@ -59,10 +61,35 @@ def kernel_code(kernel: Kernel, target: Target) -> Code:
             func = kernel.func
         with step("scheduling and lowering, beside their passes"):
             mod = lowered(scheduled(func, target, kernel.plan), target)
-        for decision, why in kernel.plan.unfit().items() if kernel.plan is not None else ():
-            warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=2)
         with step("code generation"):
             return back_end_of(target).emit(mod, target)
+
+
+class Remarks(NamedTuple):
+    """What scheduling a kernel said: decisions that were given and do not fit, by name, and fallbacks. It is kept beside the object, for
+    those who find that in the cache."""
+
+    unfit: dict[str, str]
+    fallbacks: list[str]
+
+    def tell(self, kernel: Kernel) -> None:
+        """Warns of what does not fit, and notes the fallbacks."""
+        for decision, why in self.unfit.items():
+            warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=3)
+        kernel.fallbacks = tuple(self.fallbacks)
+
+    @staticmethod
+    def of(plan: KernelPlan | None) -> Remarks:
+        return Remarks({}, []) if plan is None else Remarks(plan.unfit(), [str(f) for f in plan.fallbacks])
+
+    @staticmethod
+    def kept(key: str) -> Remarks:
+        found = disk.get(disk.key("remarks", key))
+        return Remarks({}, []) if found is None else Remarks(*json.loads(found))
+
+    def keep(self, key: str) -> None:
+        if any(self):
+            disk.put(disk.key("remarks", key), json.dumps(self).encode())
 
 
 def compile_code(code: Code, target: Target) -> bytes:
@@ -114,12 +141,14 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
             if found is not None:
                 if watched:
                     lowered(scheduled(kernel.func, target, kernel.plan), target)
+                Remarks.kept(key).tell(kernel)
                 objects.append(found)
                 done += 1
                 report("compiling kernels")
                 continue
             future = pool.submit(compile_code, kernel_code(kernel, target), target)
             objects.append(future)
+            Remarks.of(kernel.plan).tell(kernel)
             # Other threads compile meanwhile; what it has finished is counted here.
             done = sum([not isinstance(o, Future) or o.done() for o in objects])
             report(kernel.name)
@@ -129,6 +158,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
                 with step("machine code, while the compiler waits for it"):
                     item = item.result()
                 if kept:
+                    # First: who finds the object finds what was said of it.
+                    Remarks.of(kernel.plan).keep(key)
                     disk.put(key, item)
                 done = min(total, done + 1)
                 report(kernel.name)

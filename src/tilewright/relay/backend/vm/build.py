@@ -140,6 +140,7 @@ def compile(
                     "products": list(k.products),
                     "bytes": k.moved_bytes,
                     "source": k.source,
+                    **({"fallbacks": list(k.fallbacks)} if k.fallbacks else {}),
                 }
                 for k in kernels.kernels
             ],
