@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-torchao test-arm test-machines test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -32,6 +32,12 @@ test: $(VENV)/.extra-test  ## the test suite (minutes)
 
 test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
 	$(BIN)/python -m pytest -q -m slow
+
+ZIG_CC = CC="$(CURDIR)/$(BIN)/python -m ziglang cc"
+test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machine's C compiler and by zig; whole models beside LLVM (tens of minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --through-c -m "slow or not slow" tests/codegen
+	$(ZIG_CC) $(BIN)/python -m pytest -q -n 2 --dist worksteal --through-c tests/codegen
+	$(BIN)/python -m benchmarks c_source
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
 	$(BIN)/python -m tests.codegen.every_float

@@ -43,7 +43,7 @@ def chosen_peers(parser: argparse.ArgumentParser, text: str | None) -> list[str]
     names = (
         list(USUAL)
         if text is None
-        else [p for p in PEERS if PEERS[p].precision == "float32" and p != "tilewright_library"]
+        else [p for p in PEERS if PEERS[p].precision == "float32" and (p == "tilewright" or not PEERS[p].ours)]
     )
     return installed(names)
 

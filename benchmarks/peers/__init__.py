@@ -70,6 +70,8 @@ PEERS = {
     for p in (
         Peer("tilewright", "tilewright", "float32", ("tilewright",), ours=True),
         Peer("tilewright_library", "tilewright_library", "float32", ("tilewright",), ours=True),
+        Peer("tilewright_c", "tilewright_c", "float32", ("tilewright",), ours=True),
+        Peer("tilewright_zig", "tilewright_zig", "float32", ("tilewright", "ziglang"), ours=True),
         Peer("onnxruntime", "onnxruntime", "float32", ("onnxruntime",)),
         Peer("openvino", "openvino", "float32", ("openvino",)),
         Peer("torch", "torch", "float32", ("torch",)),

@@ -12,7 +12,7 @@ def load(job: Job) -> None:
     import tilewright.relay  # noqa: F401
 
 
-def prepare(job: Job) -> Run:
+def prepare(job: Job, target: str = "llvm") -> Run:
     import tilewright as tvm
     from tilewright import relay
     from tilewright.contrib import graph_executor
@@ -20,7 +20,7 @@ def prepare(job: Job) -> Run:
     mod, params = relay.frontend.from_onnx(job.path, shape={k: v.shape for k, v in job.inputs.items()})
     mod = relay.transform.FakeQuantizationToInteger()(mod)
     with tvm.transform.PassContext(opt_level=3, config={"relay.build.precision": job.precision}):
-        library = relay.build(mod, target="llvm", params=params)
+        library = relay.build(mod, target=target, params=params)
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     del mod, params, library
     for name, value in job.inputs.items():
