@@ -116,10 +116,11 @@ def test_floats_in_registers_of_arm(target: str, hard: bool) -> None:
             "-mtriple=s390x-unknown-linux-gnu is a big-endian machine, but constants are written little-endian; give the triple of a"
             " little-endian CPU, such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu",
         ),
-        (
+        pytest.param(
             "nvptx64-nvidia-cuda",
             "-mtriple=nvptx64-nvidia-cuda: LLVM writes no objects for it that can be linked; give the triple of a CPU, such as"
             " x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu",
+            marks=pytest.mark.llvm,
         ),
     ],
 )

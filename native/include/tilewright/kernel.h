@@ -268,6 +268,75 @@ TW_INLINE float tw_erf_f32(float x) {
   far = tw_copysign_f32(1.0f - tw_pow2_f32(n) * (1.0f + r), x);
   return x != x ? x : t > 0.9f ? far : p * x + x;
 }
+/* Activations as a whole: what a sum's rounding hides is not computed. Their errors rest on fused multiply-adds. */
+#ifdef __FP_FAST_FMAF
+#define tw_muladd_f32(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define tw_muladd_f32(a, b, c) ((a) * (b) + (c))
+#endif
+/* p with 2**(a * b) = 2**n * p; n - less is what the bits of *shifted are above those of 12582912, where magic = 12582912 - less. */
+TW_INLINE float tw_exp2_parts_f32(float a, float b, float magic, float* shifted) {
+  float s = tw_muladd_f32(a, b, magic), n = s - magic, r = tw_muladd_f32(a, b, -n);
+  float p = 1.532926398795098e-4f;
+  p = tw_muladd_f32(p, r, 1.3390969252213836e-3f);
+  p = tw_muladd_f32(p, r, 9.61849931627512e-3f);
+  p = tw_muladd_f32(p, r, 5.550359562039375e-2f);
+  p = tw_muladd_f32(p, r, 2.4022647738456726e-1f);
+  p = tw_muladd_f32(p, r, 6.931471824645996e-1f);
+  *shifted = s;
+  return tw_muladd_f32(p, r, 1.0f);
+}
+TW_INLINE float tw_pow2_of_shifted_f32(float shifted) {
+  return f32_of_bits((int32_t)(((uint32_t)f32_bits(shifted) - 0x4b400000u + 127u) << 23));
+}
+TW_INLINE float tw_one_plus_erf_f32(float x) {
+  float a = tw_fabs_f32(x), t = 4.2f < a ? 4.2f : a, s, p, low;
+  float r = 1.0076064427266829e-05f;
+  r = tw_muladd_f32(r, t, -1.393135025864467e-04f);
+  r = tw_muladd_f32(r, t, 7.990218000486493e-04f);
+  r = tw_muladd_f32(r, t, -2.182330470532179e-03f);
+  r = tw_muladd_f32(r, t, -1.2667729606619105e-05f);
+  r = tw_muladd_f32(r, t, 2.778228372335434e-02f);
+  r = tw_muladd_f32(r, t, -1.4832617342472076e-01f);
+  r = tw_muladd_f32(r, t, -9.184402227401733e-01f);
+  r = tw_muladd_f32(r, t, -1.627907395362854f);
+  p = tw_exp2_parts_f32(r, t, 12582912.0f, &s);
+  low = a > 4.2f ? 0.0f : p * tw_pow2_of_shifted_f32(s);
+  return x < 0.0f ? low : 2.0f - low;
+}
+/* x * (1 + erf(x / sqrt(2))) / 2: what is positive of x, less |x| * 2**r / 2, where 2**r is erfc(|x| / sqrt(2)). */
+TW_INLINE float tw_gelu_f32(float x) {
+  float a = tw_fabs_f32(x), t = 8.0f < a ? 8.0f : a, s, p;
+  float r = -4.327966607320377e-08f;
+  r = tw_muladd_f32(r, t, 1.1406522162360488e-06f);
+  r = tw_muladd_f32(r, t, -1.3203422895458061e-05f);
+  r = tw_muladd_f32(r, t, 8.569925557821989e-05f);
+  r = tw_muladd_f32(r, t, -3.007627965416759e-04f);
+  r = tw_muladd_f32(r, t, 2.5704572180984542e-05f);
+  r = tw_muladd_f32(r, t, 6.932997144758701e-03f);
+  r = tw_muladd_f32(r, t, -5.2440986037254333e-02f);
+  r = tw_muladd_f32(r, t, -4.592187702655792e-01f);
+  r = tw_muladd_f32(r, t, -1.1511045694351196f);
+  p = tw_exp2_parts_f32(r, t, 12582911.0f, &s);
+  return tw_muladd_f32(-t, p * tw_pow2_of_shifted_f32(s), x - (x < 0.0f ? x : 0.0f));
+}
+TW_INLINE float tw_one_plus_tanh_f32(float x) {
+  float s, p = tw_exp2_parts_f32(tw_clamp_f32(x, -43.0f, 11.0f), -2.8853900817779268f, 12582912.0f, &s);
+  return 2.0f / tw_muladd_f32(p, tw_pow2_of_shifted_f32(s), 1.0f);
+}
+TW_INLINE float tw_silu_f32(float x) {
+  float y = tw_clamp_f32(x, -89.0f, 104.0f), s = tw_muladd_f32(y, -1.4426950216293335f, 12582912.0f);
+  float r = tw_muladd_f32(y, -1.4426950216293335f, 12582912.0f - s);
+  r = tw_muladd_f32(y, -1.925963033500011e-08f, r);
+  float p = 1.532926398795098e-4f;
+  p = tw_muladd_f32(p, r, 1.3390969252213836e-3f);
+  p = tw_muladd_f32(p, r, 9.61849931627512e-3f);
+  p = tw_muladd_f32(p, r, 5.550359562039375e-2f);
+  p = tw_muladd_f32(p, r, 2.4022647738456726e-1f);
+  p = tw_muladd_f32(p, r, 6.931471824645996e-1f);
+  p = tw_muladd_f32(p, r, 1.0f);
+  return x / (1.0f + tw_scale_f32(p, (int32_t)((uint32_t)f32_bits(s) - 0x4b400000u)));
+}
 TW_INLINE float tw_log_f32(float x) {
   int tiny = x < 1.17549435e-38f;
   int32_t ix = f32_bits(tiny ? x * 8388608.0f : x) - 0x3f3504f3;
@@ -336,9 +405,13 @@ TW_LIBM1F(atanh)
 TW_LIBM1F(floor)
 TW_LIBM1F(ceil)
 TW_LIBM1F(trunc)
-TW_LIBM2F(atan2)
 TW_LIBM2F(hypot)
-TW_LIBM2F(pow)
+/* By float64, so that nothing but the last rounding is lost. */
+#define TW_LIBM2W(name)                                                                     \
+  TW_INLINE double tw_##name##_f64(double x, double y) { return TW_MATH(name)(x, y); }      \
+  TW_INLINE float tw_##name##_f32(float x, float y) { return (float)TW_MATH(name)((double)x, (double)y); }
+TW_LIBM2W(atan2)
+TW_LIBM2W(pow)
 TW_LIBM2F(fmod)
 TW_LIBM2F(nextafter)
 TW_INLINE double tw_copysign_f64(double x, double y) { return TW_MATH(copysign)(x, y); }

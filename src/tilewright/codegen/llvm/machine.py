@@ -11,6 +11,7 @@ from llvmlite import binding
 from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from tilewright.codegen.native import big_endian
 from tilewright.support.errors import InternalError, TVMError
 from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
@@ -155,10 +156,7 @@ def object_kind(target: Target) -> ObjectKind:
                 " x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu"
             )
         if data_layout(target).startswith("E"):
-            raise TVMError(
-                f"-mtriple={target.triple} is a big-endian machine, but constants are written little-endian; give the triple of"
-                " a little-endian CPU, such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu"
-            )
+            raise big_endian(target)
         found = _kinds[key] = kind
     return found
 

@@ -9,7 +9,7 @@ from tilewright.codegen.native import unfit
 from tilewright.codegen.source.c.library import load_objects
 from tilewright.codegen.source.c.model import alone, built_from
 from tilewright.codegen.source.c.module import emit_module, symbol_of
-from tilewright.codegen.source.c.toolchain import compile_text, effort_of
+from tilewright.codegen.source.c.toolchain import compile_text, effort_of, object_kind
 from tilewright.ir import IRModule
 from tilewright.runtime.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
@@ -29,6 +29,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     target = Target(target)
     if isinstance(mod, PrimFunc):
         mod = IRModule.from_expr(mod)
+    object_kind(target)  # before the work: it refuses machines that none are made for
     text = emit_module(mod, target)
     data = compile_text(text, target, effort_of(target))
     source = ModuleSource([data], {"c": lambda: text}, None if target.is_host else target.triple)

@@ -76,15 +76,10 @@ class CallEmitter(MemoryEmitter):
         if len(x) > 8:
             x = self.temporary(x, dtype)
 
-        def times(a: Text, b: Text) -> Text:
-            if dtype.lanes > 1:
-                return self.lanes(dtype, "mul", a, b)
-            return Text(f"{a.at(PRODUCT)} * {b.at(PRODUCT + 1)}", PRODUCT)
-
         if value == 2.0:
-            return times(x, x)
+            return self.product(x, x, dtype)
         if value == 3.0:
-            return times(times(x, x), x)
+            return self.product(self.product(x, x, dtype), x, dtype)
         if value == -1.0:
             one = floating(1.0, dtype)
             if dtype.lanes > 1:

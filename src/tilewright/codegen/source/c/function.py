@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.backend import IN_PLACE
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
 from tilewright.codegen.source.c.expr import Scope
-from tilewright.codegen.source.c.names import UNARY, Names, Text, ctype, kept
+from tilewright.codegen.source.c.names import UNARY, Names, Text, ctype, function_name, kept
 from tilewright.codegen.source.c.stmt import StmtEmitter, pointee
 from tilewright.ir import DataType, GlobalVar
 from tilewright.node import Visitor, on
@@ -142,7 +142,7 @@ class FunctionEmitter(StmtEmitter):
 
     def _part(self, hint: str, stmt: Stmt, without: tuple[Var, ...] = ()) -> tuple[FunctionEmitter, list[Var]]:
         """(an emitter for a part of this function, the variables that it takes from here)."""
-        root = self.name.removesuffix("_impl")
+        root = function_name(self.name.removesuffix("_impl"))
         count = self.module.count(f"{root}_{hint}")
         child = FunctionEmitter(self.module, f"{root}_{hint}{count}", self)
         taken = [v for v in undefined_vars(stmt, without) if v in self.variables]

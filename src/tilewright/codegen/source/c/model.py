@@ -17,6 +17,11 @@ from tilewright.runtime.c_source import include_folder
 from tilewright.runtime.symbols import CONSTANTS, METADATA
 from tilewright.target import Target
 
+LITTLE_ENDIAN = """\
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the constants are little-endian"
+#endif
+"""
 MAKEFILE = """\
 # make: lib{name}.a, which C programs are linked with. make {name}.so: a shared library.
 CC ?= cc
@@ -138,8 +143,10 @@ def _behind(model: WholeModel, interface: Interface) -> str:
     """What follows the entry: constants, description, interface."""
     parts, place = [], "0"
     if model.constants.size:
+        parts.append(LITTLE_ENDIAN)
         name = f"{model.name}_constants" if model.unpacked else CONSTANTS
-        parts, place = [bytes_text("TW_EXPORTED const", name, model.constants)], f"&{name}"
+        parts.append(bytes_text("TW_EXPORTED const", name, model.constants))
+        place = f"&{name}"
     if not model.unpacked:
         # Which instructions the code has is said by who compiles it.
         facts = {**model.facts, "target": {**model.facts["target"], "cpu": "", "features": []}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from tilewright.codegen.native import big_endian
 from tilewright.runtime.c_source import compile_source, compiler_command, compiler_facts, headers_digest, include_folder
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
@@ -69,7 +70,10 @@ def object_kind(target: Target) -> ObjectKind:
         return own
     key = str(target)
     if key not in _kinds:
-        _kinds[key] = ObjectKind.of(compile_text("char tw_nothing;\n", target, 1)) or ObjectKind(ELF)
+        data = compile_text("char tw_nothing;\n", target, 1)
+        if data[:4] == b"\x7fELF" and data[5] == 2:
+            raise big_endian(target)
+        _kinds[key] = ObjectKind.of(data) or ObjectKind(ELF)
     return _kinds[key]
 
 
