@@ -12,6 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.runtime.errors import register_error
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.tir import PrimFunc
 
 register_error(InterpError)
 
@@ -45,7 +46,7 @@ class Interpreted(HostedBackEnd):
         code = self.emit(mod, target)
         texts: dict[str, Any] = {form: lambda form=form: self.text(code, target, form) for form in self.forms}
         texts["tir"] = mod.script
-        exports = [symbol_of(g.name_hint, f) for g, f in mod.functions.items()]  # type: ignore[arg-type]
+        exports = [symbol_of(g.name_hint, f) for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
         return self.module([self.compile(code, target)], exports, texts, target)
 
 

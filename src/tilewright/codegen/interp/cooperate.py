@@ -84,9 +84,11 @@ class CooperatingThreads(ExprSource):
 
     def waits(self, e: PrimExpr) -> bool:
         """Writes a call at which threads wait for each other; whether it was one."""
-        name = getattr(e.op, "name", "") if isinstance(e, Call) else ""
+        if not isinstance(e, Call):
+            return False
+        name = f"tir.{e.intrinsic}"
         if name == "tir.tvm_storage_sync":
-            scope = getattr(e.args[0], "value", "shared")  # type: ignore[attr-defined]
+            scope = getattr(e.args[0], "value", "shared")
             self.line("yield ('warp',)" if scope == "warp" else "yield ('sync',)")
             return True
         if name == "tir.tvm_thread_allreduce":
@@ -121,7 +123,7 @@ class CooperatingThreads(ExprSource):
 
     def _shuffle_by(self, kind: str, e: Call) -> str:
         if self.lane is None:
-            raise InterpError(f"{e.op.name} stands outside of the threads of a block")  # type: ignore[attr-defined]
+            raise InterpError(f"tir.{e.intrinsic} stands outside of the threads of a block")
         _, value, by, width = map(self.expr, e.args[:4])
         return f"(yield ({kind!r}, {value}, {by}, {width}))"
 

@@ -172,4 +172,4 @@ def is_compact(buffer: Buffer) -> bool:
 
 def extents(buffer: Buffer) -> tuple[int, ...]:
     """The constant shape of a compact buffer."""
-    return tuple([d.value for d in buffer.shape])  # type: ignore[attr-defined]
+    return tuple([d.value for d in buffer.shape if isinstance(d, IntImm)])

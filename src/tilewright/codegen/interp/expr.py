@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.codegen.interp.direct import is_plain
+from tilewright.codegen.interp.direct import extents, is_plain
 from tilewright.codegen.interp.intrinsics import FLOAT, PREDICATES
 from tilewright.codegen.interp.llvm_intrinsics import LLVM
 from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS
@@ -241,9 +241,8 @@ class ExprSource:
     def inside(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str | None:
         """The flat place of an element of a compact buffer; None when it is not known to lie inside."""
         step, terms = 1, []
-        for i, dim in zip(reversed(indices), reversed(buffer.shape), strict=True):
+        for i, size in zip(reversed(indices), reversed(extents(buffer)), strict=True):
             known = self.bounds(i)
-            size: int = dim.value  # type: ignore[attr-defined]
             if known is None or known[0] < 0 or known[1] >= size:
                 return None
             if known[1]:
@@ -417,7 +416,8 @@ class ExprSource:
 
     def _call_call_extern(self, e: Call) -> str:
         name, *args = e.args
-        called = CName(name.value, e.dtype, [a.dtype for a in args])  # type: ignore[attr-defined]
+        assert isinstance(name, StringImm)
+        called = CName(name.value, e.dtype, [a.dtype for a in args])
         return f"call_extern({', '.join([self.constant(called, 'c'), *map(self.expr, args)])})"
 
     _call_call_pure_extern = _call_call_extern

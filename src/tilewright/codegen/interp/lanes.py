@@ -126,7 +126,8 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
                 waiting[k] = None
         turn = -turn
         ready = _answer_warps(waiting, replies) or _answer_block(waiting, replies)
-        if ready and races.on and waiting[ready[0]][0] not in _WARP_KINDS:  # type: ignore[index]
+        first = waiting[ready[0]] if ready and races.on else None
+        if first is not None and first[0] not in _WARP_KINDS:
             races.epoch += 1
     races.iteration, races.loop = before
 

@@ -47,6 +47,7 @@ from tilewright.tir import (
     MatchBufferRegion,
     Prefetch,
     PrimFunc,
+    Ramp,
     SeqStmt,
     Stmt,
     Var,
@@ -98,10 +99,10 @@ class Program(CooperatingThreads):
         numbers: list[int] = []
         for line in self.lines:
             numbers.append(len(lines) + 1)
-            if type(line) is Site:
+            if isinstance(line, Site):
                 lines += line.lines
             else:
-                lines.append(line)  # type: ignore[arg-type]
+                lines.append(line)
         self.source = "\n".join([*lines, "    return None"])
         # The statement that a line of the source stands for.
         self.places = {n: s for first, last, s in self._placed for n in numbers[first:last]}
@@ -292,7 +293,8 @@ class Program(CooperatingThreads):
             self.line(f"{name}.set({value}{self._indices(s.indices)})")
         elif self.is_run(s.buffer, s.indices, s.predicate):
             ramp = s.indices[0]
-            self.line(f"{name}.put({value}, {self.expr(ramp.base)}, {ramp.lanes})")  # type: ignore[attr-defined]
+            assert isinstance(ramp, Ramp)
+            self.line(f"{name}.put({value}, {self.expr(ramp.base)}, {ramp.lanes})")
         else:
             mask = "None" if s.predicate is None else f"np.atleast_1d({self.expr(s.predicate)})"
             self.line(f"{name}.vset({value}, {mask}{self._indices(s.indices)})")

@@ -48,7 +48,7 @@ def wrapped(mod: IRModule, target: Target) -> Wrapped:
         declared[called] = PrimFunc(params, Evaluate(IntImm("int32", 0)), None, {}, attrs)
     passes = [BindTarget(target), AnnotateEntryFunc(), MakePackedAPI(), ExposeEntryFunc()]
     packed = Sequential(passes, name="tir.wrappers")(IRModule(wrappers))
-    symbols = [str(f.attrs["global_symbol"]) for f in packed.functions.values()]  # type: ignore[attr-defined]
+    symbols = [str(f.attrs["global_symbol"]) for f in packed.functions.values() if isinstance(f, PrimFunc)]
     names = [g.name_hint for g in packed.functions]
     return Wrapped(mod.with_functions(kernels), packed.with_functions({**packed.functions, **declared}), names, symbols)
 

@@ -17,19 +17,20 @@ LEAST_RUN = 4
 def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
     """A vector of integers as a scalar plus a fixed distance for each lane; None where it is not known to be one."""
     n = e.dtype.lanes
-    kind = type(e)
     if n == 1:
         return None
-    if kind is Broadcast:
-        value = e.value  # type: ignore[attr-defined]
+    if isinstance(e, Broadcast):
+        value = e.value
         return (value, (0,) * n) if value.dtype.lanes == 1 else None
-    if kind is Ramp:
-        base, stride = e.base, e.stride  # type: ignore[attr-defined]
-        known = base.dtype.lanes == 1 and type(stride) is IntImm
-        return (base, tuple([k * stride.value for k in range(n)])) if known else None
-    if kind not in (Add, Sub, Mul, FloorDiv, FloorMod):
+    if isinstance(e, Ramp):
+        base, stride = e.base, e.stride
+        if base.dtype.lanes != 1 or not isinstance(stride, IntImm):
+            return None
+        return base, tuple([k * stride.value for k in range(n)])
+    if not isinstance(e, (Add, Sub, Mul, FloorDiv, FloorMod)):
         return None
-    a, b = fixed_lanes(e.a), fixed_lanes(e.b)  # type: ignore[attr-defined]
+    kind = type(e)
+    a, b = fixed_lanes(e.a), fixed_lanes(e.b)
     if a is None or b is None:
         return None
     if kind is Add:

@@ -143,7 +143,8 @@ class ModuleEmitter:
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
         """No function may have the name of a C library function that the code calls: it would be called in its place."""
         for gvar in chosen:
-            name = symbol_of(gvar, self.mod.functions[gvar])  # type: ignore[arg-type]
+            func = self.mod.functions[gvar]
+            name = symbol_of(gvar, func) if isinstance(func, PrimFunc) else ""
             if self.declare.get(name, "").endswith(C_FUNCTION):
                 raise TVMError(
                     f"LLVM code generation of {gvar.name_hint!r}: the symbol {name!r} is also the C library function"

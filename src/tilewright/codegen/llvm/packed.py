@@ -48,8 +48,8 @@ class PackedEmitter:
     def _offset(self, pointer: str, offset: int) -> str:
         return self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {offset}", pointer) if offset else pointer
 
-    def _field(self, e: Call) -> tuple[str, DataType]:
-        """(address, type in memory) of the field that the first three arguments name."""
+    def _field(self, e: Call) -> tuple[str, DataType, int]:
+        """(address, type in memory, number) of the field that the first three arguments name."""
         base, index, kind = self.expr(e.args[0]), self.expr(e.args[1]), e.args[2]
         if not isinstance(kind, IntImm):
             raise self.frame.error("the field of a struct access must be a constant", e)
@@ -67,11 +67,10 @@ class PackedEmitter:
             scaled = self.b.pure(f"mul {self.iptr} {wide}, {size}", wide)
             pointer = self.b.pure(f"getelementptr i8, ptr {base}, {self.iptr} {scaled}", base, scaled)
             pointer = self._offset(pointer, inside)
-        return pointer, DataType(_FIELD_TYPES.get(kind.value, "int64"))
+        return pointer, DataType(_FIELD_TYPES.get(kind.value, "int64")), kind.value
 
     def on_struct_get(self, e: Call) -> str:
-        pointer, kept = self._field(e)
-        field = e.args[2].value  # type: ignore[attr-defined]
+        pointer, kept, field = self._field(e)
         if field == 0:
             return pointer
         if field == VALUE:
@@ -80,9 +79,9 @@ class PackedEmitter:
         return self.operands.convert(value, kept, e.dtype)
 
     def on_struct_set(self, e: Call) -> str:
-        pointer, kept = self._field(e)
+        pointer, kept, field = self._field(e)
         value, source = self.expr(e.args[3]), e.args[3].dtype
-        if e.args[2].value == VALUE:  # type: ignore[attr-defined]
+        if field == VALUE:
             kept = _F64 if source.is_float else _HANDLE if source.code == "handle" else _I64
         if source.code == "handle" and kept.code == "handle":
             value = self.pointer_operand(e.args[3])

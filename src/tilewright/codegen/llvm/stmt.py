@@ -16,7 +16,7 @@ from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type
 from tilewright.codegen.llvm.variables import Facts, Variables
 from tilewright.codegen.llvm.workspaces import Workspaces
 from tilewright.codegen.operations import STATEMENTS
-from tilewright.ir import DataType, IntImm
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import any_node
 from tilewright.tir import (
     Allocate,
@@ -38,6 +38,7 @@ from tilewright.tir import (
     Var,
     While,
 )
+from tilewright.tir.arithmetic import cast_to, multiply
 
 TILE_REGISTERS = "amx.tile"
 """Storage scope of what instructions on tile registers keep there: it takes no memory."""
@@ -236,9 +237,9 @@ class StmtEmitter:
             self.memory.forget(s.buffer_var)
             self.stmt(s.body)
             return
-        total: Any = IntImm("int64", size)
+        total: PrimExpr = IntImm("int64", size)
         for extent in s.extents:
-            total = total * extent.astype("int64")  # type: ignore[attr-defined]
+            total = multiply(total, cast_to(extent, "int64"))
         pointer = self.workspaces.allocate(self.expr(total))
         self.variables.pointers[s.buffer_var] = (pointer, 64)
         self.stmt(s.body)
