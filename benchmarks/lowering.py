@@ -25,7 +25,7 @@ from benchmarks.options import names, takes_json, write_json
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.llvm.effort import effort
-from tilewright.driver import host_pipeline, lower
+from tilewright.driver import host_pipeline, lower, lower_for
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, post_order_visit
@@ -94,12 +94,12 @@ def to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[str, f
         if schedule is None:
             func = clock("te", te.create_prim_func, args)
             func = clock("schedule", schedule_kernel, func.with_attr("global_symbol", "main"), target)
-            mod = clock("lower", lower, func)
+            mod = clock("lower", lambda f: lower_for(lower(f), target), func)
         else:
             # A TE schedule starts from a PrimFunc of its own, so the plain one is made only to be counted and timed.
             clock("te", te.create_prim_func, args)
             func = clock("schedule", schedule.to_prim_func, args)
-            mod = clock("lower", lower, func)
+            mod = clock("lower", lambda f: lower_for(lower(f), target), func)
         mod = clock("finish", host_pipeline(target), mod)
         text = clock("emit", emit_module, mod, target)
     return clock.ms, clock.taken, text

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from tests.codegen.util import aligned, elementwise, native
-from tilewright.codegen.backend import AOT
+from tilewright.codegen.backend import AOT, back_end_of
 from tilewright.codegen.llvm import emit_module
 from tilewright.ir import IRModule
+from tilewright.ir.transform import Sequential
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
 from tilewright.tir import op as T
 
 Array = np.ndarray[Any, Any]
@@ -22,6 +26,14 @@ WIDE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 
 def call(name: str, x: Any) -> Any:
     return T.call_intrin(x.dtype, f"tir.{name}", x)
+
+
+def prepared(func: PrimFunc, target: str) -> PrimFunc:
+    """The function after the passes that the target's back end asks for."""
+    kind = Target(target)
+    done = Sequential(back_end_of(kind).passes(kind))(IRModule({"main": func}))["main"]
+    assert isinstance(done, PrimFunc)
+    return done
 
 
 def arguments() -> Array:
@@ -79,7 +91,7 @@ def test_sums(case: str, target: str, lanes: int) -> None:
     f, exact, limit = CASES[case]
     x = arguments()
     out = aligned(np.zeros(x.size), "float32")
-    assert native(elementwise(["float32"], "float32", x.size, lanes, f), [x, out], target) == 0
+    assert native(prepared(elementwise(["float32"], "float32", x.size, lanes, f), target), [x, out], target) == 0
     with np.errstate(all="ignore"):
         error = np.abs(out - exact(x.astype(np.float64)))
     assert np.nanmax(error) <= limit
@@ -104,7 +116,7 @@ def test_gelu(case: str, target: str, lanes: int) -> None:
     f, factor = GELUS[case]
     x = arguments()
     out = aligned(np.zeros(x.size), "float32")
-    assert native(elementwise(["float32"], "float32", x.size, lanes, f), [x, out], target) == 0
+    assert native(prepared(elementwise(["float32"], "float32", x.size, lanes, f), target), [x, out], target) == 0
     with np.errstate(all="ignore"):
         wide = x.astype(np.longdouble)
         want = factor / 2 * wide * erf_sum(wide / np.sqrt(np.longdouble(2)))
@@ -128,7 +140,7 @@ def test_silu(target: str, lanes: int) -> None:
     x = arguments()
     out = aligned(np.zeros(x.size), "float32")
     func = elementwise(["float32"], "float32", x.size, lanes, lambda v: v * call("sigmoid", v))
-    assert native(func, [x, out], target) == 0
+    assert native(prepared(func, target), [x, out], target) == 0
     with np.errstate(all="ignore"):
         wide = x.astype(np.longdouble)
         want = wide / (1 + np.exp(-wide))
@@ -139,7 +151,7 @@ def test_silu(target: str, lanes: int) -> None:
 
 
 def text(f: Callable[..., Any], inputs: int = 1, dtype: str = "float32", target: str = WIDE) -> str:
-    func = elementwise([dtype] * inputs, dtype, 64, 16, f).with_attr("calling_conv", AOT)
+    func = prepared(elementwise([dtype] * inputs, dtype, 64, 16, f), target).with_attr("calling_conv", AOT)
     return emit_module(IRModule({"main": func}), target)
 
 
@@ -155,3 +167,10 @@ def test_where_they_apply() -> None:
     assert "fdiv" not in text(lambda x: call("tanh", x) + 1.0)
     assert text(lambda x: x * call("sigmoid", x)).count("fdiv") == 1
     assert text(lambda x, y: y * call("sigmoid", x), 2).count("fdiv") == 0  # the exact one, by reciprocals
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_other_types_are_refused(target: str) -> None:
+    func = elementwise(["float64"], "float64", 8, 1, lambda x: call("gelu", x)).with_attr("calling_conv", AOT)
+    with pytest.raises(TVMError, match="gelu takes float32 values, but was given float64"):
+        back_end_of(Target(target)).emit(IRModule({"main": func}), Target(target))

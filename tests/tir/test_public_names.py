@@ -89,6 +89,7 @@ def test_every_pass_is_listed() -> None:
     extra = {name for name in tir.transform.__all__ if name[0].isupper()} - set(PASSES.split())
     own = {
         "ExposeEntryFunc",
+        "FuseActivations",
         "InjectSoftwarePrefetch",
         "MarkUnrollLoop",
         "VerifyGPUCode",

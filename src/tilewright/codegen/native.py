@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tilewright.ir.transform import Pass
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+
+
+def passes(target: Target) -> Sequence[Pass]:
+    """What back ends of CPUs want to be done to programs: the errors of activations as a whole rest on fused multiply-adds."""
+    from tilewright.tir.transform import FuseActivations
+
+    return [FuseActivations()] if target.cpu.fma else []
 
 
 def unfit(target: Target) -> str:
@@ -25,4 +35,4 @@ def big_endian(target: Target) -> TVMError:
     )
 
 
-__all__ = ["big_endian", "unfit"]
+__all__ = ["big_endian", "passes", "unfit"]

@@ -18,7 +18,7 @@ _DTYPE_FIRST_NAMES = """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_asyn
 _HANDLE_NAMES = "tvm_context_id nd_mem_alloc_with_scope"
 _INT_NAMES = """tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_call_trace_packed dma_copy dma_wait dma_start_group
     dma_end_group prefetch"""
-_SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
+_SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split()) | frozenset(op.ACTIVATIONS)
 _DTYPE_FIRST = frozenset(_DTYPE_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
     **dict.fromkeys(_HANDLE_NAMES.split(), "handle"),

@@ -40,6 +40,9 @@ from tilewright.tir.expr import (
 PURE, READS, UPDATES = "pure", "reads", "updates"
 """What a call may do: nothing but give a value; read state; change state."""
 
+ACTIVATIONS = ("gelu", "silu", "one_plus_erf", "one_plus_tanh")
+"""Functions of float32 that FuseActivations finds: x * (1 + erf(x / sqrt(2))) / 2, x * sigmoid(x), 1 + erf(x), 1 + tanh(x)."""
+
 _MATH = """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan
     asinh acosh atanh atan2 pow hypot copysign nextafter ldexp fmod erf erfc floor ceil round trunc nearbyint fabs
     isnan isinf isfinite popcount clz"""
@@ -59,7 +62,7 @@ _UPDATES = """tvm_access_ptr ret call_extern call_packed call_packed_lowered cal
     ptx_cp_async_barrier ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx
     ptx_wait_barrier create_barriers mma_store mma_fill call_extern_effect set_error"""
 
-for _effect, _names in ((PURE, _MATH), (PURE, _PURE), (UPDATES, _UPDATES)):
+for _effect, _names in ((PURE, _MATH), (PURE, _PURE), (PURE, " ".join(ACTIVATIONS)), (UPDATES, _UPDATES)):
     for _name in _names.split():
         Op(f"tir.{_name}").set_attr("TCallEffectKind", _effect)
 for _name in ("tvm_struct_get", "tvm_access_ptr", "lookup_param", "tvm_context_id"):
@@ -67,6 +70,7 @@ for _name in ("tvm_struct_get", "tvm_access_ptr", "lookup_param", "tvm_context_i
 
 
 for _count, _names in (
+    (1, " ".join(ACTIVATIONS)),
     (1, """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
         atanh erf erfc floor ceil round trunc nearbyint fabs isnan isinf isfinite popcount clz likely ret isnullptr
         reinterpret bitwise_not address_of assume tvm_thread_invariant lookup_param"""),

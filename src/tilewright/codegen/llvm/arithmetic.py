@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.activations import gelu, one_plus, times_sigmoid
 from tilewright.codegen.llvm.expr import ExprEmitter
 from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.frame import Frame
@@ -56,7 +55,7 @@ class Arithmetic:
             if isinstance(e.b, Mul):
                 c = self.expr(e.a)
                 return self.frame.math(dtype).fma(self.expr(e.b.a), self.expr(e.b.b), c)
-        return one_plus(self, e) or self._float_binary(e, "fadd")
+        return self._float_binary(e, "fadd")
 
     def on_subtract(self, e: Sub) -> str:
         dtype = e.dtype
@@ -74,7 +73,7 @@ class Arithmetic:
     def on_multiply(self, e: Mul) -> str:
         if not e.dtype.is_float:
             return self._int_binary(e)
-        return gelu(self, e) or times_sigmoid(self, e) or self._float_binary(e, "fmul")
+        return self._float_binary(e, "fmul")
 
     def _float_binary(self, e: BinaryOpExpr, op: str) -> str:
         a, b, dtype = self.expr(e.a), self.expr(e.b), e.dtype

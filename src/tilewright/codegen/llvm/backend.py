@@ -9,7 +9,9 @@ from tilewright.codegen.backend import BackEnd, Code
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
 from tilewright.codegen.llvm.tiles import permission
+from tilewright.codegen.native import passes
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import Pass
 from tilewright.runtime.symbols import CONTEXT
 from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
@@ -20,6 +22,9 @@ class LLVM(BackEnd):
 
     kind: ClassVar[str] = "llvm"
     forms: ClassVar[tuple[str, ...]] = ("ll", "s", "asm")
+
+    def passes(self, target: Target) -> Sequence[Pass]:
+        return passes(target)
 
     def build(self, mod: IRModule, target: Target) -> Any:
         from tilewright.codegen.llvm.build import build

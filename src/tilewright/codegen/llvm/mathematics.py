@@ -9,6 +9,7 @@ from tilewright.codegen.llvm.types import llvm_type, splat, suffix
 from tilewright.codegen.llvm.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS, VectorMath
 from tilewright.ir import DataType, FloatImm
 from tilewright.tir import Broadcast, Call
+from tilewright.tir.op import ACTIVATIONS
 
 _F32 = DataType("float32")
 C_FUNCTION = " nounwind willreturn memory(none)"
@@ -30,6 +31,8 @@ class Functions:
         dtype = e.dtype
         if not dtype.is_float:
             raise self.frame.error(f"{name} takes floating point values, but was given {dtype}", e)
+        if name in ACTIVATIONS and dtype.element != _F32:
+            raise self.frame.error(f"{name} takes float32 values, but was given {dtype}", e)
         if dtype.bits < 32:
             wide = _F32.with_lanes(dtype.lanes)
             args = [self.operands.convert(self.expr(arg), arg.dtype, wide) for arg in e.args]

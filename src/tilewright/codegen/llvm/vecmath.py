@@ -14,6 +14,7 @@ from collections.abc import Callable
 from tilewright.codegen.llvm.lanes import Lanes
 from tilewright.codegen.llvm.widemath import FAR, WideMath
 from tilewright.ir import DataType
+from tilewright.tir.op import ACTIVATIONS
 
 _F64 = DataType("float64")
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
@@ -317,6 +318,7 @@ VECTOR_FUNCTIONS: dict[str, Callable[..., str]] = {
     for name in (
         "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sigmoid", "erf",
         "sin", "cos", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh", "rsqrt", "atan2", "hypot", "pow",
+        *ACTIVATIONS,
     )
 }  # fmt: skip
 """Functions of float32 arguments that are emitted as vector code."""

@@ -2,6 +2,7 @@
 
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.support import lazy as _lazy
+from tilewright.tir.transform.activations import FuseActivations
 from tilewright.tir.transform.base import PrimFuncPass, prim_func_pass
 from tilewright.tir.transform.block.blocks import (
     ConvertBlocksToOpaque,
@@ -119,6 +120,7 @@ __all__ = [
     "Filter",
     "FlattenBuffer",
     "ForceNarrowIndexToInt32",
+    "FuseActivations",
     "HoistExpression",
     "HoistIfThenElse",
     "HoistedConditionals",

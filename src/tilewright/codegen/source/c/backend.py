@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code, WholeModel
+from tilewright.codegen.native import passes
 from tilewright.codegen.source.c.library import LoadedLibrary, load_objects
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import Pass
 from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 
@@ -23,6 +25,9 @@ class C(BackEnd):
         from tilewright.codegen.source.c.toolchain import toolchain
 
         return toolchain(target)
+
+    def passes(self, target: Target) -> Sequence[Pass]:
+        return passes(target)
 
     def build(self, mod: IRModule, target: Target) -> Any:
         from tilewright.codegen.source.c.build import build

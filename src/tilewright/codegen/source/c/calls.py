@@ -9,12 +9,13 @@ from tilewright.codegen.source.c.memory import MemoryEmitter
 from tilewright.codegen.source.c.names import PRODUCT, RELATION, UNARY, Text, ctype, floating, integer, kept, scalar
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
+from tilewright.tir.op import ACTIVATIONS
 from tilewright.tir.scalars import BITWISE
 
 _OF_ONE = """exp exp2 exp10 expm1 log log2 log10 log1p tanh sinh cosh sigmoid erf erfc sin cos tan asin acos atan asinh acosh
     atanh rsqrt sqrt fabs floor ceil trunc round"""
 _OF_TWO = "atan2 hypot pow fmod nextafter copysign"
-MATH = dict.fromkeys(_OF_ONE.split(), 1) | dict.fromkeys(_OF_TWO.split(), 2) | {"fma": 3}
+MATH = dict.fromkeys((*_OF_ONE.split(), *ACTIVATIONS), 1) | dict.fromkeys(_OF_TWO.split(), 2) | {"fma": 3}
 """Functions of floats that tilewright/kernel.h has, and how many arguments they take."""
 SAME = {"nearbyint": "round", "rint": "round"}
 _LIBRARY_WORDS = """expm1 log2 log10 log1p sinh cosh sin cos tan asin acos atan asinh acosh atanh erfc floor ceil trunc atan2
@@ -45,6 +46,8 @@ class CallEmitter(MemoryEmitter):
         dtype = e.dtype
         if not dtype.is_float:
             raise self.error(f"{name} takes floating point values, but was given {dtype}", e)
+        if name in ACTIVATIONS and dtype.element != "float32":
+            raise self.error(f"{name} takes float32 values, but was given {dtype}", e)
         if name == "pow" and (found := self._power(e)) is not None:
             return found
         if name == "fma":

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tilewright.codegen.source.c.activations import whole_product, whole_sum
 from tilewright.codegen.source.c.names import (
     CHOICE,
     PRODUCT,
@@ -177,9 +176,6 @@ class ExprEmitter:
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
     def on_add(self, e: Any) -> Text:
-        whole = whole_sum(self, e) if type(e) is Add else whole_product(self, e) if type(e) is Mul else None
-        if whole is not None:
-            return whole
         operation, strength = BINARY[type(e)], _STRENGTH[type(e)]
         sign, name = operation.sign, operation.word
         dtype = e.dtype
@@ -233,11 +229,6 @@ class ExprEmitter:
             sign = "%" if type(e) in (Mod, FloorMod) else "/"
             return Text(f"{self.expr(e.a).at(PRODUCT)} {sign} {self.expr(e.b).at(PRODUCT + 1)}", PRODUCT)
         return self.mapped(name, dtype, e.a, e.b)
-
-    def applied(self, name: str, dtype: DataType, x: Text) -> Text:
-        """A function of scalars, `tw_<name>_<type>`, of an operand or of each of its lanes."""
-        scalars = f"tw_{name}_{scalar(dtype)}"
-        return self.function(self.module.mapped(name, scalars, dtype, [dtype]) if dtype.lanes > 1 else scalars, x)
 
     def product(self, a: Text, b: Text, dtype: DataType) -> Text:
         """The product of two floats."""
