@@ -212,6 +212,7 @@ def test_names_say_what_an_intrinsic_is() -> None:
         assert tir.TensorIntrin.get(name, allow_missing=True) is None
 
 
+@pytest.mark.llvm
 def test_sums_in_registers_are_not_in_memory() -> None:
     """All blocks that use them must be tensorized."""
     x = te.placeholder((16, 16), "float32")
@@ -221,6 +222,7 @@ def test_sums_in_registers_are_not_in_memory() -> None:
         tvm.build(sch.mod["main"], target=SAPPHIRE)
 
 
+@pytest.mark.llvm
 def test_libraries_ask_the_system_for_tiles(tmp_path: Any) -> None:
     """A library that another program loads asks when it is loaded; it is no error where there are none, for nothing has run yet."""
     func = product(Tile("bf16", 16, 16, 16), 16, 16, 16)
@@ -234,6 +236,7 @@ def test_libraries_ask_the_system_for_tiles(tmp_path: Any) -> None:
     assert not permission(Target("llvm -mcpu=sapphirerapids -mtriple=x86_64-apple-macosx"))
 
 
+@pytest.mark.llvm
 def test_what_the_system_refuses_is_an_error() -> None:
     """Before anything runs; here as on a machine whose processor has tiles, which its system does not keep."""
     refused = str(global_func("runtime.EnableAMX")())

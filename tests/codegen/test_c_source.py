@@ -197,6 +197,7 @@ def test_a_library_that_registers_itself(form: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(eval(done.stdout), ran(relay.build(mod, "llvm"), x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.llvm
 def test_options_that_do_not_fit() -> None:
     mod, _ = network()
     for target, executor, run_by, text in (

@@ -24,9 +24,10 @@ def double(name: str, kind: int = ForKind.PARALLEL) -> PrimFunc:
     return PrimFunc([a, c], body, attrs={"global_symbol": name})
 
 
+@pytest.mark.parametrize("target", ["llvm", "c"])
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_works(name: str, tmp_path: Path) -> None:
-    module = tvm.build(double(name), target="llvm")
+def test_any_name_works(name: str, target: str, tmp_path: Path) -> None:
+    module = tvm.build(double(name), target=target)
     x = np.arange(64, dtype=np.float32)
     for m in (module, exported(module, tmp_path)):
         c = tvm.nd.array(np.zeros(64, np.float32))

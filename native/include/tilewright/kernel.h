@@ -25,6 +25,14 @@
 #define TW_TEXT_OF(x) #x
 #define TW_TEXT(x) TW_TEXT_OF(x)
 #define TW_SYMBOL(name) __asm__(TW_TEXT(__USER_LABEL_PREFIX__) name)
+/* Symbols of any characters: gcc writes labels as they are, so there they are another name, quoted, of the function. */
+#ifdef __clang__
+#define TW_ANY_SYMBOL(function, name, quoted) TW_SYMBOL(name)
+#else
+#define TW_ANY_SYMBOL(function, name, quoted) \
+  ;                                           \
+  __asm__(".globl " quoted "\n.set " quoted ", " TW_TEXT(__USER_LABEL_PREFIX__) #function)
+#endif
 #define TW_PRAGMA(x) _Pragma(#x)
 #define TW_PREFETCH(p, write, locality) __builtin_prefetch(p, write, locality)
 #define tw_copy __builtin_memcpy
@@ -40,6 +48,7 @@
 #define TW_HIDDEN
 #define TW_EXPORTED
 #define TW_SYMBOL(name)
+#define TW_ANY_SYMBOL(function, name, quoted)
 #define TW_PRAGMA(x)
 #define TW_PREFETCH(p, write, locality) ((void)(p))
 #define tw_copy memcpy

@@ -183,14 +183,13 @@ class ModuleEmitter:
         emitter.body(func.body)
         result = result_type(func)
         exported = "TW_HIDDEN" if aot else "TW_EXPORTED"
-        label = "" if aot or name == symbol else f" TW_SYMBOL({string(symbol)})"
         head = f"{exported} {result} {name}"
-        declaration = f"{head}({', '.join(emitter.params) or 'void'}){label};"
-        text = emitter.text(head, result)
-        self.functions.append(f"\n{declaration}\n{text}" if label else f"\n{text}")
+        whole = f"{head}({', '.join(emitter.params) or 'void'})"
+        named = "" if aot else symbol_text(whole, name, symbol)
+        self.functions.append(f"\n{named}{emitter.text(head, result)}")
         if aot:
             self._wrapper(symbol, name, func)
-        return [declaration]
+        return [named.rstrip() or f"{whole};"]
 
     def _wrapper(self, symbol: str, name: str, func: PrimFunc) -> None:
         """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
@@ -201,8 +200,20 @@ class ModuleEmitter:
         outer = function_name(symbol)
         head = f"TW_EXPORTED int32_t {outer}(void** args)"
         unused = "" if given else "  (void)args;\n"
-        declared = "" if outer == symbol else f"{head} TW_SYMBOL({string(symbol)});\n"
-        self.functions.append(f"{declared}{head} {{\n{unused}  return {name}({', '.join(given)});\n}}")
+        self.functions.append(
+            f"{symbol_text(head, outer, symbol)}{head} {{\n{unused}  return {name}({', '.join(given)});\n}}"
+        )
+
+
+def symbol_text(head: str, name: str, symbol: str) -> str:
+    """What stands before the definition of a function whose symbol is not its name."""
+    if name == symbol:
+        return ""
+    if re.fullmatch(r"[\w.$]+", symbol):
+        return f"{head} TW_SYMBOL({string(symbol)});\n"
+    escaped = symbol.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    quoted = string('"' + escaped + '"')
+    return f"{head} TW_ANY_SYMBOL({name}, {string(symbol)}, {quoted});\n"
 
 
 def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataType) -> str:
