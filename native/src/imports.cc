@@ -27,7 +27,7 @@ class FinderModule : public ModuleImpl {
     if (found.type_index == kTVMFFIFunction) return Ref<FunctionObject>::steal(found.v_obj);
     bool absent = found.type_index == kTVMFFINone;
     destroy(found);
-    if (!absent) fail("TypeError", "the module of kind `%s` must answer the name `%s` with a function or None", kind_.c_str(), name.c_str());
+    if (!absent) fail("TypeError", "the module of kind `%s` must return the name `%s` with a function or None", kind_.c_str(), name.c_str());
     return {};
   }
 
@@ -98,7 +98,7 @@ Ref<ModuleObject> made_of(const std::string& kind, const std::string& bytes) {
   destroy(data);
   if (made.type_index != kTVMFFIModule) {
     destroy(made);
-    fail("TypeError", "`runtime.module.loadbinary_%s` must answer a module", kind.c_str());
+    fail("TypeError", "`runtime.module.loadbinary_%s` must return a module", kind.c_str());
   }
   return Ref<ModuleObject>::steal(made.v_obj);
 }

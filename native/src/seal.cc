@@ -145,7 +145,7 @@ void check_seal(const std::string& path) {
   if (!file.is_open()) return;
   const ElfFile elf = read_elf(file);
   const bool object = path.size() > 2 && path.compare(path.size() - 2, 2, ".o") == 0;
-  if (object && !elf.relocatable) fail("ValueError", "%s is no object: its %llu bytes do not begin with the header of an ELF object", path.c_str(), static_cast<unsigned long long>(file.size()));
+  if (object && !elf.relocatable) fail("ValueError", "%s is not an object: its %llu bytes do not begin with the header of an ELF object", path.c_str(), static_cast<unsigned long long>(file.size()));
   check(file, elf);
 }
 

@@ -8,6 +8,6 @@ namespace tw {
 void seal_file(const std::string& path);
 // ValueError where a sealed file is not what was sealed; files without a seal pass.
 void check_seal(const std::string& path);
-// The same, and where it is no library for this machine, or a part of one; what cannot be opened passes.
+// The same, and where it is not a library for this machine, or a part of one; what cannot be opened passes.
 void check_shared_library(const std::string& path);
 }  // namespace tw

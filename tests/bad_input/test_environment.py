@@ -126,6 +126,78 @@ def test_a_limit_of_the_cache_that_is_no_number(folder: Path, monkeypatch: pytes
     assert command("cache", "info").err == f"error: {why}\n"
 
 
+WRONG = {
+    "TVM_NUM_THREADS": (
+        "abc",
+        "must be a number of threads from 1 to 1024, but it is `abc`; unset it for as many as the process may use",
+    ),
+    "TILEWRIGHT_CACHE_BYTES": (
+        "2G",
+        "must be a number of bytes, 0 for no cache, but it is `2G`; unset it for 2147483648",
+    ),
+    "TVM_PYGMENTIZE_STYLE": ("x", "must be light, dark, ansi or a style of Pygments, but it is `x`; unset it for ansi"),
+    "TVM_BLACK_FORMAT": ("maybe", "must be 1 (yes) or 0 (no), but it is `maybe`; unset it for 0"),
+    "TVM_TEST_TARGETS": (
+        "llvm;nonsense",
+        "must hold targets separated by semicolons, but `nonsense` is none: there is no target kind 'nonsense'. Kinds: c,",
+    ),
+    "TVM_TEST_DISABLE_CACHE": ("2", "must be 1 (yes) or 0 (no), but it is `2`; unset it for 0"),
+    "TILEWRIGHT_CPU_WITHOUT": (
+        "avx512",
+        "must hold CPU features between commas, such as avx512f,fma, but it is `avx512`, and `avx512` is not a feature that is checked on"
+        " this architecture; unset it to hide none",
+    ),
+}
+
+
+def test_wrong_variables_are_refused_before_any_work(tmp_path: Path) -> None:
+    """All in one message, before the model is read: the file is not even a model."""
+    (tmp_path / "model.onnx").write_text("none")
+    done = subprocess.run(
+        [*COMMAND, "compile", tmp_path / "model.onnx", "-o", tmp_path / "model.so"],
+        env={**os.environ, **{name: value for name, (value, _) in WRONG.items()}},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    found = done.stderr.removeprefix("error: ").splitlines()
+    assert len(found) == len(WRONG), done.stderr
+    for name, (_, why) in WRONG.items():
+        assert [line for line in found if line.startswith(f"the environment variable {name} {why}")], (
+            name,
+            done.stderr,
+        )
+
+
+def test_help_needs_no_environment(folder: Path) -> None:
+    done = shell("TVM_NUM_THREADS=abc $T compile --help", folder)
+    assert done.returncode == 0 and done.stdout.startswith("Usage: tilewright compile") and not done.stderr
+
+
+def test_wrong_variables_at_first_use_in_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads: tests/runtime/test_thread_pool.py; features: tests/runtime/test_modules.py."""
+    from tilewright.script.highlight import cprint, default_theme
+    from tilewright.testing import parameters
+    from tilewright.testing.features import target_names
+
+    uses = {
+        "TVM_BLACK_FORMAT": lambda: cprint("x"),
+        "TVM_PYGMENTIZE_STYLE": default_theme,
+        "TVM_TEST_TARGETS": target_names,
+        "TVM_TEST_DISABLE_CACHE": lambda: parameters.fixture(cache_return_value=True)(lambda: 1),
+        "TILEWRIGHT_CACHE_BYTES": lambda: cache.Cache().usable(),
+    }
+    for name, use in uses.items():
+        value, why = WRONG[name]
+        monkeypatch.setenv(name, value)
+        with pytest.raises(TVMError) as caught:
+            use()
+        assert str(caught.value).startswith(f"the environment variable {name} {why}")
+        monkeypatch.delenv(name)
+
+
 def test_a_cache_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder that no user can write; what is in a cache that only others may write is still read (test_cache.py)."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "/proc/cache")

@@ -44,16 +44,18 @@ def refused(*args: str | Path) -> str:
 
 def test_model_instead_of_a_library() -> None:
     assert refused("compare", "relu.onnx", "--reference", "interp", "--library", "relu.onnx") == (
-        "error: relu.onnx is no compiled library (.so, .dylib, .tar, .o); make one with: tilewright compile relu.onnx -o model.so\n"
+        "error: relu.onnx is not a compiled library (.so, .dylib, .tar, .o); make one with: tilewright compile relu.onnx -o model.so\n"
     )
 
 
 def test_no_library() -> None:
     Path("empty.so").write_bytes(b"")
-    assert refused("run", "empty.so") == "error: empty.so is no library: its 0 bytes do not begin with an ELF header\n"
+    assert (
+        refused("run", "empty.so") == "error: empty.so is not a library: its 0 bytes do not begin with an ELF header\n"
+    )
     Path("random.so").write_bytes(np.random.default_rng(0).bytes(5000))
     assert refused("run", "random.so") == (
-        "error: random.so is no library: its 5000 bytes do not begin with an ELF header\n"
+        "error: random.so is not a library: its 5000 bytes do not begin with an ELF header\n"
     )
 
 
@@ -72,7 +74,7 @@ def test_library_without_a_model() -> None:
     func = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + 1.0, name="y")])
     tvm.build(func, target="llvm").export_library("function.so")
     assert refused("run", "function.so") == (
-        "error: the library holds functions, but no model; run and profile take what `tilewright compile` wrote\n"
+        "error: the library holds functions, but no model; use a library that `tilewright compile` wrote\n"
     )
 
 
@@ -104,7 +106,7 @@ def test_library_for_a_larger_cpu() -> None:
 
 def test_shape_with_a_library() -> None:
     assert refused("bench", "relu.so", "--shape", "x=1,3") == (
-        "error: relu.so is compiled already, so its shapes are fixed; --shape goes with a model file\n"
+        "error: relu.so is a compiled library, so its shapes are fixed; --shape needs a model file\n"
     )
 
 
@@ -119,7 +121,7 @@ INPUTS = [
     ),
     (
         {"x": np.array([{}], dtype=object)},
-        "in.npz is no .npz or .npy file that can be read: Object arrays cannot be loaded when allow_pickle=False",
+        "in.npz cannot be read as an .npz or .npy file: Object arrays cannot be loaded when allow_pickle=False",
     ),
 ]
 
@@ -133,10 +135,10 @@ def test_inputs(arrays: dict[str, np.ndarray], text: str) -> None:
 def test_input_that_is_no_archive() -> None:
     Path("in.npz").write_bytes(b"PK\x03\x04" + bytes(50))
     assert refused("run", "relu.so", "-i", "in.npz") == (
-        "error: in.npz is no .npz or .npy file that can be read: File is not a zip file\n"
+        "error: in.npz cannot be read as an .npz or .npy file: File is not a zip file\n"
     )
     assert refused("run", "relu.so", "-i", "relu.onnx") == (
-        "error: relu.onnx is no .npz or .npy file; numpy.savez('relu.npz', name=array) writes one\n"
+        "error: relu.onnx is not an .npz or .npy file; numpy.savez('relu.npz', name=array) writes one\n"
     )
 
 
@@ -267,7 +269,7 @@ CALLS = [
         "x",
         np.full((2, 3), "1"),
         "arrays of texts have no elements that kernels know. What takes texts takes their numbers:"
-        " relay.frontend.encode_texts(...)",
+        " relay.frontend.encode_strings(...)",
     ),
 ]
 

@@ -123,8 +123,8 @@ def test_shapes_that_do_not_fit_together() -> None:
 DYNAMIC = [
     (
         ("--executor", "aot"),
-        "error: m.onnx: --executor aot has fixed sizes and a fixed order of kernels, but the model leaves sizes open: x (n, 3); --executor"
-        " vm takes it as it is, or pin them, such as --shape x=1,3\n",
+        "error: m.onnx: --executor aot needs static dimensions and a fixed order of kernels, but the model has dynamic dimensions:"
+        " x (n, 3); use --executor vm, or pin them, such as --shape x=1,3\n",
     ),
     (("--shape", "y=1,3"), "error: m.onnx: shape names 'y', but the model's inputs are 'x' (n, 3)\n"),
     (("--shape", "x=1,3,4"), "error: m.onnx: the input 'x' has 2 axes (n, 3), but shape gives it 3: (1, 3, 4)\n"),

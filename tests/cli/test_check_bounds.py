@@ -51,6 +51,6 @@ def test_a_library_that_is_compiled_already_is_not_checked(model: Path) -> None:
     command("compile", model, "-o", library)
     done = command("bench", library, "--check-bounds")
     assert done.code == 1
-    assert "is compiled already, so its checks are fixed; --check-bounds goes with a model file" in " ".join(
+    assert "is a compiled library, so its checks are fixed; --check-bounds needs a model file" in " ".join(
         done.err.split()
     )

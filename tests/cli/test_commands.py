@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -178,21 +177,6 @@ def test_memory(folder: Path) -> None:
 def test_the_package_is_the_command_too() -> None:
     done = subprocess.run([sys.executable, "-m", "tilewright", "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Usage: tilewright [OPTIONS] COMMAND")
-
-
-@pytest.mark.parametrize("words", ["run dense.so", "bench dense.onnx", "profile dense.onnx", "compare dense.onnx"])
-def test_threads_of_the_environment_that_are_none(folder: Path, words: str) -> None:
-    """Told as a mistake of the user's before anything is compiled; in a process of its own, whose pool has not begun."""
-    verb, file = words.split()
-    program = [sys.executable, "-c", "from tilewright.cli import main; main()", verb, folder / file]
-    done = subprocess.run(
-        program, env={**os.environ, "TVM_NUM_THREADS": "abc"}, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "Error: the environment variable TVM_NUM_THREADS must be a number of threads from 1 to 1024, but it is `abc`;"
-        " unset it for as many as the process may use\n",
-    )
 
 
 @pytest.mark.parametrize(

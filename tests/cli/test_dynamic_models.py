@@ -64,7 +64,7 @@ def test_dynamic_dimensions_run_in_the_virtual_machine(tmp_path: Path) -> None:
     done = command("compile", model, "-o", tmp_path / "m.so", "--json")
     assert done.code == 0 and json.loads(done.out)["executor"] == "vm", done.err
     assert done.err.startswith(
-        "note: the model leaves sizes open: x (rows, 32), so the virtual machine runs it; sizes that are pinned (--shape) run faster\n"
+        "note: the model has dynamic dimensions: x (rows, 32), so it runs in the virtual machine; pinned dimensions (--shape) run faster\n"
     )
     session = onnxruntime.InferenceSession(str(model))
     for rows in (1, 7):
@@ -87,9 +87,9 @@ def test_every_command_takes_dynamic_dimensions(tmp_path: Path) -> None:
     memory = json.loads(command("memory", model, "--run-shape", "x=5,32", "--json").out)
     assert memory["inputs"] == 5 * 32 * 4 and memory["outputs"] == 5 * 8 * 4
     # The values between both products, and the result.
-    assert 5 * 64 * 4 + 5 * 8 * 4 <= memory["tensors_at_once"] < 5 * 64 * 4 * 4
+    assert 5 * 64 * 4 + 5 * 8 * 4 <= memory["peak_of_tensors"] < 5 * 64 * 4 * 4
     done = command("compare", model, "--run-shape", "x=5,32")
-    assert done.code == 0 and "no layer departs" in done.out, done.err
+    assert done.code == 0 and "no layer differs" in done.out, done.err
 
 
 def test_pins_are_tried_before_they_are_proposed(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_pins_are_tried_before_they_are_proposed(tmp_path: Path) -> None:
     done = command("compile", model, "--executor", "aot", "-o", tmp_path / "m.so")
     assert done.code == 1
     assert done.err == (
-        f"error: {model}: --executor aot has fixed sizes and a fixed order of kernels, but the model leaves sizes open:"
-        " x (n, 1, 24, w); --executor vm takes it as it is, or pin them, such as --shape x=1,1,24,224\n"
+        f"error: {model}: --executor aot needs static dimensions and a fixed order of kernels, but the model has dynamic dimensions:"
+        " x (n, 1, 24, w); use --executor vm, or pin them, such as --shape x=1,1,24,224\n"
     )
     pinned = command("compile", model, "--executor", "aot", "--shape", "x=1,1,24,224", "-o", tmp_path / "m.so")
     assert pinned.code == 0, pinned.err
@@ -108,13 +108,13 @@ def test_pins_are_tried_before_they_are_proposed(tmp_path: Path) -> None:
 def test_random_inputs_of_dynamic_dimensions_are_some_that_run(tmp_path: Path) -> None:
     done = command("bench", pieces_model(tmp_path / "m.onnx"), "--iterations", "5", "--no-peer", "--json")
     assert done.code == 0, done.err
-    assert "made up at random, by --seed 0: x float32 1x1x24x" in done.err and "--run-shape gives others" in done.err
+    assert "random inputs, --seed 0: x float32 1x1x24x" in done.err and "--run-shape sets it" in done.err
 
 
 def test_control_flow(tmp_path: Path) -> None:
     model = loop_model(tmp_path / "m.onnx")
     done = command("compile", model, "-o", tmp_path / "m.so")
-    assert done.code == 0 and "the model decides at run time what it computes" in done.err, done.err
+    assert done.code == 0 and "the model has control flow, or results whose size" in done.err, done.err
     np.savez(tmp_path / "in.npz", x=np.array([1, 2, 3], "float32"), count=np.array(4, "int64"))
     assert command("run", tmp_path / "m.so", "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz").code == 0
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], [16, 32, 48])
@@ -126,8 +126,8 @@ def test_control_flow(tmp_path: Path) -> None:
     assert command("memory", model, "-i", tmp_path / "in.npz").code == 0
     done = command("compile", model, "--executor", "graph", "-o", tmp_path / "m.so")
     assert done.code == 1 and done.err == (
-        f"error: {model}: --executor graph has fixed sizes and a fixed order of kernels, but the model decides at run time what it"
-        " computes, or how large its results are; --executor vm takes it as it is\n"
+        f"error: {model}: --executor graph needs static dimensions and a fixed order of kernels, but the model has control flow, or"
+        " results whose size depends on the data; use --executor vm\n"
     )
 
 
@@ -153,11 +153,11 @@ def test_wrong_shapes_of_a_run(tmp_path: Path, options: list[str], message: str)
 def test_what_is_made_up_is_said(tmp_path: Path) -> None:
     assert command("compile", relu_model(tmp_path / "m.onnx", [2, 3]), "-o", tmp_path / "m.so").code == 0
     done = command("run", tmp_path / "m.so", "--seed", "7")
-    assert done.err == "made up at random, by --seed 7: x float32 2x3 (--input gives them)\n"
+    assert done.err == "random inputs by --seed 7: x float32 2x3; --input sets them\n"
     assert command("run", tmp_path / "m.so", "--quiet").err == ""
     done = command("run", tmp_path / "m.so", "--strict")
     assert done.code == 1 and not done.out
-    assert done.err == "error: --strict: these inputs are not given: x float32 2x3; give them by --input\n"
+    assert done.err == "error: --strict: missing inputs: x float32 2x3; give them by --input\n"
     np.save(tmp_path / "x.npy", np.ones((2, 3), "float32"))
     done = command("run", tmp_path / "m.so", "--strict", "-i", tmp_path / "x.npy")
     assert done.code == 0 and not done.err

@@ -23,13 +23,13 @@ def test_differences_of_denormals_are_no_departure(dtype: str) -> None:
     reference = np.array([smallest / 2, smallest / 4, 0, smallest], kind)
     flushed = np.array([0, 0, 0, smallest], kind)
     assert Difference("d", "", flushed, reference).error == 0
-    assert not Difference("d", "", flushed[:3], reference[:3]).departs(1e-3)
+    assert not Difference("d", "", flushed[:3], reference[:3]).differs(1e-3)
     wrong = np.array([0, 0, 0, 4 * smallest], kind)
-    assert Difference("d", "", wrong, reference).departs(1e-3)
+    assert Difference("d", "", wrong, reference).differs(1e-3)
 
 
 def test_differences_of_whole_numbers_count() -> None:
-    assert Difference("d", "", np.array([1, 2]), np.array([1, 3])).departs(1e-3)
+    assert Difference("d", "", np.array([1, 2]), np.array([1, 3])).differs(1e-3)
 
 
 def contestant(name: str, milliseconds: list[float]) -> Contestant:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from tests.cli.command import command, dense_model, relu_model, write_model
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.common.quirks import known_quirks
+from tilewright.relay.frontend.common.compatibility import known_notes
 
 
 def report(path: Path, *options: str, code: int = 0) -> dict[str, Any]:
@@ -52,20 +52,20 @@ def test_report_in_json(tmp_path: Path) -> None:
     assert found["flops"] == sum(r["flops"] for r in rows.values()) and found["calls_of_unknown_flops"] == 0
     assert found["parameters"] == {"count": 2, "bytes": 448, "types": {"float32": {"count": 2, "bytes": 448}}}
     assert found["memory"]["inputs"] == 2 * 3 * 64 * 4 and found["memory"]["outputs"] == 2 * 4 * 64 * 4
-    quirks = {q["key"]: q["places"] for q in found["quirks"]}
-    assert quirks["auto_pad"] == ["conv (SAME_UPPER)"]
+    notes = {q["key"]: q["places"] for q in found["notes"]}
+    assert notes["auto_pad"] == ["conv (SAME_UPPER)"]
     assert (
-        quirks["flat softmax"] == ["soft"]
-        and quirks["weights as inputs"] == ["s"]
-        and quirks["old batch norm"] == ["norm"]
+        notes["flat softmax"] == ["soft"]
+        and notes["weights as inputs"] == ["s"]
+        and notes["old batch norm"] == ["norm"]
     )
-    assert "Softmax-11 (today 13)" in quirks["versions"]
+    assert "Softmax-11 (today 13)" in notes["versions"]
 
 
-def test_quirks_are_those_of_the_model(tmp_path: Path) -> None:
+def test_notes_are_those_of_the_model(tmp_path: Path) -> None:
     """Nothing is told that was not met."""
     found = report(conv_model(tmp_path / "m.onnx", opset=21, pads=[1, 1, 1, 1]), "--shape", "x=1,3,8,8")
-    assert {q["key"] for q in found["quirks"]} <= {"versions", "weights as inputs"}
+    assert {q["key"] for q in found["notes"]} <= {"versions", "weights as inputs"}
 
 
 def test_dynamic_dimensions(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_a_format_of_another_front_end(tmp_path: Path, monkeypatch: pytest.Monke
     assert done.code == 1 and "no runtime is known to compare" in done.err
 
 
-def test_quirks_have_texts() -> None:
+def test_notes_have_texts() -> None:
     assert all(
         [
             q.text and q.key and q.framework in ("ONNX", "PyTorch", "TFLite", "TensorFlow", "Keras")
-            for q in known_quirks()
+            for q in known_notes()
         ]
     )

@@ -72,8 +72,8 @@ def test_a_library_of_functions(tmp_path: Path) -> None:
 def test_what_cannot_be_inspected(folder: Path, tmp_path: Path) -> None:
     done = command("inspect", folder / "dense.onnx")
     assert done.code == 1 and done.err == (
-        f"error: {folder / 'dense.onnx'} is no compiled library (.so, .dylib, .tar, .o); of a model file, `tilewright import"
-        f" {folder / 'dense.onnx'} --check` tells what it needs\n"
+        f"error: {folder / 'dense.onnx'} is not a compiled library (.so, .dylib, .tar, .o); for a model file use: tilewright"
+        f" import {folder / 'dense.onnx'} --check\n"
     )
     other = tmp_path / "other.so"
     other.write_bytes(b"not a library")
@@ -129,7 +129,7 @@ def test_forms_of_output(
     rows = list(csv.DictReader(io.StringIO(done.out)))
     assert done.code == 0 and rows and columns <= set(rows[0]), (done.out, done.err)
     done = command(verb, *words, "--json", "--csv")
-    assert done.code == 2 and "--json and --csv exclude each other; give one of them" in done.err
+    assert done.code == 2 and "--json and --csv exclude each other; give one" in done.err
 
 
 def test_how_much_is_said(folder: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_how_much_is_said(folder: Path, tmp_path: Path) -> None:
     assert loud.code == 0 and "note: " in loud.err and "imported in " in loud.err and "runs by vm" in loud.err
     assert command("compile", model, "-o", tmp_path / "m.so", "-q").err == ""
     done = command("compile", model, "-o", tmp_path / "m.so", "-q", "-v")
-    assert done.code == 2 and "--verbose and --quiet exclude each other; give one of them" in done.err
+    assert done.code == 2 and "--verbose and --quiet exclude each other; give one" in done.err
 
 
 @pytest.mark.parametrize(

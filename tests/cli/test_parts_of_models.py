@@ -177,7 +177,7 @@ def test_wrong_samples(tmp_path: Path) -> None:
     model, words = picture_model(tmp_path / "m.onnx"), ("--precision", "int8", "-o", tmp_path / "m.so")
     done = command("compile", model, *words)
     assert done.code == 1 and done.err == (
-        "error: --precision int8 needs samples of the inputs, which show the ranges of activations: give --calibrate samples.npz\n"
+        "error: --precision int8 needs samples of the inputs to find the ranges of activations: give --calibrate samples.npz\n"
     )
     samples = tmp_path / "s.npz"
     np.savez(samples, x=np.zeros((2, 3, 8, 9), "float32"))

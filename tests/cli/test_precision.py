@@ -41,8 +41,8 @@ def test_compare_names_the_first_layer_that_overflows(tmp_path: Path) -> None:
     done = command("compare", model, "--precision", "fp16", "--threads", "1")
     assert done.code == 1
     assert re.search(
-        r"error: bends \(fused_nn_\w+\) overflows: \d+ of 256 values are infinite or NaN at fp16 and finite in float32; it is the first"
-        r" layer of those that do\. float16 holds numbers up to 65504\. --precision bf16 has the range of float32; else keep the"
+        r"error: bends \(fused_nn_\w+\) overflows: \d+ of 256 values are infinite or NaN at fp16, but finite in float32; it is the first"
+        r" layer of those that do\. float16 holds values up to 65504\. --precision bf16 has the range of float32; else keep the"
         r" operator in float32 with relay\.op\.register_mixed_precision_conversion",
         done.err,
     ), done.err
@@ -114,4 +114,4 @@ def test_wrong_precisions(tmp_path: Path) -> None:
     assert done.code == 2 and "'int4' is not one of 'fp32', 'bf16', 'fp16', 'int8'" in done.err
     assert command("compile", model, "-o", tmp_path / "a.so").code == 0
     done = command("bench", tmp_path / "a.so", "--precision", "bf16")
-    assert done.code == 1 and "is compiled already, so its precision is fixed" in done.err
+    assert done.code == 1 and "is a compiled library, so its precision is fixed" in done.err

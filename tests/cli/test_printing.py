@@ -55,4 +55,4 @@ def test_messages_hold_paths_as_they_are(model: Path) -> None:
     missing.write_bytes(b"nothing")
     done = command("run", model.with_suffix(".so"), "--input", missing)
     assert done.code == 1
-    assert done.err.startswith(f"error: {missing} is no .npz or .npy file; ") and len(done.err.splitlines()) == 1
+    assert done.err.startswith(f"error: {missing} is not an .npz or .npy file; ") and len(done.err.splitlines()) == 1

@@ -51,7 +51,7 @@ def compared(path: Path, *options: str, code: int = 0) -> dict[str, Any]:
 
 def test_all_nodes_of_an_onnx_model(tmp_path: Path) -> None:
     found = compared(branching_model(tmp_path / "m.onnx"), "--reference", "onnxruntime")
-    assert found["reference"] == "ONNX Runtime" and found["first_departing"] is None and found["tolerance"] == 1e-3
+    assert found["reference"] == "ONNX Runtime" and found["first_differing"] is None and found["tolerance"] == 1e-3
     names = [d["name"] for d in found["layers"]]
     assert sorted(names) == sorted(
         ["first", "bends", "second", "third", "shifted", "joined", "halves[0]", "halves[1]", "product"]
@@ -65,11 +65,11 @@ def test_all_nodes_of_an_onnx_model(tmp_path: Path) -> None:
 def test_the_interpreter_is_a_reference(tmp_path: Path) -> None:
     model = branching_model(tmp_path / "m.onnx")
     found = compared(model, "--reference", "interp")
-    assert found["reference"] == "the interpreter" and found["first_departing"] is None and found["tolerance"] == 1e-3
+    assert found["reference"] == "the interpreter" and found["first_differing"] is None and found["tolerance"] == 1e-3
     assert {"first", "bends", "second", "third", "shifted", "joined", "product"} <= {d["name"] for d in found["layers"]}
     assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"])
     found = compared(model, "--precision", "bf16", "--reference", "interp")
-    assert 1e-5 < max(d["error"] for d in found["layers"]) < 5e-2 and found["first_departing"] is None
+    assert 1e-5 < max(d["error"] for d in found["layers"]) < 5e-2 and found["first_differing"] is None
 
 
 def test_a_library_beside_the_interpreter(tmp_path: Path) -> None:
@@ -119,11 +119,11 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("spoiled")
 def test_a_wrong_weight_is_named(tmp_path: Path) -> None:
     model = branching_model(tmp_path / "m.onnx")
-    first = compared(model, code=1)["first_departing"]
+    first = compared(model, code=1)["first_differing"]
     assert first["name"] == "third" and first["computed_by"] == "MatMul" and first["error"] > 0.1
     assert list(first["reads"]) == ["bends"] and first["reads"]["bends"] < 1e-6
     done = command("compare", model)
-    assert done.code == 1 and "third (MatMul) is the first layer that departs: by " in done.out
+    assert done.code == 1 and "third (MatMul) is the first layer that differs: by " in done.out
     assert "error: output y is " in done.err and "more than --tolerance 0.001. third (MatMul) is the first" in done.err
 
 
@@ -152,7 +152,7 @@ def test_a_wrong_kernel_that_only_fusion_makes(reference: str, tmp_path: Path, m
         return relay.multiply(body, relay.const(np.float32(1.01)))
 
     monkeypatch.setattr(comparing, "build_module", build)
-    first = compared(branching_model(tmp_path / "m.onnx"), "--reference", reference, code=1)["first_departing"]
+    first = compared(branching_model(tmp_path / "m.onnx"), "--reference", reference, code=1)["first_differing"]
     assert first["name"] == "shifted"
     assert first["found_by"].startswith("only when fused with what comes before it: bisection, ")
 
@@ -228,7 +228,7 @@ def test_exported_programs(tmp_path: Path, net: Any) -> None:
     found = compared(tmp_path / "net.pt2", "--reference", "torch")
     names = {d["computed_by"] for d in found["layers"]}
     assert {"aten::conv2d", "aten::relu", "aten::linear"} <= names and found["reference"] == "PyTorch"
-    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
+    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_differing"] is None
 
 
 def test_a_keras_model(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_keras_model(tmp_path: Path) -> None:
     image = keras.Input((4, 4, 2), name="image")
     keras.Model(image, keras.layers.Dense(3)(keras.layers.Flatten()(image))).save(tmp_path / "net.keras")
     done = command("compare", tmp_path / "net.keras", "--shape", "image=2,4,4,2", "--reference", "keras")
-    assert done.code == 0 and "no layer departs" in done.out and "warning" not in done.err
+    assert done.code == 0 and "no layer differs" in done.out and "warning" not in done.err
 
 
 def test_torchscript(tmp_path: Path, net: Any) -> None:
@@ -244,7 +244,7 @@ def test_torchscript(tmp_path: Path, net: Any) -> None:
     found = compared(tmp_path / "net.pt", "--shape", "x=2,3,8,8")
     names = {d["computed_by"] for d in found["layers"]}
     assert {"aten::relu", "aten::linear", "aten::mean"} <= names
-    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
+    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_differing"] is None
     done = command("compare", tmp_path / "net.pt")
     assert done.code == 1 and "TorchScript does not say the shapes of its inputs, and none is given for x" in done.err
 
@@ -334,7 +334,7 @@ def test_a_layer_that_departs_before_a_choice(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(ExportedFormat, "load", wrong)
     found = compared(path, "--reference", "torch", code=1)
-    assert found["first_departing"]["name"] == "linear" and found["first_departing"]["reads"] == {}
+    assert found["first_differing"]["name"] == "linear" and found["first_differing"]["reads"] == {}
 
 
 class Named(torch.nn.Module):

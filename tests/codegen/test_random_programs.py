@@ -155,7 +155,7 @@ class Generator:
 def test_random_program(seed: int) -> None:
     func = Generator(seed).function()
     rng = np.random.default_rng(seed)
-    # Small whole numbers: fused and separate multiply-add agree exactly.
+    # Small integers: fused and separate multiply-add agree exactly.
     arrays = [
         rng.integers(-3, 4, SIZE).astype(np.float32), rng.integers(-2, 3, SIZE).astype(np.float32),
         rng.integers(-50, 50, SIZE).astype(np.int32), np.zeros(SIZE, np.float32), np.zeros(SIZE, np.int32),

@@ -200,6 +200,6 @@ def test_csv_and_json() -> None:
     }
     again = profiling.Report.from_json(report.json())
     assert again.calls == report.calls and again.table() == report.table()
-    with pytest.raises(ValueError, match="this text is no report: it has no `calls`"):
+    with pytest.raises(ValueError, match="this text is not a report: it has no `calls`"):
         profiling.Report.from_json("{}")
     assert runtime.num_threads() > 0

@@ -158,7 +158,7 @@ CONNECTIONS = [
     (lambda c: c[A]["input"]["no"], "mod0 has no input 'no'; its inputs are: data_0"),
     (lambda c: c[A]["output"][2], "mod0 has no output 2; it has 2, numbered from 0"),
     (lambda c: c["inputs"], "'inputs' is neither a module nor one of 'input', 'output', 'param_group'"),
-    (lambda c: c[A]["outputs"], '\'outputs\' is no part of a module; its parts are "input", "output" and "param"'),
+    (lambda c: c[A]["outputs"], '\'outputs\' is not part of a module; its parts are "input", "output" and "param"'),
     (
         lambda c: c[B]["input"]["w"].connect(c[A]["input"]["data_0"]),
         "input 'w' of mod1 cannot be connected to input 'data_0' of mod0: connect from an output, or from the pipeline",

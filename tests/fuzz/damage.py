@@ -55,7 +55,7 @@ def in_graph(model: Any, rng: random.Random) -> None:
 
 
 def number(rng: random.Random) -> int:
-    """A whole number that few expect."""
+    """An integer that few expect."""
     return rng.choice([rng.choice(HUGE), rng.choice(ODD), rng.randrange(-3, 20)])
 
 

@@ -33,7 +33,7 @@ FAMILIES = (
 
 
 def run(families: Sequence[Family], count: int, seed: int) -> int:
-    """Runs families, prints the table, and answers 0 where none found anything."""
+    """Runs families, prints the table, and returns 0 where none found anything."""
     rows = []
     for family in families:
         numbers = ["--count", str(family.times * count), "--seed", str(seed)]

@@ -317,7 +317,7 @@ class Generator:
         return PrimFunc([*handles, self.size], body, buffer_map=handles, attrs=attrs)
 
     def arrays(self) -> list[np.ndarray[Any, Any]]:
-        """Small whole numbers, so that products and sums are exact in any order of rounding."""
+        """Small integers, so that products and sums are exact in any order of rounding."""
         rng = np.random.default_rng(self.rng.randrange(2**32))
         found = []
         for b in self.buffers:

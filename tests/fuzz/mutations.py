@@ -156,7 +156,7 @@ def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray]
     """What becomes of a file: "ran", "imported", "refused", or what must not be: an error that is none of ours. Further the arguments and
     results."""
     from tilewright import runtime
-    from tilewright.relay.frontend.common.texts import strings
+    from tilewright.relay.frontend.common.strings import string_table
     from tilewright.relay.frontend.onnx.program import runner
     from tilewright.support.errors import InternalError, TVMError
 
@@ -165,7 +165,7 @@ def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray]
         args = arguments(mod, np.random.default_rng(seed))
         if args is None:
             return "imported", [], [], None
-        with strings.run():
+        with string_table.run():
             # Native code would not hear of the clock, and loops may be long.
             native = seed % NATIVE == 0 and not has_loops(mod)
             run = runner(mod, "llvm", runtime.cpu(0)) if native else partial(interpreted, mod)
@@ -331,7 +331,7 @@ def serve(orders: int, answers: int) -> None:
         for line in lines:
             seed, _, path = line.rstrip("\n").partition("\0")
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-            # A framework's process of its own inherits no clock, but this limit; what this process has used is no part of the other's.
+            # A framework's process of its own inherits no clock, but this limit; what this process has used is not part of the other's.
             resource.setrlimit(
                 resource.RLIMIT_CPU, (int(time.process_time()) + 2 * CPU_SECONDS, resource.RLIM_INFINITY)
             )

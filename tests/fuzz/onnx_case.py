@@ -57,7 +57,7 @@ class Draw:
         return result
 
     def array(self, shape: Sequence[int], dtype: str = "float32", low: float = -2.0, high: float = 2.0) -> np.ndarray:
-        """Uniform values; integers from the whole numbers between the bounds."""
+        """Uniform values; integers from the integers between the bounds."""
         kind = np.dtype(dtype).kind
         if kind == "b":
             return np.asarray(self.rng.random(tuple(shape)) < 0.5)

@@ -236,7 +236,7 @@ def resize(d: Draw) -> None:
     if d.maybe():
         d.node("Resize", [x, "", "", d.ints([*shape[:2], d.int(1, 17), d.int(1, 17)])], **attrs)
     else:
-        # Where an extent times its scale is no whole number, ONNX Runtime's corners are not those of ONNX's own tests.
+        # Where an extent times its scale is not an integer, ONNX Runtime's corners are not those of ONNX's own tests.
         choices = [1.0, 2.0, 3.0] if mode == "align_corners" else [0.5, 0.6, 1.0, 1.5, 2.0, 3.0, 2.3]
         scales = [1.0, 1.0, *[d.pick(choices) for _ in range(2)]]
         d.node("Resize", [x, "", d.feed(np.array(scales, "float32"), True)], **attrs)

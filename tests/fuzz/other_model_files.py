@@ -79,7 +79,7 @@ def write_tensorflow_models(folder: Path) -> None:
             ("GatherV2", "g", ("x", "rows", "zero")), constant("zero", 0), ("ConcatV2", "y", ("a", "parts", "axis"), {"N": 2}),
             constant("i", [1]), ("Sum", "z", ("b", "i"), {"keep_dims": True}),
         ),
-        "whole numbers": graph_of(
+        "integers": graph_of(
             ("Cast", "n", ("x",), {"SrcT": "float32", "DstT": "int32"}), constant("d", [1, 0, -1, 3]), ("FloorDiv", "q", ("n", "d")),
             ("FloorMod", "r", ("n", "d")), ("Pack", "y", ("q", "r"), {"N": 2, "axis": 0}),
         ),

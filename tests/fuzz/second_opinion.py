@@ -51,7 +51,7 @@ def verdict(path: Path, args: list[np.ndarray], got: list[np.ndarray], made: Any
         if found.startswith("wrong"):
             other = with_numpys_casts(mod, args, floats)
             if other is not None and beside_framework(path, inputs, other, made) == "right":
-                raise Open("floats that their whole numbers do not hold")
+                raise Open("floats that their integers do not hold")
         return found
     except Unknown as why:
         return f"{UNCHECKED} ({why})"
@@ -74,7 +74,7 @@ def beside_framework(path: Path, inputs: dict[str, np.ndarray], got: list[np.nda
 
 
 def with_numpys_casts(mod: Any, args: list[np.ndarray], got: list[np.ndarray]) -> list[np.ndarray] | None:
-    """The results, but where they depend on what a float becomes that its whole number does not hold, what NumPy's casts (the processor's,
+    """The results, but where they depend on what a float becomes that its integer does not hold, what NumPy's casts (the processor's,
     as the frameworks') make of it, not the nearest number; None where nothing depends on it. No format says what it becomes."""
     from tilewright.relay.backend.interpreter import run_function
     from tilewright.relay.op.arithmetic.elemwise import cast
@@ -132,9 +132,9 @@ def largest_weight(mod: Any) -> float:
 
 
 def judged(got: list[np.ndarray], want: list[Any], units: int = 0) -> str:
-    """ "right", or how they differ; whole numbers may be `units` apart."""
+    """ "right", or how they differ; integers may be `units` apart."""
     if not all([isinstance(w, np.ndarray) for w in want]):
-        raise Unknown("results that are no tensors")
+        raise Unknown("results that are not tensors")
     try:
         with np.errstate(all="ignore"):
             near = [
@@ -238,7 +238,7 @@ def of_reference(path: Path, inputs: dict[str, np.ndarray]) -> list[Any]:
 
 
 def need_plain(path: Path, interface: Any) -> None:
-    """Raises Unknown where two runs differ by chance, or inputs and outputs are no plain tensors."""
+    """Raises Unknown where two runs differ by chance, or inputs and outputs are not plain tensors."""
     import onnx
 
     from tilewright.relay.frontend.onnx.interface import Leaf

@@ -117,7 +117,7 @@ def test_found(make: Callable[[], Found]) -> None:
 
 
 def small(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Small whole numbers."""
+    """Small integers."""
     return rng.integers(-2, 3, shape)
 
 

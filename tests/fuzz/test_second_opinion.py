@@ -20,7 +20,7 @@ from tilewright import IRModule, relay
 
 
 def resize(mode: str, scales: list[float], **more: Any) -> Any:
-    """Where an extent times its scale is no whole number, ONNX Runtime's "align_corners" is another one than that of ONNX's own tests."""
+    """ONNX Runtime's "align_corners" differs from that of ONNX's own tests if an extent times its scale is not an integer."""
     node = helper.make_node(
         "Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode="align_corners", **more
     )

@@ -46,7 +46,7 @@ class Recipe(NamedTuple):
 
     @property
     def special(self) -> bool:
-        """Whether inputs hold infinities and what is no number."""
+        """Whether inputs hold infinities and what is not a number."""
         return self.kind in ("te", "te schedule") and self.rng("special").random() < 0.08
 
     def options(self) -> str:

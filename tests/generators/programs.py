@@ -34,7 +34,7 @@ class Program:
         self.func, self.inputs, self.sizes = func, inputs, sizes
 
     def arrays(self, seed: int) -> list[Any]:
-        """Arguments: small whole numbers for inputs, 77 (or true) in outputs, sizes for scalar parameters."""
+        """Arguments: small integers for inputs, 77 (or true) in outputs, sizes for scalar parameters."""
         rng = np.random.default_rng(seed)
         out: list[Any] = []
         for p in self.func.params:

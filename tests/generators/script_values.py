@@ -21,7 +21,7 @@ class Text(NamedTuple):
 
 
 def limits(dtype: str) -> tuple[float, float]:
-    """The least and largest whole number that a type holds exactly."""
+    """The least and largest integer that a type holds exactly."""
     if dtype in FLOATS:
         return -(2.0 ** FLOATS[dtype]), 2.0 ** FLOATS[dtype]
     info = np.iinfo(dtype)
@@ -83,7 +83,7 @@ class Values:
         return Text(f'T.Cast("{dtype}", {x.script})', f'cast("{dtype}", {x.python})', x.bound)
 
     def clamp(self, x: Text, dtype: str) -> Text:
-        """Small whole numbers."""
+        """Small integers."""
         high = self.const(3, dtype)
         inner = Text(f"T.min({x.script}, {high.script})", f"min_({x.python}, {high.python})", 3)
         if dtype.startswith("uint"):

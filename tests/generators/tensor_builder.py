@@ -45,7 +45,7 @@ class Made(NamedTuple):
 
 
 def limit(dtype: str) -> float:
-    """Up to where whole numbers of a type are exact."""
+    """Up to where integers of a type are exact."""
     if dtype in FLOATS:
         return 2.0 ** FLOATS[dtype]
     if dtype == "bool":
@@ -83,7 +83,7 @@ class Builder:
     def placeholder(
         self, shape: tuple[Any, ...], values: tuple[int, ...], dtype: str, low: int = -2, high: int = 2
     ) -> Made:
-        """A new input of small whole numbers."""
+        """A new input of small integers."""
         if dtype.startswith("uint"):
             low = max(low, 0)
         if dtype == "bool":
@@ -117,7 +117,7 @@ class Builder:
         return f"{self.name}_{self.count}" if self.count > 1 else self.name
 
     def clamped(self, x: Made) -> Made:
-        """Its values brought back to small whole numbers, so that what follows is exact again."""
+        """Its values brought back to small integers, so that what follows is exact again."""
         if x.dtype == "bool" or (x.bound <= 3 and not x.grain):
             return x
         d, t = x.dtype, x.tensor

@@ -97,7 +97,7 @@ def _reduce(b: Builder, rng: random.Random, x: Made) -> bool:
     kind = rng.choice(["sum", "sum", "max", "min", "prod", "any", "own"])
     d = x.dtype
     if b.special and kind in ("max", "min"):
-        kind = "sum"  # what is no number wins or loses by its place
+        kind = "sum"  # what is not a number wins or loses by its place
     if d == "bool":
         kind = rng.choice(["any", "all"])
     elif kind == "any":

@@ -11,6 +11,7 @@ PAGE = ROOT / "docs" / "environment.md"
 READ = (
     re.compile(r"""environ(?:\.get|\.setdefault|\.pop)?[\[(]\s*"([A-Z_]+)\""""),
     re.compile(r"""getenv\("([A-Z_]+)"\)"""),
+    re.compile(r"""strtobool_env\("([A-Z_]+)"\)"""),
     re.compile(r"""environ\.get\((?:"([A-Z_]+)" if \w+ else "([A-Z_]+)")\)"""),
 )
 OF_LIBRARIES = {"HOME", "NO_COLOR", "FORCE_COLOR", "COLUMNS"}

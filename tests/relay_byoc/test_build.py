@@ -256,10 +256,10 @@ def test_errors() -> None:
     with registered(a=lambda func: None), pytest.raises(TVMError) as caught:
         relay.vm.compile(parts, "llvm")
     assert str(caught.value) == (
-        "relay.ext.a must answer a runtime.Module with the function tvmgen_default_a_main_0, but answered NoneType."
+        "relay.ext.a must return a runtime.Module with the function tvmgen_default_a_main_0, but returned NoneType."
         " runtime.c_source_module makes one of C source, runtime.Module.from_functions one of functions of Python"
     )
-    with registered(a=lambda func: 3), pytest.raises(TVMError, match="but answered int: 3. runtime"):
+    with registered(a=lambda func: 3), pytest.raises(TVMError, match="but returned int: 3. runtime"):
         relay.build(parts, "llvm")
     wrong = lambda func: tvm.runtime.Module.from_functions({"other": print}, "mine")  # noqa: E731
     with registered(a=wrong), pytest.raises(TVMError) as caught:

@@ -99,12 +99,12 @@ TW_PACKED_FUNC(SYMBOL) {
     symbol = "tvmgen_default_a_main_0"
     assert str(caught.value) == (
         f"the code of {symbol} asks for the constant packed, but there are {symbol}_const_0; relay.ext.a.constant_updater, a"
-        " function of the relay function and its symbol, may answer them by name"
+        " function of the relay function and its symbol, may return them by name"
     )
     with (
         registered(a=c_module(code, ["packed"]), a__constant_updater=lambda f, s: [1]),
         pytest.raises(
-            TVMError, match="relay.ext.a.constant_updater must answer a dict from names to tensors, but answered list"
+            TVMError, match="relay.ext.a.constant_updater must return a dict from names to tensors, but returned list"
         ),
     ):
         relay.build(parts, "llvm")

@@ -445,7 +445,7 @@ def test_the_hook_that_optimises_a_function() -> None:
         (function,) = external(partitioned(module([x], relay.add(x, two)), ["a"])).values()
     assert len(seen) == 1 and function.attrs["Compiler"] == "a"
     assert isinstance(function.body.args[1], relay.Constant)
-    wrong = "relay.ext.a.optimize must answer an IRModule with a main, but answered int"
+    wrong = "relay.ext.a.optimize must return an IRModule with a main, but returned int"
     with taking("a", ["add"]), registered(a__optimize=lambda mod: 3), pytest.raises(TVMError, match=wrong):
         partitioned(module([x], relay.add(x, two)), ["a"])
 

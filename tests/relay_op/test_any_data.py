@@ -33,7 +33,7 @@ def far(x: Any, rng: np.random.Generator) -> Any:
 
 
 def decided_by_data() -> list[Any]:
-    """Samples of operators whose data may say where to read or write: those of whole numbers, boxes and regions. Of `take` in mode
+    """Samples of operators whose data may say where to read or write: those of integers, boxes and regions. Of `take` in mode
     "fast" the caller vouches for the indices."""
     found = []
     for sample in samples():

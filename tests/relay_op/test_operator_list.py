@@ -1,4 +1,4 @@
-"""docs/operators.md is the list of operators as their cards tell it."""
+"""docs/operators.md lists the operators of all cards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from tilewright.relay.op.data_dependent.dynamic import Dynamic
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 HEAD = """# Operators of relay
 
-Every operator: the signature of its constructor `relay.<name>`; how it fuses (element-wise, broadcast, injective, reduction, output:
-heavy with an epilogue, opaque: alone); whether it has a gradient (`-`: its adjoint is zero; `no`: an error says why);
-and what it does. An attribute that an operator under `dyn` has as an argument may be given as an expression: the dynamic operator
-is chosen then, and `relay.transform.DynamicToStatic` makes it static again where the value comes to be known. Operators under `vm` are the
-kernels of those whose results have as many rows as their data says. What indices outside of their axis mean, and division by zero,
-is on [a page of its own](out_of_bounds.md). This page is made from the cards
-(`pytest tests/relay_op/test_operator_list.py --update`).
+All operators, with the signatures of their constructors `relay.<name>`. Generated from the operator cards by
+`pytest tests/relay_op/test_operator_list.py --update`.
+
+| column | values |
+|---|---|
+| fusion | element-wise, broadcast, injective, reduction, output (takes an epilogue, as products do), or opaque (never fused) |
+| gradient | yes; `-`: the adjoint is zero; no: an error states why |
+
+- Operators under `dyn` take an attribute as an argument. A static operator that is given an expression for that attribute becomes the
+  dynamic one; `relay.transform.DynamicToStatic` replaces it by the static one if the value becomes known.
+- Operators under `vm` are the kernels of operators whose number of results depends on the data.
+- [Out-of-bounds indices and division by zero](out_of_bounds.md) have a page of their own.
 """
 GROUPS = {
     "": "Tensors",
@@ -31,8 +36,8 @@ GROUPS = {
     "vision": "Object detection",
     "random": "Random numbers",
     "annotation": "Annotations",
-    "dyn": "Attributes that are arguments",
-    "vm": "Kernels of operators of counted results",
+    "dyn": "Operators with attributes as arguments",
+    "vm": "Kernels for results of data-dependent size",
 }
 KINDS = {0: "element-wise", 1: "broadcast", 2: "injective", 3: "reduction", 4: "output", 7: "tuple", 8: "opaque"}
 
@@ -90,7 +95,9 @@ def page() -> str:
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update", default=False):
         PAGE.write_text(page())
-    assert PAGE.read_text() == page(), "docs/operators.md is old: pytest tests/relay_op/test_operator_list.py --update"
+    assert PAGE.read_text() == page(), (
+        "docs/operators.md is out of date: pytest tests/relay_op/test_operator_list.py --update"
+    )
 
 
 CLASSIC = """

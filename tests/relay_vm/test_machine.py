@@ -139,7 +139,7 @@ def test_compiler_object() -> None:
         (lambda vm: vm.invoke_stateful("scale"), ValueError, "the input `x` of scale was not set; call set_input first"),
         (lambda vm: vm.get_input_index("z"), ValueError, "main has no parameter `z`; it has x, y"),
         (lambda vm: VirtualMachine(relay.build(relay.parse("def @main(%x: Tensor[(2), float32]) { tanh(%x) }"), "llvm")),
-         ValueError, "this library holds a model for the AotExecutor, which is no program of the virtual machine"),
+         ValueError, "this library holds a model for the AotExecutor, which is not a program of the virtual machine"),
     ],
 )  # fmt: skip
 def test_wrong_calls(vm: VirtualMachine, call: Any, kind: type[Exception], text: str) -> None:
@@ -217,7 +217,7 @@ def test_damaged_bytecode_is_refused(exe: Executable) -> None:
     """Every cut and every flipped bit: a clear error before anything runs."""
     code, lib = exe.save()
     for size in range(0, len(code), 8):
-        with pytest.raises(ValueError, match="the bytecode is damaged|is no program"):
+        with pytest.raises(ValueError, match="the bytecode is damaged|is not a program"):
             Executable.load_exec(code[:size], lib)
     rng = np.random.default_rng(0)
     for _ in range(200):

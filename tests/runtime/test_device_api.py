@@ -227,7 +227,7 @@ def test_a_driver_that_is_not_there() -> None:
         with pytest.raises(RuntimeError, match=r"cannot load libhexagon\.so"):
             nd.empty((1,), device=tvm.hexagon(0))
         runtime.register_func("device_api.hexagon", lambda: 7, override=True)
-        with pytest.raises(TypeError, match=r"`device_api\.hexagon` must answer a table of functions"):
+        with pytest.raises(TypeError, match=r"`device_api\.hexagon` must return a table of functions"):
             nd.empty((1,), device=tvm.hexagon(0))
     finally:
         runtime.remove_global_func("device_api.hexagon")

@@ -142,7 +142,7 @@ def damaged(change):
 
 
 DAMAGE = [
-    (lambda g: g.pop("nodes"), "this text is no graph: it has no list `nodes`"),
+    (lambda g: g.pop("nodes"), "this text is not a graph: it has no list `nodes`"),
     (
         lambda g: g["nodes"][3].update(inputs=[[3, 0, 0]]),
         r"at node 3 \(`increment`\): it reads a node that does not come b",
@@ -153,7 +153,7 @@ DAMAGE = [
     (lambda g: g["attrs"].pop("shape"), "its attrs have no `shape`"),
     (lambda g: g["attrs"]["dltype"][1].pop(), "attrs `dltype` has 3 values for 4 tensors"),
     (lambda g: g["attrs"]["shape"][1].__setitem__(2, [1 << 50]), r"tensor 2 has the shape \(1125899906842624,\)"),
-    (lambda g: g.update(arg_nodes=[2]), "arg_nodes names node 2, which is no input"),
+    (lambda g: g.update(arg_nodes=[2]), "arg_nodes names node 2, which is not an input"),
     (
         lambda g: g["nodes"][2]["attrs"].update(func_name="absent"),
         "the library has no function `absent`, which node `scale`",
@@ -237,7 +237,12 @@ def test_library_on_a_lesser_cpu(tmp_path, monkeypatch):
     tvm.relay.build(mod, target).export_library(relay_path)
     tvm.relay.vm.compile(mod, target).mod.export_library(machine_path)
     runtime.load_module(path)
-    monkeypatch.setenv("TILEWRIGHT_CPU_WITHOUT", "fma,avx2,none")
+    monkeypatch.setenv("TILEWRIGHT_CPU_WITHOUT", "fma,avx3")
+    with pytest.raises(
+        ValueError, match="is `fma,avx3`, and `avx3` is not a feature that is checked on this architecture"
+    ):
+        runtime.load_module(path)
+    monkeypatch.setenv("TILEWRIGHT_CPU_WITHOUT", "fma,avx2")
     with pytest.raises(RuntimeError, match=message):
         runtime.load_module(path)
     for library in (relay_path, machine_path):

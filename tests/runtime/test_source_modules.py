@@ -123,7 +123,7 @@ def test_functions_of_python() -> None:
     found = Module.from_functions(lambda name: (lambda: name) if name.startswith("say_") else None, "talker")
     assert found["say_this"]() == "say_this" and not found.implements_function("sing")
     wrong = Module.from_functions(lambda name: 3, "wrong")
-    with pytest.raises(TypeError, match="the module of kind `wrong` must answer the name `f` with a function or None"):
+    with pytest.raises(TypeError, match="the module of kind `wrong` must return the name `f` with a function or None"):
         wrong["f"]
     del module, found, wrong
     gc.collect()
@@ -163,7 +163,7 @@ def test_modules_that_a_library_holds(tmp_path: Path) -> None:
         np.testing.assert_array_equal(twice(loaded), [2, 4, 6])
         np.testing.assert_array_equal(twice({"twice": loaded.get_function("times", True)}), [3, 6, 9])
     tvm.register_func("runtime.module.loadbinary_held", lambda data: 3)
-    with pytest.raises(TypeError, match="`runtime.module.loadbinary_held` must answer a module"):
+    with pytest.raises(TypeError, match="`runtime.module.loadbinary_held` must return a module"):
         load_module(path)
     tvm.runtime.remove_global_func("runtime.module.loadbinary_held")
 

@@ -70,7 +70,7 @@ class M:
     pass
 """,
         """\
-error: the class M is no module
+error: the class M is not a module
  --> <string>:1:1
   |
 1 | class M:
@@ -193,7 +193,7 @@ def f(n: T.int32) -> 3:
     pass
 """,
         """\
-error: 3 is no type, but int
+error: 3 is not a type, but int
  --> <string>:2:22
   |
 2 | def f(n: T.int32) -> 3:
@@ -445,7 +445,7 @@ def f(A: T.Buffer((8,8))):
     A(0, 0)
 """,
         """\
-error: A is no function, but Buffer
+error: A is not a function, but Buffer
  --> <string>:3:5
   |
 3 |     A(0, 0)

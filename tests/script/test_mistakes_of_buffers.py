@@ -85,7 +85,7 @@ error: T.match_buffer stands directly in a block or a function, but this is in a
         """\
 F += 1""",
         """\
-error: buffer F has elements, and is no value itself; write F[i]
+error: buffer F has elements, and is not a value itself; write F[i]
  --> <string>:3:5
   |
 3 |     F += 1
@@ -105,7 +105,7 @@ error: a store to buffer F takes float32, but was given the string 'x'
         """\
 F[0] = F""",
         """\
-error: buffer F has elements, and is no value itself; write F[i]
+error: buffer F has elements, and is not a value itself; write F[i]
  --> <string>:3:5
   |
 3 |     F[0] = F
@@ -155,7 +155,7 @@ error: a store to buffer F takes float32, but was given handle: A; cast it with 
         """\
 n[0] = 3""",
         """\
-error: n is no buffer, but Var, so nothing can be stored to it
+error: n is not a buffer, but Var, so nothing can be stored to it
  --> <string>:3:5
   |
 3 |     n[0] = 3

@@ -350,7 +350,7 @@ def f(A: 3):
     pass
 """,
         """\
-error: 3 is no type, but int
+error: 3 is not a type, but int
  --> <string>:2:10
   |
 2 | def f(A: 3):

@@ -20,7 +20,7 @@ Make = Callable[..., str]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Writes a package from files by path, imports it, and answers its name."""
+    """Writes a package from files by path, imports it, and returns its name."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("tests.support.test_deferred.RAN", [])
 

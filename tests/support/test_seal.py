@@ -68,10 +68,10 @@ def zeroed_tail(data: bytes, n: int) -> bytes:
 SAID = (
     "is damaged: ",
     "is cut off: ",
-    "is no library: ",
-    "is no object: ",
+    "is not a library: ",
+    "is not an object: ",
     "was made for ",
-    "is no archive",
+    "is not an archive",
     "holds no objects",
 )
 

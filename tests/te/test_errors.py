@@ -58,7 +58,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any], str]] = [
         "fraction",
         TypeError,
         lambda: te.placeholder((4.5,)),
-        "a dimension must be a whole number or an expression, but is 4.5",
+        "a dimension must be an integer or an expression, but is 4.5",
     ),
     (
         "float index",
@@ -83,7 +83,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any], str]] = [
         "free reduction axis",
         ValueError,
         lambda: te.create_prim_func([A, te.compute((8,), lambda i: te.sum(A[i, K2], axis=K), name="X")]),
-        "create_prim_func: compute 'X' uses k2, which is no axis of it, no argument and no dimension of one; reduction"
+        "create_prim_func: compute 'X' uses k2, which is not an axis of it, an argument or a dimension of one; reduction"
         " axes are named in axis= of the reduction",
     ),
     (
@@ -133,7 +133,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any], str]] = [
         "factor of another type",
         TypeError,
         lambda: schedule()[B].split(B.op.axis[0], factor=2.0),
-        "split: stage B: factor must be a whole number, but is 2.0",
+        "split: stage B: factor must be an integer, but is 2.0",
     ),
 ]
 

@@ -135,7 +135,7 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
     ),
     (
         attach_then_split,
-        "stage C: compute_at: it is attached at i of stage D, which is no leaf any more; the leaves are i.outer,"
+        "stage C: compute_at: it is attached at i of stage D, which is not a leaf any more; the leaves are i.outer,"
         " i.inner",
     ),
     (
@@ -159,7 +159,7 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
     ),
     (
         lambda p: p.s[p.c].compute_inline(),
-        "compute_inline: stage C: it must not be a reduction, which is no expression of one element",
+        "compute_inline: stage C: it must not be a reduction, which is not an expression of one element",
     ),
     (
         lambda p: p.s[p.a].compute_inline(),
@@ -207,7 +207,7 @@ def test_refusals(act: Callable[[Program], Any], text: str) -> None:
 def test_unknown_stage_and_wrong_arguments() -> None:
     p = Program()
     other = te.compute((3,), lambda i: i, name="other")
-    with pytest.raises(ValueError, match="^other is no operation of the schedule, whose stages are A, B, C, D$"):
+    with pytest.raises(ValueError, match="^other is not an operation of the schedule, whose stages are A, B, C, D$"):
         p.s[other]
     with pytest.raises(TypeError, match="^create_schedule takes operations or tensors, but was given int$"):
         te.create_schedule(3)

@@ -104,7 +104,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: tir.decl_buffer((8,), name="S", data=I), "buffer S: data must be a handle, but is int32"),
     (lambda: tir.decl_buffer((8, 8), name="S", strides=[1]), "buffer S has 2 dimensions, but 1 strides"),
     (lambda: tir.PrimFunc([I, I], NOTHING), "PrimFunc: i is a parameter twice"),
-    (lambda: tir.PrimFunc([], NOTHING, None, {P: A}), "buffer A is bound to p, which is no parameter"),
+    (lambda: tir.PrimFunc([], NOTHING, None, {P: A}), "buffer A is bound to p, which is not a parameter"),
     (lambda: tir.PrimFunc([I], NOTHING, None, {I: A}), "parameter i, which must be a handle, but is int32"),
     (lambda: tir.PrimFunc([1], NOTHING), "PrimFunc.params must be a Var, but was given int: 1"),
 ]

@@ -78,7 +78,7 @@ def test_specialize_scalars() -> None:
 def test_specialize_refuses() -> None:
     f, _ = scaled(8)
     handle = f.params[0]
-    with pytest.raises(TVMError, match="specialize: x is no parameter; they are"):
+    with pytest.raises(TVMError, match="specialize: x is not a parameter; they are"):
         f.specialize({Var("x"): 3})
     with pytest.raises(TVMError, match="specialize: buffer a has 1 dimensions, the new one 2"):
         f.specialize({handle: decl_buffer((8, 8))})

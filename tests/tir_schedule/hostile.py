@@ -225,7 +225,7 @@ class _Writer:
 
 
 def arguments(func: PrimFunc, n: int) -> list[Any]:
-    """Small whole numbers in A, a mark in D: what is not written must stay."""
+    """Small integers in A, a mark in D: what is not written must stay."""
     rng = np.random.default_rng(5)
     a, d = [func.buffer_map[p] for p in func.params[:2]]
     arrays: list[Any] = [

@@ -37,7 +37,7 @@ def run_program(mod: Any, inputs: dict[str, np.ndarray], check_races: bool = Tru
 
 
 def random_inputs(func: PrimFunc, names: list[str], seed: int = 0) -> dict[str, np.ndarray]:
-    """Small whole numbers, so that sums are exact in any order."""
+    """Small integers, so that sums are exact in any order."""
     rng = np.random.default_rng(seed)
     buffers = {func.buffer_map[p].name: func.buffer_map[p] for p in func.params}
     return {

@@ -63,7 +63,7 @@ def test_layouts_of_parameters() -> None:
     run(out, [np.ascontiguousarray(x.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3)), y])
     np.testing.assert_array_equal(y, x * 2)
     unknown = doubled.with_attr("layout_transform_map", {tir.Var("X", "handle"): [tiled]})
-    with pytest.raises(TVMError, match="X is no buffer parameter of the function"):
+    with pytest.raises(TVMError, match="X is not a buffer parameter of the function"):
         P.ApplyLayoutTransforms()(IRModule({"main": unknown}))
 
 

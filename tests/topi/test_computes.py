@@ -113,7 +113,7 @@ def test_nearest_by_whole_factors_is_integer_arithmetic() -> None:
     [
         (
             lambda x: topi.layout_transform(x, "NCHW", "NCHWc"),
-            "'NCHWc' is no layout: a block axis is a lower-case letter after its size, as in 16c; found c",
+            "'NCHWc' is not a layout: a block axis is a lower-case letter after its size, as in 16c; found c",
         ),
         (lambda x: topi.nn.pool2d(x, (2, 2), (1, 1), (1, 1), 0, "sum"), 'pool_type must be "max" or "avg", but is \'sum\''),
         (lambda x: topi.nn.softmax(x, 7), "axis must lie in [-4, 4), but is 7"),

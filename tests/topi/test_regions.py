@@ -63,7 +63,7 @@ def test_far_corners(mode: str, aligned: bool) -> None:
 
 @pytest.mark.parametrize("mode", ["avg", "max", "max_term"])
 def test_corners_nowhere(mode: str) -> None:
-    """What is beyond all places is taken to be the last of them, rather than visited for years; what is no number gives none."""
+    """What is beyond all places is taken to be the last of them, rather than visited for years; what is not a number gives none."""
     got = align(np.array(NOWHERE, "float32"), mode, False)
     assert [bool(np.isnan(of).any()) for of in got] == [bool(np.isnan(of).any()) for of in NOWHERE]
     assert np.nanmax(np.abs(got)) <= 1

@@ -116,9 +116,9 @@ typedef struct {
   void (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
 } TWContext;
 
-/* What devices of one type can do. The packed function `device_api.<name of the type>` answers the table as an opaque pointer (or raises
+/* What devices of one type can do. The packed function `device_api.<name of the type>` returns the table as an opaque pointer (or raises
  * why there is none); it is called when the first device of the type is used, and its answer stays for the life of the process.
- * Functions answer 0, or leave an error for this thread and answer another number. Several threads may call them at once.
+ * Functions return 0, or leave an error for this thread and return another number. Several threads may call them at once.
  * An address is an integer: where `a` is that of memory of n bytes, a + i is that of its byte i. Only the device knows what lies there. */
 #define TW_DEVICE_API_VERSION 2
 enum {

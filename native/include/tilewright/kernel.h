@@ -426,7 +426,7 @@ TW_LIBM2F(nextafter)
 TW_INLINE double tw_copysign_f64(double x, double y) { return TW_MATH(copysign)(x, y); }
 
 /* --- vectors. TW_FLOATS(f32x16, float, int32_t, 16, boolx16) makes a type and its functions, TW_INTS and TW_BOOLS likewise.
- * TW_..._ANY: of a number of lanes that is no power of two. */
+ * TW_..._ANY: of a number of lanes that is not a power of two. */
 
 #define TW_VECTOR_MEMORY(V, T, N, B)                                                        \
   TW_INLINE V V##_load(const void* p) {                                                     \
@@ -730,7 +730,7 @@ TW_INLINE int32_t tw_tell(const char* kind, const char* text) {
   if (__tilewright_context.set_error) __tilewright_context.set_error(kind, text);
   return -1;
 }
-/* The character 1 of the text stands for the first number of two; the last one stands behind the text. */
+/* The character 1 of the text stands for the first number of two; the last one stands after the text. */
 TW_COLD int32_t tw_tell_numbers(const char* kind, const char* text, const int64_t* values, int count) {
   char buffer[1024];
   int at = 0, k = 0;

@@ -105,7 +105,7 @@ const TWDeviceAPI kCPUDevice = {
     [](void*, const DLTensor*, size_t bytes, size_t alignment, const char* scope, void** result) {
       return guarded([&] {
         if (*scope && strcmp(scope, "global") != 0) fail("ValueError", "the CPU has no memory scope `%s`", scope);
-        if (alignment & (alignment - 1)) fail("ValueError", "memory cannot be aligned to %zu bytes, which is no power of 2", alignment);
+        if (alignment & (alignment - 1)) fail("ValueError", "memory cannot be aligned to %zu bytes, which is not a power of 2", alignment);
         size_t step = std::max<size_t>(alignment, 64);
         *result = aligned_alloc(step, std::max(step, (bytes + step - 1) & ~(step - 1)));
         if (!*result) fail("MemoryError", "cannot allocate %zu bytes", bytes);

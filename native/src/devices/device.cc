@@ -31,7 +31,7 @@ const TWDeviceAPI* look_up(int32_t type, bool needed) {
   TVMFFIAny found = call(make.get(), nullptr, 0);
   if (found.type_index != kTVMFFIOpaquePtr || !found.v_ptr) {
     destroy(found);
-    fail("TypeError", "`device_api.%s` must answer a table of functions (TWDeviceAPI) as a pointer", name);
+    fail("TypeError", "`device_api.%s` must return a table of functions (TWDeviceAPI) as a pointer", name);
   }
   auto* api = static_cast<const TWDeviceAPI*>(found.v_ptr);
   if (api->version != TW_DEVICE_API_VERSION)
@@ -118,7 +118,7 @@ void check_device(int32_t code, const char* what, DLDevice device) {
     set_raised(std::move(error));
     throw Raised{};
   }
-  fail("RuntimeError", "cannot %s %s: its runtime answered code %d", what, device_text(device).c_str(), code);
+  fail("RuntimeError", "cannot %s %s: its runtime returned code %d", what, device_text(device).c_str(), code);
 }
 
 void allocate_tensor(TensorObject& t, const char* scope) {

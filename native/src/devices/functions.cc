@@ -26,7 +26,7 @@ struct FunctionDevice {
     TVMFFIAny found = call(f.get(), args, static_cast<int32_t>(N));
     if (found.type_index == kTVMFFIInt) return found.v_int64;
     destroy(found);
-    fail("TypeError", "`%s` of a device must answer an integer", what);
+    fail("TypeError", "`%s` of a device must return an integer", what);
   }
   template <size_t N>
   static int32_t handle(const Ref<FunctionObject>& f, const char* what, void** result, const TVMFFIAny (&args)[N]) {
@@ -129,13 +129,13 @@ struct FunctionDevice {
         TVMFFIAny found = call(of(self).elapsed.get(), args, 3);
         if (found.type_index != kTVMFFIFloat) {
           destroy(found);
-          fail("TypeError", "`elapsed` of a device must answer seconds");
+          fail("TypeError", "`elapsed` of a device must return seconds");
         }
         *seconds = found.v_float64;
       });
     };
   }
-  // An argument of a kernel as a value: an address or a whole number as an int.
+  // An argument of a kernel as a value: an address or an integer as an int.
   static TVMFFIAny argument(DLDataType type, const void* at) {
     if (type.code == kDLFloat && type.bits == 32) return from_float(*static_cast<const float*>(at));
     if (type.code == kDLFloat && type.bits == 64) return from_float(*static_cast<const double*>(at));

@@ -41,7 +41,7 @@ class GraphExecutor : public StaticExecutor {
   GraphExecutor(Ref<ModuleObject> module, const std::string& text, std::vector<DLDevice> devices, bool debug)
       : module_(std::move(module)), devices_(std::move(devices)), debug_(debug) {
     Json graph = JsonReader(text, kWhat).read();
-    if (graph.kind != Json::kObject || graph["nodes"].kind != Json::kArray) fail("ValueError", "this text is no graph: it has no list `nodes`");
+    if (graph.kind != Json::kObject || graph["nodes"].kind != Json::kArray) fail("ValueError", "this text is not a graph: it has no list `nodes`");
     Json meta;
     if ((code_ = module_->impl->code()) && !code_->metadata.empty()) {
       meta = JsonReader(code_->metadata).read();
@@ -252,7 +252,7 @@ class GraphExecutor : public StaticExecutor {
     for (size_t e = 0; e < slots_.size(); ++e) {
       if (planned(e)) {
         if (offsets[e].integer > kMostBytes) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena", e, static_cast<long long>(offsets[e].integer));
-        if (offsets[e].integer % 64) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena, which is no multiple of 64", e, static_cast<long long>(offsets[e].integer));
+        if (offsets[e].integer % 64) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena, which is not a multiple of 64", e, static_cast<long long>(offsets[e].integer));
         int64_t& n = arena_bytes[index_of(at[e])];
         n = std::max(n, offsets[e].integer + sizes_[e]);
         needed[index_of(at[e])] += (sizes_[e] + 63) / 64 * 64;
@@ -336,7 +336,7 @@ class GraphExecutor : public StaticExecutor {
   void read_ends(const Json& graph) {
     for (auto& n : graph["arg_nodes"].items) {
       if (n.integer < 0 || n.integer >= static_cast<int64_t>(nodes_.size()) || !nodes_[static_cast<size_t>(n.integer)].is_input)
-        fail("ValueError", "the graph is damaged: arg_nodes names node %lld, which is no input", static_cast<long long>(n.integer));
+        fail("ValueError", "the graph is damaged: arg_nodes names node %lld, which is not an input", static_cast<long long>(n.integer));
       inputs_.push_back(&entry(nodes_[static_cast<size_t>(n.integer)].first));
     }
     const Json& names = graph["attrs"]["output_names"];
@@ -386,7 +386,7 @@ class GraphExecutor : public StaticExecutor {
       bool written = false;
       for (auto& from : nodes_) written |= e >= from.first && e < from.first + from.outputs && !from.is_input && !from.is_view;
       if (!written) fail("ValueError", "the graph is damaged: `%s` joins a tensor that is not written", node.name.c_str());
-      if (offset % 64) fail("ValueError", "the graph is damaged: `%s` joins a tensor at byte %lld, which is no multiple of 64", node.name.c_str(), static_cast<long long>(offset));
+      if (offset % 64) fail("ValueError", "the graph is damaged: `%s` joins a tensor at byte %lld, which is not a multiple of 64", node.name.c_str(), static_cast<long long>(offset));
       offset += sizes_[static_cast<size_t>(e)];
     }
     if (offset != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the tensors that `%s` joins are of another size than the result", node.name.c_str());

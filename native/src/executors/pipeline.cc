@@ -23,7 +23,7 @@ TVMFFIAny view_of(const Tensor& t) {
   v.v_obj = &t->header;
   return v;
 }
-// Calls, and drops what is answered.
+// Calls, and drops what is returned.
 template <size_t N>
 void invoke(const Ref<FunctionObject>& f, const TVMFFIAny (&args)[N]) {
   TVMFFIAny result = call(f.get(), args, static_cast<int32_t>(N));
@@ -110,7 +110,7 @@ class State {
       TVMFFIAny made = call(s.get_output.get(), &number, 1);
       auto held = Ref<>::steal(made.type_index >= kTVMFFIStaticObjectBegin ? made.v_obj : nullptr);
       const DLTensor* t = as_tensor(made);
-      if (!t) fail("TypeError", "output %d is no tensor", k);
+      if (!t) fail("TypeError", "output %d is not a tensor", k);
       auto& results = job.results[index];
       if (results.size() <= static_cast<size_t>(k)) results.resize(static_cast<size_t>(k) + 1);
       results[static_cast<size_t>(k)] = copy_of(*t);
@@ -205,7 +205,7 @@ class Pipeline : public ModuleImpl {
     stage->module = std::move(module);
     auto method = [&](const char* name) {
       auto f = stage->module->find(name, false);
-      if (!f) fail("ValueError", "stage %zu (%s) is no executor: it has no function `%s`", state_->stages.size(), stage->name.c_str(), name);
+      if (!f) fail("ValueError", "stage %zu (%s) is not an executor: it has no function `%s`", state_->stages.size(), stage->name.c_str(), name);
       return f;
     };
     stage->set_input = method("set_input");
@@ -226,7 +226,7 @@ class Pipeline : public ModuleImpl {
     TVMFFIAny found = call(f.get(), &key, 1);
     if (found.type_index != kTVMFFITensor) {
       destroy(found);
-      fail("TypeError", "a stage of a pipeline must answer its inputs and outputs as tensors");
+      fail("TypeError", "a stage of a pipeline must return its inputs and outputs as tensors");
     }
     return Tensor::steal(found.v_obj);
   }

@@ -75,7 +75,7 @@ class StaticExecutor : public ModuleImpl {
   TVMFFIAny get_input_dtype(Args args) { return from_string(dtype_text(input(args[0]).dtype)); }
   TVMFFIAny get_output_name(Args args) { return from_string(slot(outputs_, args[0], "output").name); }
   TVMFFIAny get_metadata(Args) { return from_string(metadata_); }
-  // Whether a parameter of this name was fixed when the model was compiled, and is no input any more.
+  // Whether a parameter of this name was fixed when the model was compiled, and is not an input any more.
   TVMFFIAny is_bound(Args args);
   TVMFFIAny is_param(Args args) { return from_int(parameter(input(args[0]))); }
   virtual bool parameter(const Slot& s) const { return s.constant; }

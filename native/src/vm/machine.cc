@@ -20,7 +20,7 @@ class Machine : public ModuleImpl {
       code = static_cast<const char*>(bytecode->tensor.data);
       bytes = tensor_bytes(bytecode->tensor);
     }
-    if (!code || bytes <= 0) fail("ValueError", "%s exports no `__tilewright_bytecode`: it is no program for the virtual machine", library_->label().c_str());
+    if (!code || bytes <= 0) fail("ValueError", "%s exports no `__tilewright_bytecode`: it is not a program for the virtual machine", library_->label().c_str());
     program_ = std::make_unique<Program>(code, static_cast<size_t>(bytes), *library_, constants_, devices);
   }
   const char* kind() const override { return "VirtualMachine"; }
@@ -136,7 +136,7 @@ class Machine : public ModuleImpl {
     const Function& f = function(args[0]);
     return run(f, arguments(f, args.values + 1, args.count - 1));
   }
-  // (function, arguments... or none, for those of set_input): runs it and answers a JSON list of [kernel, seconds, shapes of its
+  // (function, arguments... or none, for those of set_input): runs it and returns a JSON list of [kernel, seconds, shapes of its
   // tensors], after the seconds of all.
   TVMFFIAny profile(Args args) {
     const Function& f = function(args[0]);
@@ -236,7 +236,7 @@ class Machine : public ModuleImpl {
     for (size_t i = 0; i < n; ++i) {
       const TVMFFIAny& v = result.type_index == adt_type() ? reinterpret_cast<AdtObject*>(result.v_obj)->fields[i] : result;
       const DLTensor *from = as_tensor(v), *to = as_tensor(wanted[i]);
-      if (!from) fail("TypeError", "output %zu is no tensor, so that it cannot be written into one", i);
+      if (!from) fail("TypeError", "output %zu is not a tensor, so that it cannot be written into one", i);
       bool same = from->ndim == to->ndim && memcmp(&from->dtype, &to->dtype, sizeof to->dtype) == 0;
       for (int32_t d = 0; same && d < to->ndim; ++d) same = from->shape[d] == to->shape[d];
       if (!same) fail("ValueError", "output %zu is %s %s, but the tensor set for it is %s %s", i, shape_text(from->ndim, from->shape).c_str(), dtype_text(from->dtype).c_str(),

@@ -42,7 +42,7 @@ struct Kernel {
 struct Function {
   std::string name;
   std::vector<std::string> param_names;
-  std::vector<int32_t> param_specs;  // of entries: index of a TensorSpec, or -1 for what is no tensor
+  std::vector<int32_t> param_specs;  // of entries: index of a TensorSpec, or -1 for what is not a tensor
   int32_t params, registers, begin, end;
 };
 

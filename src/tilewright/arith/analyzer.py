@@ -43,7 +43,7 @@ class ProofStrength(IntEnum):
 
 
 class Extension(Flag):
-    """What classic TVM's rewriter does only when told.
+    """Rewrites that classic TVM's rewriter does only on request.
 
     Transitive inequalities and comparisons of products with sums are always proved here.
     """
@@ -56,7 +56,7 @@ class Extension(Flag):
 
 
 class RewriteSimplifierStats(Node, key="arith.RewriteSimplifierStats"):
-    """What the simplifier did since its statistics were last reset."""
+    """Counts of the simplifier since its statistics were last reset."""
 
     nodes_visited: int
     constraints_entered: int

@@ -113,7 +113,7 @@ class Choices(Truncation):
         return self.keep((Let, id(var), id(value), id(body)), lambda: Let(var, value, body))
 
     def _stands_for(self, var: Var, value: Any, bound: Any, modular: Any) -> None:
-        """What a let says of its variable, in place of what it said in another scope."""
+        """The binding of a let variable, which replaces the one of another scope."""
         t = self.leaf(var)
         before = self.values.get(id(var)), self.var_bound.get(t), self.var_mod.get(t)
         if before == (value, bound, modular):

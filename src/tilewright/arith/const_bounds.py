@@ -44,7 +44,7 @@ ANY_INTEGER: Modular = (1, 0)
 
 
 def dtype_bound(dtype: DataType) -> Bound:
-    """What the type can hold; 64-bit types count as unbounded."""
+    """The range of the type; 64-bit types count as unbounded."""
     if dtype.is_uint:
         return (0, 1) if dtype.is_bool else (0, (1 << dtype.bits) - 1 if dtype.bits < 64 else inf)
     if dtype.is_int and dtype.bits < 64:

@@ -97,7 +97,7 @@ def _all_same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def _of_data(form: Lin) -> bool:
-    """Whether what is loaded or called stands in a sum."""
+    """Whether a loaded or called value is part of a sum."""
     return any([t.kind == LEAF and isinstance(t.leaf, (BufferLoad, ProducerLoad, Call)) for t in form.terms])
 
 

@@ -196,7 +196,7 @@ class Integers(Bounds):
         return a
 
     def _join_remainder(self, a: Lin) -> Lin | None:
-        """x // D * D + x % D -> x for a divisor D that is no constant."""
+        """x // D * D + x % D -> x for a divisor D that is not a constant."""
         for t, k in a.terms.items():
             if t.kind == REMAINDER:
                 whole = self.multiply(self._symbolic(QUOTIENT, t.args[0], t.args[1]), t.args[1])

@@ -62,7 +62,7 @@ def detect_iter_map(
     try:
         sums = build(exprs, builder, as_prim_expr(predicate), level)
         if strict and builder.padded:
-            raise NotAffine("an extent is no multiple of its divisor")
+            raise NotAffine("an extent is not a multiple of its divisor")
         if strict or level == IterMapLevel.Bijective:
             builder.check_constraints(sums)
         nodes = tuple([builder.node_of(s, e.dtype) for s, e in zip(sums, exprs, strict=True)])
@@ -73,7 +73,7 @@ def detect_iter_map(
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Any, Range]) -> IterSumExpr:
-    """The index as a sum of splits, largest scales first, not fused; what is no split goes to the base."""
+    """The index as a sum of splits, largest scales first, not fused; what is not a split goes to the base."""
     expr = as_prim_expr(index)
     builder = Builder(input_iters, Analyzer(), True)
     builder.allow_padding = True

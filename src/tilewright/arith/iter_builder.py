@@ -167,7 +167,7 @@ class Builder:
         if kind == REMAINDER and not self.touched(args[1]):
             return self.split(self.sum(args[0]), ONE, args[1])
         node = self.engine.emit(Lin({t: 1}, 0), "int32") if kind != LEAF else t.leaf
-        raise NotAffine(f"{node} is no sum of divisions and remainders of the iterators")
+        raise NotAffine(f"{node} is not a sum of divisions and remainders of the iterators")
 
     def split(self, source: Sum, lower: Lin, upper: Lin | None) -> Sum:
         """source % upper // lower."""
@@ -195,7 +195,7 @@ class Builder:
         if upper is None:
             return Sum([Split(s.mark, low, quotient(extent, lower), ONE)], ZERO)
         if not self._divides(lower, upper):
-            raise NotAffine("a remainder whose divisor is no multiple of the quotient's")
+            raise NotAffine("a remainder whose divisor is not a multiple of the quotient's")
         return Sum([Split(s.mark, low, quotient(upper, lower), ONE)], ZERO)
 
     def _divide(self, base: Lin, lower: Lin, upper: Lin | None) -> Lin:
@@ -225,7 +225,7 @@ class Builder:
 
     def _padded_mark(self, inside: Sum, front: Lin, end: Lin, divisor: Lin) -> Split:
         if not self.allow_padding:
-            raise NotAffine("an extent is no multiple of its divisor, so that the last part is not full")
+            raise NotAffine("an extent is not a multiple of its divisor, so that the last part is not full")
         s = inside.args[0]
         key = (
             "pad",

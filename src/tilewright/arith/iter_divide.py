@@ -1,4 +1,4 @@
-"""What is done with iterator maps: dividing them by a subspace of loops, and inverting them."""
+"""Operations on iterator maps: division by a subspace of loops, and inversion."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _predicates(divider: _Divider, dtype: str) -> tuple[PrimExpr, PrimExpr]:
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> dict[Var, PrimExpr]:
     """The iterators' values for given values of the indices of a bijective iterator map.
 
-    Raises ValueError when an index is no single split.
+    Raises ValueError when an index is not a single split.
     """
     if len(iter_map) != len(outputs):
         raise ValueError(f"inverse_affine_iter_map: {len(iter_map)} indices, but {len(outputs)} outputs")

@@ -35,7 +35,7 @@ class Atom:
         self.kind, self.args, self.leaf = kind, args, leaf
         self.nodes: dict[str, PrimExpr] = {}
         self.order: tuple[Any, ...] | None = None
-        """What schedules order it by, once they did."""
+        """The order in which schedules list it, if they do."""
 
 
 class Lin:

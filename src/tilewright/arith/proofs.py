@@ -135,7 +135,7 @@ class Proofs(Integers):
         return twice
 
     def _about(self, t: Atom, linked: set[Atom]) -> Iterator[Lin]:
-        """What an atom is, where it could help."""
+        """The definition of an atom, if it can help."""
         found = self._implied.get(t)
         if found is None:
             found = self._implied[t] = tuple(self._definition(t))

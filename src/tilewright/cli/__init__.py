@@ -1,4 +1,4 @@
-"""The command line: a group of commands, and what becomes of their errors."""
+"""The command line: the group of commands, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="tilewright")
 def cli() -> None:
-    """Compile trained models to native code, run them, and see where the time goes.
+    """Compile trained models to native code, run and measure them.
 
     \b
     tilewright import resnet50.onnx --check
@@ -32,17 +32,25 @@ def cli() -> None:
     tilewright compare resnet50.onnx --precision bf16
     tilewright completion bash
 
-    Every command has examples in its --help; most print --json and --csv.
+    Each command has examples in its --help. Most print JSON (--json) or CSV (--csv).
     """
+    # Help is shown whatever the environment holds.
+    if not {"-h", "--help"} & set(sys.argv[1:]):
+        from tilewright.cli.environment import check_environment
+
+        check_environment()
 
 
 def main() -> None:
-    """Runs the command line: errors of users and machines are printed without a traceback, with exit code 1; 130 for an interrupt, 70
-    for a defect."""
+    """Runs the command line.
+
+    Exit codes: 0; 1 for errors of users and machines, which are printed without a traceback; 2 for a wrong command line; 130 for an
+    interrupt; 70 for a defect of the compiler.
+    """
     open_streams()
     from tilewright.cli import commands
 
-    # To look for cycles once more among a million objects, as the process ends, would take longer than many commands.
+    # A last search for cycles among a million objects, at the end of the process, would take longer than many commands.
     atexit.register(gc.freeze)
     try:
         cli(prog_name="tilewright", standalone_mode=False)
@@ -54,7 +62,7 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # Who read the output has seen enough.
+        # The reader of the output (head, less) has seen enough.
         forget_output()
         sys.exit(1)
     except Exception as error:
@@ -62,11 +70,11 @@ def main() -> None:
 
 
 def tell(error: Exception) -> int:
-    """Prints what went wrong; the exit code."""
+    """Prints an error; returns the exit code."""
     raised = isinstance(error, TVMError) and not isinstance(error, InternalError)
     fault = str(error) if raised else environment_fault(error)
     if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
-        # Files are written by functions that name them; what has no name is standard output.
+        # Functions that write files name them; an error without a name is about standard output.
         forget_output()
         fault = f"standard output cannot be written: {error.strerror}"
     if fault is None and isinstance(error, InternalError):
@@ -79,20 +87,20 @@ def tell(error: Exception) -> int:
 
 
 def open_streams() -> None:
-    """Gives the process standard streams where it was started without: else the next file that it opens would be taken for one."""
+    """Opens the standard streams that are closed: else the next file that the process opens would become one of them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # The lowest number that is free is that of the stream.
+            # open() returns the lowest free number, which is the stream's.
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def forget_output() -> None:
-    """Lets go of what standard output still holds, so that the end of the process does not try to write it."""
+    """Drops buffered output, so that the end of the process does not try to write it."""
     sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def report_defect() -> str:
-    """Keeps the traceback of an error that no user should meet in a file; says so."""
+    """Writes the traceback of an internal error to a file; returns the request to report it."""
     import tempfile
     import traceback
 

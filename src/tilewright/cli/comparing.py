@@ -1,4 +1,4 @@
-"""A model and a reference side by side: how far they are apart, layer by layer, which layer departs first, where numbers are lost."""
+"""Comparison of a model with a reference: errors layer by layer, the first layer that differs, the layers that lose values."""
 
 from __future__ import annotations
 
@@ -35,16 +35,19 @@ from tilewright.support.errors import TVMError
 
 MEASURING_SECONDS = 0.3
 KEPT_BYTES = 1 << 29
-"""Results of nodes that one build answers; a model with more is compared in several."""
-DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2, "int8": 0.2}
-"""From which error on a layer is said to depart from the reference."""
+"""Largest size of node results that one build returns. A model with more is compared in several builds."""
+LIMITS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2, "int8": 0.2}
+"""Smallest error from which on a layer counts as different."""
 
 
 class Difference:
-    """Of two arrays of one shape: `error`, the largest difference by the largest magnitude of the reference, over what is finite in
-    both; `most` is what the type of the first can hold: constants beyond it were made that, while sums in float32 go on; `lost`: how
-    many values are finite in the reference only, of `size`. Whole numbers of 8 and 16 bits stand for floats, and are measured by the
-    range of their type; `rounding`: by how much of it they may be apart before they depart."""
+    """The difference of two arrays of one shape.
+
+    `error`: the largest difference over the largest magnitude of the reference, among values that are finite in both. `most`: the
+    largest value of the first array's type; larger constants were clipped to it, while sums in float32 were not. `lost`: the number of
+    values, of `size`, that are finite in the reference only. Integers of 8 and 16 bits stand for floats: their error is a share of the
+    range of their type, and up to `rounding` of it is no difference.
+    """
 
     __slots__ = ("error", "lost", "name", "rounding", "size", "what")
 
@@ -62,13 +65,13 @@ class Difference:
         want = np.where(np.abs(got - held) < np.abs(got - want), held, want)
         scale = float(np.abs(want[finite]).max(initial=0.0)) if not small else 256.0**reference.dtype.itemsize - 1
         distance = np.abs(got[both] - want[both])
-        # What is less than the smallest normal number of the types may be zero in one of them: arithmetic that flushes denormals.
+        # Arithmetic that flushes denormals turns values below the smallest normal number into zero.
         distance[distance < max(smallest_normal(found), smallest_normal(reference))] = 0
         apart = float(distance.max(initial=0.0))
         self.error = apart / scale if scale else apart
 
-    def departs(self, limit: float) -> bool:
-        """Whether it is further off than that, or numbers are lost."""
+    def differs(self, limit: float) -> bool:
+        """Whether the error is above a limit, or values are lost."""
         return self.lost > 0 or not self.error <= max(limit, self.rounding)
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,7 +82,7 @@ class Difference:
 
 
 def smallest_normal(a: Array) -> float:
-    """Of an array's type of floating-point numbers; 0 for others."""
+    """The smallest normal number of a floating-point array's type; 0 for other types."""
     import ml_dtypes
 
     if a.dtype.kind not in "fV":
@@ -87,8 +90,8 @@ def smallest_normal(a: Array) -> float:
     return float(ml_dtypes.finfo(a.dtype).smallest_normal)  # type: ignore[no-untyped-call]
 
 
-class Departure:
-    """The first layer that departs: its `difference`, the errors of the nodes it reads (`reads`), and `how` it was found."""
+class FirstDifference:
+    """The first layer that differs: its difference, the errors of the nodes that it reads, and how it was found."""
 
     __slots__ = ("difference", "how", "reads")
 
@@ -101,8 +104,12 @@ class Departure:
             f"{d.lost} of {d.size} values are infinite or NaN" if d.lost else f"by {d.error:.1e} of its largest value"
         )
         worst = max(self.reads.values(), default=0.0)
-        before = f"what it reads differs by at most {worst:.1e}" if self.reads else "it reads inputs and weights only"
-        return f"{d.name} ({d.what}) is the first layer that departs: {what}; {before} ({self.how})"
+        before = (
+            f"its inputs differ by at most {worst:.1e}"
+            if self.reads
+            else "it reads inputs of the model and weights only"
+        )
+        return f"{d.name} ({d.what}) is the first layer that differs: {what}; {before} ({self.how})"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -110,9 +117,9 @@ class Departure:
 
 
 class Comparison:
-    """What `tilewright compare` shows: `layers` in the order in which they run, `outputs`, milliseconds by build (if they were measured),
-    the `first` layer that departs by more than `limit`; `tolerance` of outputs, None: any; `inputs`: on how many sets of them, of which
-    each difference is the largest."""
+    """The result of `tilewright compare`: differences of layers, in the order in which they run, and of outputs; milliseconds by build, if
+    measured; the first layer that differs; the tolerance of outputs, None: any; the number of sets of inputs, over which each
+    difference is the largest; the number of nodes without a counterpart."""
 
     def __init__(
         self,
@@ -122,7 +129,7 @@ class Comparison:
         outputs: Sequence[Difference],
         milliseconds: Mapping[str, float],
         tolerance: float | None,
-        first: Departure | None = None,
+        first: FirstDifference | None = None,
         unmatched: int = 0,
         inputs: int = 1,
     ) -> None:
@@ -132,11 +139,11 @@ class Comparison:
 
     @property
     def first_lost(self) -> Difference | None:
-        """The first layer, or else output, that lost numbers."""
+        """The first layer, or else output, that lost values."""
         return next((d for d in (*self.layers, *self.outputs) if d.lost), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """The comparison as plain values."""
         return {
             "precision": self.precision,
             "reference": self.against,
@@ -144,7 +151,7 @@ class Comparison:
             "outputs": [d.to_dict() for d in self.outputs],
             "layers": [d.to_dict() for d in self.layers],
             "nodes_without_counterpart": self.unmatched,
-            "first_departing": self.first.to_dict() if self.first is not None else None,
+            "first_differing": self.first.to_dict() if self.first is not None else None,
             "first_lost": self.first_lost.to_dict() if self.first_lost is not None else None,
             "tolerance": self.tolerance,
             "milliseconds": self.milliseconds,
@@ -161,13 +168,13 @@ class Comparison:
             if len(self.layers) > len(shown):
                 parts.append(f"({len(self.layers) - len(shown)} more layers with smaller errors)")
         if self.unmatched:
-            parts.append(f"({self.unmatched} nodes have no counterpart of the same shape, and are not compared)")
-        over = f", the largest of {self.inputs} sets of inputs" if self.inputs > 1 else ""
+            parts.append(f"({self.unmatched} nodes without a counterpart of the same shape are not compared)")
+        over = f", largest over {self.inputs} sets of inputs" if self.inputs > 1 else ""
         parts.append(self._table(f"{title}: outputs of {self.precision} against {self.against}{over}", self.outputs))
         if self.first is not None:
             parts.append(str(self.first))
         elif self.layers and self.against != "float32":
-            parts.append("no layer departs")
+            parts.append("no layer differs")
         if self.milliseconds:
             times = [f"{name} {ms:.3g} ms" for name, ms in self.milliseconds.items()]
             mine, theirs = self.milliseconds.values()
@@ -181,51 +188,53 @@ class Comparison:
         for column in ("largest error", "lost values"):
             table.add_column(column, justify="right")
         for d in rows:
-            # Where all are lost, none is left to be measured.
+            # If all values are lost, there is no error to show.
             error = f"{d.error:.1e}" if d.lost < d.size or not d.size else ""
             table.add_row(d.name, d.what, error, f"{d.lost} of {d.size}" if d.lost else "")
         return table
 
     def check(self) -> None:
-        """TVMError where numbers were lost, or where an output is further off than the tolerance."""
+        """Raises TVMError if values were lost, or if the error of an output is above the tolerance."""
         lost = self.first_lost
         if lost is not None:
             raise TVMError(self._lost_text(lost))
         for d in self.outputs:
-            if self.tolerance is not None and d.departs(self.tolerance):
+            if self.tolerance is not None and d.differs(self.tolerance):
                 why = f". {self.first}" if self.first is not None else ""
                 raise TVMError(
-                    f"output {d.name} is {d.error:.2e} of its largest value away from {self.against}, more than --tolerance"
+                    f"output {d.name} differs from {self.against} by {d.error:.2e} of its largest value, more than --tolerance"
                     f" {self.tolerance:g}{why}"
                 )
 
     def _lost_text(self, first: Difference) -> str:
-        at = f"{first.lost} of {first.size} values are infinite or NaN at {self.precision} and finite in {self.against}"
-        if self.precision == "fp32" or self.precision not in DEPARTS:
-            return f"{first.name} ({first.what}) loses numbers: {at}; it is the first layer of those that do"
+        at = (
+            f"{first.lost} of {first.size} values are infinite or NaN at {self.precision}, but finite in {self.against}"
+        )
+        if self.precision == "fp32" or self.precision not in LIMITS:
+            return f"{first.name} ({first.what}) loses values: {at}; it is the first layer that does"
         narrow = PRECISIONS.get(self.precision, self.precision)
-        limit = f" {narrow} holds numbers up to {MOST[narrow]:.5g}." if narrow in MOST else ""
+        limit = f" {narrow} holds values up to {MOST[narrow]:.5g}." if narrow in MOST else ""
         other = " --precision bf16 has the range of float32; else keep" if narrow == "float16" else " Keep"
         return (
-            f"{first.name} ({first.what}) overflows: {at}; it is the first layer of those that do.{limit}{other} the operator"
+            f"{first.name} ({first.what}) overflows: {at}; it is the first layer that does.{limit}{other} the operator"
             " in float32 with relay.op.register_mixed_precision_conversion"
         )
 
 
 class _Build:
-    """A compiled model that runs whole, and, if it has a library of kernels (`library`), kernel by kernel."""
+    """A compiled model that runs whole and, if it has a library of kernels, kernel by kernel."""
 
     def __init__(self, executor: Any, library: Any = None) -> None:
         self.executor, self.library = executor, library
 
     def results(self) -> list[Array]:
-        """In order; names may be the same."""
+        """The outputs of a run, in order. Several may have the same name."""
         run_checked(self.executor)
         return [self.executor.get_output(i).numpy() for i in range(self.executor.get_num_outputs())]
 
     def layers(self, inputs: Mapping[str, Array]) -> dict[str, tuple[str, Array]]:
-        """Node of the model -> (the last kernel that computes it, its result). A kernel stands under the last of the nodes fused in it.
-        Of a compiled library, and of the virtual machine, there are none."""
+        """Results by node of the model: (the last kernel that computes it, its result). A fused kernel is listed under its last node.
+        Empty for a compiled library and for the virtual machine."""
         import tilewright as tvm
         from tilewright.contrib.debugger.debug_executor import GraphModuleDebug
 
@@ -258,28 +267,28 @@ def compare_models(
     samples: int = 1,
     library: Path | None = None,
 ) -> Comparison:
-    """The build at a precision against another runtime, or (runtime "float32") against the build in float32, on the sets of inputs that
-    the files hold, or on so many random ones. With a `library`, that is compared in place of a build, by its outputs."""
+    """Compares a build with another runtime, or with the build in float32 (runtime "float32"), on the sets of inputs in the files or on
+    `samples` random sets. `library`: a compiled library, whose outputs are compared instead of a build's."""
     sets = read_sets(feed.files)
     if samples > 1 and len(sets) > 1:
         raise TVMError(
-            f"--samples {samples}: the files of --input hold {len(sets)} sets already; leave one of them out"
+            f"--samples {samples}: the files of --input hold {len(sets)} sets already; give one or the other"
         )
     sets = [sets[0]] * samples if samples > 1 else sets
     if runtime is None and build.precision == "fp32":
         usual = format_of(build.model).runtimes
         if not usual:
             raise TVMError(
-                f"no runtime is known to compare {build.model} with; compare --precision bf16 or fp16 with float32"
+                f"there is no runtime to compare {build.model} with; compare --precision bf16 or fp16 with float32"
             )
         runtime = usual[0]
     if runtime not in (None, "float32"):
         return Against(build, str(runtime), tolerance, library).compared(sets, feed)
     if library is None and build.precision == "fp32":
         others = "".join([f", or --reference {r}" for r in format_of(build.model).runtimes])
-        raise TVMError(f"--precision fp32 is float32 itself; give --precision bf16 or fp16{others}")
-    # A border around a result changes no value, but its shape: the kernels of both builds are to be alike.
-    alike: Any = {"without": ("WriteBorders",), "static": "graph"}
+        raise TVMError(f"--precision fp32 is the reference itself; give --precision bf16 or fp16{others}")
+    # A halo changes the shape of a result, and the kernels of both builds must have the same shapes.
+    alike: Any = {"without": ("WriteHalos",), "static": "graph"}
     if library is not None:
         mine = _Build(executor_of(load_library(library)))
     else:
@@ -297,7 +306,7 @@ def compare_models(
             [
                 Difference(name, kernel, value, theirs[name][1], most)
                 for name, (kernel, value) in mine.layers(inputs).items()
-                # What a quantised kernel leaves as integers stands for other numbers.
+                # The integers of a quantised kernel stand for other numbers.
                 if name in theirs
                 and theirs[name][1].shape == value.shape
                 and theirs[name][1].dtype.kind == "f"
@@ -320,13 +329,13 @@ def compare_models(
 
 
 class Worst:
-    """The largest of several differences of each name, in the order in which the names came."""
+    """The largest difference of each name over several sets of inputs, in the order of the names' first appearance."""
 
     def __init__(self) -> None:
         self.found: dict[str, Difference] = {}
 
     def add(self, differences: Sequence[Difference]) -> None:
-        """Takes one more set of inputs in. Layers of one name (outputs may have the same) are told apart by their place."""
+        """Adds the differences of one set of inputs. Layers with the same name are distinguished by their order."""
         count: dict[str, int] = {}
         for d in differences:
             count[d.name] = count.get(d.name, 0) + 1
@@ -342,11 +351,11 @@ class Worst:
 
 
 class Against:
-    """A comparison with another runtime: whole, and node by node.
+    """A comparison with another runtime: of the whole model, and node by node.
 
-    The results of nodes are kept as further outputs, which keeps kernels from being fused over them, and compared with the runtime's, by
-    the names that spans carry. Where a node departs, it is found so, with what it reads. Where only the whole model does, a fused kernel
-    is wrong: builds that end at a node, fused as the whole model is up to there, are halved until the first wrong one is found.
+    Results of nodes are made outputs, which prevents fusion across them, and are matched with the runtime's by node name. This finds a
+    node that differs. If only the whole model differs, a fused kernel is wrong: then bisection over builds that end at one node, fused
+    up to it like the whole model, finds the first wrong one.
     """
 
     def __init__(self, build: Build, runtime: str, tolerance: float | None, library: Path | None = None) -> None:
@@ -356,18 +365,20 @@ class Against:
         self.format = format_of(build.model)
         if runtime not in (*self.format.runtimes, ORACLE):
             known = ", ".join([f"--reference {r}" for r in (*self.format.runtimes, ORACLE)])
-            raise TVMError(f"{self.model} is a model of {self.format.title}; references for it: {known}, not {runtime}")
+            raise TVMError(
+                f"{self.model} is a model of {self.format.title}, which has no reference {runtime}; its references: {known}"
+            )
         if build.outputs or build.inputs_at:
             raise TVMError(
-                f"--outputs and --inputs-at cut the model, but {runtime} runs it whole; compare all of it, or with --reference float32"
+                f"--outputs and --inputs-at cut the model, but {runtime} runs it whole; leave them out, or use --reference float32"
             )
         self.runtime = runtime
-        self.limit = DEPARTS[self.precision] if tolerance is None else tolerance
+        self.limit = LIMITS[self.precision] if tolerance is None else tolerance
         self.tolerance = self.limit if tolerance is None and self.precision == "fp32" else tolerance
         self.most = MOST.get(PRECISIONS.get(self.precision, ""), np.inf)
 
     def compared(self, sets: Sequence[Mapping[str, Array]], feed: Feed) -> Comparison:
-        """The whole comparison on these sets of inputs."""
+        """Compares on these sets of inputs."""
         with progress("comparing") as report, shown_warnings():
             self.report: Report = report
             report(0, 0, "importing")
@@ -394,7 +405,7 @@ class Against:
                 results = whole.results()
                 if len(results) != len(wanted):
                     raise TVMError(
-                        f"{self.model} has {len(results)} outputs here, and {len(wanted)} in {self.reference.title}"
+                        f"{self.model} has {len(results)} outputs here, but {len(wanted)} in {self.reference.title}"
                     )
                 outputs.add(
                     [
@@ -409,8 +420,8 @@ class Against:
                 written = None if same else self.format.as_written(self.model, self.shapes)
                 self.module, self.params = written or (self.module, self.params)
                 found = self.layers()
-                first = self.first_departing(found)
-                if first is None and any([d.departs(self.limit) for d in outputs.differences]):
+                first = self.first_differing(found)
+                if first is None and any([d.differs(self.limit) for d in outputs.differences]):
                     first = self.first_when_fused([layer for layer, _ in found])
         layers = [d for _, group in found for d in group]
         unmatched = len(self.reference.nodes) - len(found) if found else 0
@@ -427,7 +438,7 @@ class Against:
         )
 
     def fixed_inputs(self) -> dict[str, Array]:
-        """What --value fixes, for the reference, which still has these inputs."""
+        """The values of --value, for the reference, which still takes them as inputs."""
         if not self.build.values:
             return {}
         declared = {i.name: i for i in self.format.survey(self.model, self.shapes).inputs}
@@ -442,7 +453,7 @@ class Against:
         return found
 
     def built(self, module: Any) -> _Build:
-        """A module compiled like the model; one that decides at run time for the virtual machine."""
+        """Compiles a module like the model; for the virtual machine if it is dynamic."""
         executor = "graph" if is_static(module) and self.build.executor != "vm" else "vm"
         library = build_module(
             module, self.params, self.target, self.opt_level, self.precision, self.report, executor=executor
@@ -450,7 +461,7 @@ class Against:
         return _Build(executor_of(library), library)
 
     def layers(self) -> list[tuple[Layer, list[Difference]]]:
-        """The nodes that both have, in order, and how far their results are apart, at most, over all sets of inputs."""
+        """The nodes that both sides have, in order, with the largest differences over all sets of inputs."""
         found = []
         for part in parted(layers_of(self.module, self.reference.nodes)):
             build = self.built(keeping(self.module, [e for layer in part for e in layer.exprs], outputs=False))
@@ -465,13 +476,13 @@ class Against:
         return found
 
     def values(self, build: _Build, inputs: Mapping[str, Array]) -> list[Array]:
-        """What a build makes of the inputs; it may need fewer of them."""
+        """The results of a build on those of the inputs that it takes."""
         table = input_table(build.executor)
         fill_inputs(build.executor, {n: v for n, v in inputs.items() if n in table})
         return build.results()
 
     def differences(self, layer: Layer, mine: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:
-        """One for each result of a node that has a counterpart."""
+        """The differences of a node's results that have a counterpart."""
         pairs = matched(layer.exprs, theirs)
         names = [f"{layer.name}[{j}]" if len(theirs) > 1 else layer.name for _, j in pairs]
         what = self.reference.nodes[layer.name]
@@ -480,23 +491,23 @@ class Against:
             for name, (i, j) in zip(names, pairs, strict=True)
         ]
 
-    def first_departing(self, found: Sequence[tuple[Layer, list[Difference]]]) -> Departure | None:
-        """The first node whose results depart though all that it reads agrees; else the first that departs."""
+    def first_differing(self, found: Sequence[tuple[Layer, list[Difference]]]) -> FirstDifference | None:
+        """The first node that differs although everything it reads agrees; else the first node that differs."""
         errors = {layer.name: max([d.error for d in group]) for layer, group in found}
-        wrong = {layer.name for layer, group in found if any([d.departs(self.limit) for d in group])}
-        departing = [(layer, group) for layer, group in found if layer.name in wrong]
-        clean = [(layer, group) for layer, group in departing if not wrong & set(layer.reads)]
-        for layer, group in clean or departing:
+        wrong = {layer.name for layer, group in found if any([d.differs(self.limit) for d in group])}
+        differing = [(layer, group) for layer, group in found if layer.name in wrong]
+        clean = [(layer, group) for layer, group in differing if not wrong & set(layer.reads)]
+        for layer, group in clean or differing:
             reads = {n: errors[n] for n in layer.reads if n in errors}
             worst = max(group, key=lambda d: (d.lost > 0, d.error))
-            return Departure(worst, reads, "all results of nodes compared")
+            return FirstDifference(worst, reads, "all results of nodes compared")
         return None
 
-    def first_when_fused(self, layers: Sequence[Layer]) -> Departure | None:
-        """The first node at which a build that ends there departs, by halving."""
+    def first_when_fused(self, layers: Sequence[Layer]) -> FirstDifference | None:
+        """The first node such that a build that ends there differs, by bisection."""
         seen: dict[int, list[Difference]] = {}
 
-        def departs(k: int) -> bool:
+        def differs(k: int) -> bool:
             if k not in seen:
                 layer = layers[k]
                 build = self.built(keeping(self.module, layer.exprs, outputs=False))
@@ -505,29 +516,31 @@ class Against:
                     _, made = self.reference.run(inputs, [layer.name])
                     worst.add(self.differences(layer, self.values(build, inputs), made[layer.name]))
                 seen[k] = worst.differences
-            return any([d.departs(self.limit) for d in seen[k]])
+            return any([d.differs(self.limit) for d in seen[k]])
 
-        k = bisected(len(layers), departs)
+        k = bisected(len(layers), differs)
         if k is None:
             return None
         worst = max(seen[k], key=lambda d: (d.lost > 0, d.error))
         reads = {layers[j].name: max([d.error for d in seen[j]]) for j in seen if layers[j].name in layers[k].reads}
-        return Departure(worst, reads, f"only when fused with what comes before it: bisection, {len(seen)} builds")
+        return FirstDifference(
+            worst, reads, f"only when fused with what comes before it: bisection, {len(seen)} builds"
+        )
 
 
-def bisected(count: int, departs: Callable[[int], bool]) -> int | None:
-    """The first of so many places that departs, taken that all after it do; None if the last does not."""
-    if not count or not departs(count - 1):
+def bisected(count: int, differs: Callable[[int], bool]) -> int | None:
+    """The first of `count` positions that differs, if all after it differ too; None if the last does not."""
+    if not count or not differs(count - 1):
         return None
     low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if departs(middle) else (middle + 1, high)
+        low, high = (low, middle) if differs(middle) else (middle + 1, high)
     return low
 
 
 def parted(layers: Sequence[Layer]) -> list[list[Layer]]:
-    """Runs of layers whose results take at most KEPT_BYTES together."""
+    """Consecutive groups of layers, each with results of at most KEPT_BYTES."""
     parts: list[list[Layer]] = []
     size = 0
     for layer in layers:
@@ -540,7 +553,7 @@ def parted(layers: Sequence[Layer]) -> list[list[Layer]]:
 
 
 def fitting(reference: Array, found: Array) -> Array:
-    """A reference's output in the shape found here, where only axes of extent 1 differ."""
+    """An output of the reference in the shape of ours, if they have as many elements. Raises TVMError otherwise."""
     if reference.shape != found.shape and reference.size == found.size:
         return reference.reshape(found.shape)
     if reference.shape != found.shape:
@@ -549,7 +562,7 @@ def fitting(reference: Array, found: Array) -> Array:
 
 
 def _times(runs: Mapping[str, Any]) -> dict[str, float]:
-    """Median milliseconds, measured in turn."""
+    """Median milliseconds, in interleaved rounds."""
     rounds: dict[str, list[Array]] = {name: [] for name in runs}
     for _ in range(3):
         for name, run in runs.items():

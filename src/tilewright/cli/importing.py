@@ -1,4 +1,4 @@
-"""`tilewright import`: the report on a model before it is compiled, as tables or JSON; the imported program as text or JSON."""
+"""`tilewright import`: the report on a model, as tables or JSON, and the imported program, as text or JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 
 PLACES = 4
-"""How many places of a quirk, or nodes of an operator, a table names."""
+"""Number of places of a compatibility note, or of nodes of an operator, that a table names."""
 
 
 def check_model(model: Path, shapes: Shapes, target: str, form: Form) -> int:
-    """Prints the report; 0 where the model can be imported, else 1."""
+    """Prints the report; returns 0 if the model can be imported, else 1."""
     chosen = checked_target(target)
     format_of(model)
     from tilewright.relay.frontend.common.preflight import preflight, unread
@@ -50,8 +50,8 @@ def rendered(found: Any) -> list[Any]:
         rest = f", not counted: {found.uncounted_calls} calls with dynamic dimensions" if found.uncounted_calls else ""
         parts.append(f"operations of a run: {big(found.flops)}FLOP{rest}")
         parts.append(f"memory: {memory_text(found)}")
-    if found.quirks:
-        parts.append(quirk_table(found))
+    if found.notes:
+        parts.append(note_table(found))
     if found.ok:
         parts.append("can be imported: everything is supported")
         return parts
@@ -70,14 +70,14 @@ def tensor_table(found: Any) -> Table:
     table = Table("", "name", "type", "shape", "dynamic", title="inputs and outputs", title_justify="left")
     for kind, infos in (("input", found.survey.inputs), ("output", found.survey.outputs)):
         for i in infos:
-            shape = "not said" if i.shape is None else " x ".join(map(str, i.shape)) or "scalar"
+            shape = "unknown" if i.shape is None else " x ".join(map(str, i.shape)) or "scalar"
             where = ", ".join([f"axis {k}" for k in i.dynamic_axes])
-            table.add_row(kind, i.name, i.dtype or "not said", shape, where)
+            table.add_row(kind, i.name, i.dtype or "unknown", shape, where)
     return table
 
 
 def operator_table(found: Any) -> list[Any]:
-    """Operators with their counts, work and whether they are supported, below a line that sums them up."""
+    """A line of totals, and a table of operators with counts, work and support."""
     rows = found.rows()
     refused = len([r for r in rows if not r.supported])
     nodes = sum([len(n) for n in found.survey.operators.values()])
@@ -102,26 +102,26 @@ def operator_table(found: Any) -> list[Any]:
     return [title, table]
 
 
-def quirk_table(found: Any) -> Table:
-    """What was handled, and where."""
-    table = Table(title="handled on the way", title_justify="left")
+def note_table(found: Any) -> Table:
+    """A table of the compatibility notes and their places."""
+    table = Table(title="compatibility notes", title_justify="left")
     table.add_column("", no_wrap=True)
     table.add_column("what", overflow="fold")
     table.add_column("times", justify="right")
     table.add_column("where", overflow="fold")
-    for q, places in found.quirks.items():
+    for q, places in found.notes.items():
         table.add_row(q.key, q.text, str(len(places)), named(list(places)))
     return table
 
 
 def named(places: Sequence[str]) -> str:
-    """The first of them, and how many more."""
+    """The first names, and the number of the others."""
     rest = len(places) - PLACES
     return ", ".join(places[:PLACES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def weights_text(found: Any) -> str:
-    """`161 tensors, 102.5 MB (float32 159, 102.5 MB; int64 2, 16 B)`."""
+    """The weights in words: `161 tensors, 102.5 MB (float32 159, 102.5 MB; int64 2, 16 B)`."""
     types = [f"{t or 'unknown'} {count}, {in_bytes(size)}" for t, (count, size) in found.parameter_types.items()]
     return f"{len(found.survey.parameters)} tensors, {in_bytes(found.parameter_bytes)}" + (
         f" ({'; '.join(types)})" if types else ""
@@ -129,10 +129,10 @@ def weights_text(found: Any) -> str:
 
 
 def memory_text(found: Any) -> str:
-    """What a run takes."""
+    """The memory of a run, in words."""
     m = found.memory
     if not m:
-        return f"weights {in_bytes(found.parameter_bytes)}; activations are not known: {found.why_no_memory}"
+        return f"weights {in_bytes(found.parameter_bytes)}; activations unknown: {found.why_no_memory}"
     total = m["constants"] + m["activations"] + m["inputs"] + m["outputs"]
     return (
         f"{in_bytes(total)}: constants {in_bytes(m['constants'])}, activations {in_bytes(m['activations'])}"
@@ -141,7 +141,7 @@ def memory_text(found: Any) -> str:
 
 
 def big(n: float) -> str:
-    """`3.86 G`."""
+    """A count with a prefix: `3.86 G`."""
     for unit in ("", "k", "M", "G", "T"):
         if n < 1000:
             return f"{n:.3g} {unit}" if unit else f"{n:.0f} "
@@ -168,4 +168,4 @@ def import_model(model: Path, shapes: Shapes, output: Path | None, params: Path 
     if params is not None:
         write_whole(params, save_param_dict(weights))
     if output is not None:
-        click.echo(f"{output}: {len(mod.functions)} functions, {len(weights)} weights apart")
+        click.echo(f"{output}: {len(mod.functions)} functions, {len(weights)} weights as parameters")

@@ -1,4 +1,4 @@
-"""What a compiled library says of itself, read from the file: it need not be for this machine."""
+"""The description of a compiled library, read from the file, which may be for another machine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from tilewright.support.errors import TVMError, said
 
 TARGET = "__tilewright_target"
 FUNCTION = "__tvm_ffi_"
-"""What names of functions that a host may call begin with."""
+"""Prefix of the symbols of functions that a host may call."""
 
 
 def inspected(path: Path) -> dict[str, Any]:
-    """Inputs, outputs, target, features, version, executor and sizes of a library. Raises TVMError where it is none of ours."""
+    """Inputs, outputs, target, features, version, executor and sizes of a library. Raises TVMError for other files."""
     if path.suffix not in LIBRARIES:
         raise TVMError(
-            f"{path} is no compiled library ({', '.join(LIBRARIES)}); of a model file, `tilewright import {path} --check` tells what it"
-            " needs"
+            f"{path} is not a compiled library ({', '.join(LIBRARIES)}); for a model file use: tilewright import {path} --check"
         )
     try:
         parts = [ElfFile(data) for data in contents(path)]
@@ -37,7 +36,7 @@ def inspected(path: Path) -> dict[str, Any]:
     target = model.get("target") or facts.get(TARGET)
     functions = sorted({s.removeprefix(FUNCTION) for p in parts for s in p.symbols if s.startswith(FUNCTION)})
     if not model and not target and not functions:
-        raise TVMError(f"{path} was not written by this compiler: it says nothing of a model, a target or functions")
+        raise TVMError(f"{path} was not written by this compiler: it describes no model, target or functions")
     kernels = model.get("kernels", [])
     return {
         "library": str(path),
@@ -70,7 +69,7 @@ def contents(path: Path) -> list[bytes]:
 
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Inputs and outputs, for a table."""
+    """Inputs and outputs as rows."""
     return [
         {"kind": kind[:-1], "name": t["name"], "dtype": t["dtype"] or "not a tensor", "shape": "x".join(map(str, t["shape"] or ()))}
         for kind in ("inputs", "outputs")
@@ -87,7 +86,7 @@ RUNNERS = {
 
 
 def rendered(found: dict[str, Any]) -> list[Any]:
-    """Tables and lines."""
+    """The description as tables and lines."""
     size, target = found["bytes"], found["target"]
     parts: list[Any] = []
     if found["executor"]:

@@ -1,4 +1,4 @@
-"""Programs that decide when they run, as the commands take them: the virtual machine with the face of a graph executor."""
+"""The virtual machine with the interface of a graph executor, for models with dynamic dimensions or control flow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tilewright.support.errors import TVMError
 
 
 class MachineExecutor:
-    """A library for the virtual machine, with the metadata that tell its inputs and outputs."""
+    """An executor for a library of the virtual machine; `facts` is its metadata."""
 
     def __init__(self, library: Any, facts: Mapping[str, Any]) -> None:
         import tilewright as tvm
 
         if "inputs" not in facts:
             raise TVMError(
-                "the library says nothing of its inputs: it was written by an older version; compile it again"
+                "the library lacks a description of its inputs, because an older version wrote it; compile it again"
             )
         for i in facts["inputs"]:
             if i["dtype"] is None:
                 raise TVMError(
-                    f"the input {i['name']} of the program is no tensor; runtime.vm.VirtualMachine runs it from a program of one's own"
+                    f"the input {i['name']} of the program is not a tensor; run it from Python with runtime.vm.VirtualMachine"
                 )
         self.inputs = [TensorInfo(i["name"], i["dtype"], i["shape"]) for i in facts["inputs"]]
         self.kernels = list(facts["kernels"])
@@ -34,30 +34,30 @@ class MachineExecutor:
         self.module = self.machine.module
 
     def set_input(self, name: str, value: Array) -> None:
-        """Gives an input its value."""
+        """Sets an input."""
         import tilewright as tvm
 
         self.machine.set_one_input("main", name, tvm.nd.array(np.asarray(value, order="C")))
 
     def run(self) -> None:
-        """Runs main on what was set."""
+        """Runs main on the inputs that were set."""
         self.machine.invoke_stateful("main")
 
     def get_num_outputs(self) -> int:
-        """How many values main answers."""
+        """The number of results of main."""
         return len(self.names)
 
     def get_output(self, index: int) -> Any:
-        """One of them, of the last run."""
+        """A result of the last run. Raises TVMError if it is not a tensor."""
         found = self.module["get_output"](index)
         if not hasattr(found, "numpy"):
             raise TVMError(
-                f"the output {self.names[index]} is no tensor, but a tuple or a value of a data type;"
-                " runtime.vm.VirtualMachine runs it from a program of one's own"
+                f"the output {self.names[index]} is not a tensor, but a tuple or a value of a data type;"
+                " run it from Python with runtime.vm.VirtualMachine"
             )
         return found
 
     def peak_memory(self) -> int:
-        """The most bytes that tensors of runs took at once since this was last asked."""
+        """The peak of bytes of tensors since the last call of this method."""
         found: int = self.module["peak_memory"]()
         return found

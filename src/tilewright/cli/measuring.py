@@ -1,4 +1,4 @@
-"""Times of repeated runs: contestants in turn, each in one or several streams."""
+"""Times of repeated runs: contestants in interleaved rounds, each in one or several streams."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tilewright.cli.tensors import Array
 
 ROUNDS = 6
 LEAST_RUNS = 5
-"""Of a round, however short it is."""
+"""Smallest number of runs in a round, however short it is."""
 SPREAD = 2.0
-"""How many times p5 the p95 of a quiet machine is at most."""
+"""Largest ratio of p95 to p5 on a quiet machine."""
 
 
 class Contestant:
-    """What is measured: `name`, what it computes in (`precision`), and a function that runs it once for each stream."""
+    """A measured program: its name, its precision, and one function per stream that runs it once."""
 
     def __init__(self, name: str, precision: str, runs: Sequence[Callable[[], Any]]) -> None:
         self.name, self.precision, self.runs = name, precision, list(runs)
         self.milliseconds: list[float] = []
         self.seconds = 0.0
-        """Time in which all its runs were made, by all streams at once."""
+        """Wall time of all runs, in seconds."""
 
     def measure(self, seconds: float, count: int | None, warmup: int) -> None:
-        """Runs all streams for so long, or so many times (count, together), after runs that do not count."""
+        """Runs all streams for `seconds`, or `count` times in total, after `warmup` runs that are not counted."""
         shares = [
             None if count is None else count // len(self.runs) + (k < count % len(self.runs))
             for k in range(len(self.runs))
@@ -67,7 +67,7 @@ class Contestant:
         self.milliseconds += [ms for part in found for ms in part]
 
     def row(self) -> dict[str, Any]:
-        """Figures: milliseconds of a run, and runs in a second of all streams."""
+        """Milliseconds per run, and runs per second of all streams together."""
         t = np.array(self.milliseconds)
         p5, p95, p99 = np.percentile(t, [5, 95, 99])
         return {
@@ -78,18 +78,18 @@ class Contestant:
 
 
 def disturbance(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """What to say of figures that were measured on a machine with other work to do; None where they were not."""
+    """A warning if the spread of the samples shows that the machine had other work; else None."""
     found = [f"{r['contestant']} {r['p95'] / r['p5']:.1f}" for r in rows if r["disturbed"]]
     if not found:
         return None
     return (
-        f"the machine was disturbed: p95 over p5 is more than {SPREAD:g} ({', '.join(found)}), so these figures are of that machine as much"
-        " as of the model. Measure again when it is idle, longer (--duration), or on processors of its own (taskset -c 0,1)"
+        f"the machine was disturbed: p95 over p5 is more than {SPREAD:g} ({', '.join(found)}), so the times include other work."
+        " Measure again when it is idle, longer (--duration), or on reserved CPUs (taskset -c 0,1)"
     )
 
 
 def repeated(run: Callable[[], Any], seconds: float, count: int | None) -> list[float]:
-    """Milliseconds of `count` runs, or of those made in so many seconds."""
+    """Milliseconds of each of `count` runs, or of the runs made in `seconds`."""
     times: list[float] = []
     clock = time.perf_counter
     stop = clock() + seconds
@@ -103,7 +103,7 @@ def repeated(run: Callable[[], Any], seconds: float, count: int | None) -> list[
 def measure_in_turn(
     contestants: Sequence[Contestant], seconds: float, iterations: int | None, warmup: int, report: Report | None = None
 ) -> None:
-    """Measures each for so many seconds, or so many runs, in rounds that take turns."""
+    """Measures each contestant for `seconds` or `iterations` runs, in interleaved rounds."""
     rounds = ROUNDS if iterations is None else min(ROUNDS, iterations)
     for done in range(rounds):
         if report is not None:
@@ -114,7 +114,7 @@ def measure_in_turn(
 
 
 def timed(run: Callable[[], Any], seconds: float) -> Array:
-    """Milliseconds of calls made for about that many seconds, after two calls that do not count."""
+    """Milliseconds of each call made in about `seconds`, after two calls that are not counted."""
     one = Contestant("", "", [run])
     one.measure(seconds, None, 2)
     return np.array(one.milliseconds)

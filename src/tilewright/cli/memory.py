@@ -1,4 +1,4 @@
-"""What a run takes: planned where sizes are known, measured where only a run knows them."""
+"""Memory of a run: planned for static dimensions, measured for dynamic ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilewright.support.errors import TVMError
 
 
 class Memory:
-    """`totals`: bytes by what they are for; `facts`: all that is known, as plain values; `text`: for people."""
+    """Memory of a run. `totals`: bytes by purpose; `facts`: everything as plain values; `text`: for people."""
 
     def __init__(self, totals: Mapping[str, int], facts: Mapping[str, Any], text: str) -> None:
         self.totals, self.facts, self.text = dict(totals), dict(facts), text
@@ -50,12 +50,12 @@ def memory_of(build: Build, feed: Feed) -> Memory:
 
 
 def memory_of_library(library: Any, feed: Feed) -> Memory:
-    """What a library says it takes, or what a run of it takes."""
+    """The memory that a library's metadata states, or that a run in the virtual machine takes."""
     facts = metadata_of(library)
     if facts.get("executor") == "vm":
         return measured(library, facts, feed)
     if "workspace_bytes" not in facts:
-        raise TVMError("the library holds functions, but no model; memory takes what `tilewright compile` wrote")
+        raise TVMError("the library holds functions, but no model; use a library that `tilewright compile` wrote")
     executor = executor_of(library)
     inputs = feed_model(executor, feed, tell=False)
     totals = {
@@ -68,20 +68,20 @@ def memory_of_library(library: Any, feed: Feed) -> Memory:
 
 
 def measured(library: Any, facts: Mapping[str, Any], feed: Feed) -> Memory:
-    """What a run in the virtual machine takes on some inputs."""
+    """The memory of a run in the virtual machine, measured."""
     executor = MachineExecutor(library, facts)
     inputs = feed_model(executor, feed)
     run_checked(executor)
     executor.peak_memory()
     run_checked(executor)
     totals = {
-        "tensors at once": executor.peak_memory(),
+        "peak of tensors": executor.peak_memory(),
         "inputs": sum([v.nbytes for v in inputs.values()]),
         "outputs": sum([v.nbytes for v in outputs_of(executor).values()]),
         "constants": int(facts["constants_bytes"]),
     }
     text = ", ".join([described(n, v.dtype.name, v.shape) for n, v in inputs.items()])
-    note = f"\nmeasured in a run on {text}: tensors that a run makes, outputs among them; workspaces of kernels are not counted"
+    note = f"\nmeasured in a run on {text}: tensors that the run allocates, with outputs, without workspaces of kernels"
     return Memory(
         totals,
         {**plain(totals), "inputs_of_the_run": {n: list(v.shape) for n, v in inputs.items()}},
@@ -90,10 +90,10 @@ def measured(library: Any, facts: Mapping[str, Any], feed: Feed) -> Memory:
 
 
 def lines(totals: Mapping[str, int]) -> str:
-    """A line for each."""
+    """One line per purpose."""
     return "\n".join([f"{name:<22}{size:>14,} bytes" for name, size in totals.items()])
 
 
 def plain(totals: Mapping[str, int]) -> dict[str, int]:
-    """The same by names for programs."""
+    """The totals under names for programs."""
     return {name.split(" (")[0].replace(" ", "_"): size for name, size in totals.items()}

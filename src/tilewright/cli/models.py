@@ -1,4 +1,4 @@
-"""Models as commands take them: files of any format imported and compiled, libraries loaded, executors made."""
+"""Models of commands: imports and compiles files of any format, loads libraries, makes executors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ LIBRARIES = (".so", ".dylib", ".tar", ".o")
 def compile_model(
     build: Build, instruments: Sequence[Any] = (), without: Sequence[str] = (), static: str = "aot"
 ) -> tuple[Any, dict[str, float]]:
-    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `without`: relay
-    passes that are left out; `static`: what runs it where nothing else is asked for or needed."""
+    """Compiles a model file; returns the library and the seconds of import and compile.
+
+    `instruments` watch the passes; `without`: relay passes to leave out; `static`: the executor of a static model at --executor auto.
+    """
     chosen = checked_target(build.target)
     start = time.perf_counter()
     with progress("compiling kernels") as report, shown_warnings():
@@ -59,7 +61,7 @@ def build_module(
     without: Sequence[str] = (),
     check_bounds: bool = False,
 ) -> Any:
-    """The library of an imported module."""
+    """Compiles an imported module to a library."""
     import tilewright as tvm
     from tilewright import relay
 
@@ -71,7 +73,7 @@ def build_module(
 
 
 def imported_model(build: Build) -> tuple[Any, Any]:
-    """A model file of any known format as a module and its parameters: inputs fixed, cut to what is asked for, quantised."""
+    """Imports a model file, replaces inputs by constants, cuts and quantises the model as asked; returns module and parameters."""
     form = format_of(build.model)
     values = {name: fixed_value(name, text) for name, text in build.values}
     if values:
@@ -90,7 +92,7 @@ def imported_model(build: Build) -> tuple[Any, Any]:
 
 
 def fixed_value(name: str, text: str) -> Array:
-    """What --value gives an input: numbers, or the array of an .npy file."""
+    """The array that --value gives an input: numbers, or an .npy file."""
     import numpy as np
 
     if text.endswith(".npy"):
@@ -98,14 +100,14 @@ def fixed_value(name: str, text: str) -> Array:
             loaded: Array = np.load(text, allow_pickle=False)
             return loaded
         except (OSError, ValueError) as error:
-            raise TVMError(f"--value {name}={text}: this is no .npy file that can be read: {said(error)}") from error
+            raise TVMError(f"--value {name}={text}: this .npy file cannot be read: {said(error)}") from error
     words = text.split(",")
     constants = {"true": True, "false": False}
     try:
         numbers = [constants[w.lower()] if w.lower() in constants else _number(w) for w in words]
     except ValueError:
         raise TVMError(
-            f"--value {name}={text}: a value is a number, several with commas between, true, false, or a file NAME.npy"
+            f"--value {name}={text}: a value is a number, numbers separated by commas, true, false, or a file NAME.npy"
         ) from None
     return np.array(numbers if len(numbers) > 1 else numbers[0])
 
@@ -118,7 +120,7 @@ def _number(word: str) -> int | float:
 
 
 def quantised(build: Build, mod: Any, params: Any) -> Any:
-    """The module with its convolutions and products in int8, by the ranges that the samples show."""
+    """The module with convolutions and products in int8, with ranges taken from the samples."""
     from tilewright import relay
     from tilewright.relay.frontend.common.formats import type_info
     from tilewright.relay.frontend.common.module import is_static
@@ -127,11 +129,11 @@ def quantised(build: Build, mod: Any, params: Any) -> Any:
 
     if not build.calibrate:
         raise TVMError(
-            "--precision int8 needs samples of the inputs, which show the ranges of activations: give --calibrate samples.npz"
+            "--precision int8 needs samples of the inputs to find the ranges of activations: give --calibrate samples.npz"
         )
     if not is_static(mod):
         raise TVMError(
-            f"{build.model}: --precision int8 takes models whose sizes are known, and which do not decide at run time;"
+            f"{build.model}: --precision int8 takes models with static dimensions and without control flow;"
             f" {pins_text(build, mod)}"
         )
     bound = infer_module(bind_params(mod, params))
@@ -144,22 +146,22 @@ def quantised(build: Build, mod: Any, params: Any) -> Any:
 
 
 def format_of(model: Path) -> Any:
-    """The format of a model file; one that is compiled already is none."""
+    """The format of a model file. Raises TVMError for a compiled library."""
     from tilewright.relay.frontend.common import formats
 
     if model.suffix in LIBRARIES:
-        raise TVMError(f"{model} is compiled already; this command takes the model that it was made from")
+        raise TVMError(f"{model} is a compiled library; this command takes the model file that it was compiled from")
     return formats.format_of(model)
 
 
 def precision_config(precision: str) -> dict[str, str]:
-    """The options of a build at one of PRECISIONS; a module in int8 says by itself what it is."""
+    """The pass options of a precision; none for int8, since the module itself is quantised."""
     return {"relay.build.precision": PRECISIONS[precision]} if PRECISIONS.get(precision, "float32") != "float32" else {}
 
 
 def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
-    """What runs a module: what was asked for, or the virtual machine where nothing else can. TVMError where what was asked for
-    cannot."""
+    """The executor of a module: the one that was asked for, else the virtual machine if only that can run it. Raises TVMError if the
+    one that was asked for cannot."""
     from tilewright.relay.frontend.common.module import is_static
 
     if build.executor == "vm":
@@ -169,11 +171,11 @@ def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
     left = dynamic_dimensions(mod)
     if build.executor != "auto":
         raise TVMError(
-            f"{build.model}: --executor {build.executor} has fixed sizes and a fixed order of kernels, but {why_not_static(mod)};"
+            f"{build.model}: --executor {build.executor} needs static dimensions and a fixed order of kernels, but {why_not_static(mod)};"
             f" --executor vm takes it as it is{', or ' + pins_text(build, mod) if left else ''}"
         )
-    faster = "; sizes that are pinned (--shape) run faster" if left else ""
-    noted(f"{why_not_static(mod)}, so the virtual machine runs it{faster}")
+    faster = "; pinned dimensions (--shape) run faster" if left else ""
+    noted(f"{why_not_static(mod)}, so it runs in the virtual machine{faster}")
     return "vm"
 
 
@@ -188,16 +190,16 @@ def dynamic_dimensions(mod: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def why_not_static(mod: Any) -> str:
-    """What keeps a module from being one graph of known sizes, in words."""
+    """The reason why a module is not one graph of static dimensions, for messages."""
     left = dynamic_dimensions(mod)
     if left:
         found = ", ".join([f"{name} ({', '.join(map(str, dims))})" for name, dims in left.items()])
-        return f"the model leaves sizes open: {found}"
-    return "the model decides at run time what it computes, or how large its results are"
+        return f"the model has dynamic dimensions: {found}"
+    return "the model has control flow, or results whose size depends on the data"
 
 
 def pins_text(build: Build, mod: Any) -> str:
-    """The pins to give, tried on the model: those of the first likely sizes with which it is imported and static."""
+    """Pins to propose: the first likely extents with which the model imports and is static."""
     from tilewright.relay.frontend.common.module import is_static
 
     left = dynamic_dimensions(mod)
@@ -211,12 +213,12 @@ def pins_text(build: Build, mod: Any) -> str:
             continue
         if is_static(tried):
             return "pin them, such as " + " ".join([f"--shape {n}={','.join(map(str, p))}" for n, p in pins.items()])
-        return "pinning them is not enough: the model also decides at run time what it computes"
+        return "pinning them is not enough: the model also has control flow, or results whose size depends on the data"
     return "pin them: " + " ".join([f"--shape {n}={','.join(map(str, dims))}" for n, dims in left.items()])
 
 
 def likely_pins(left: Mapping[str, Sequence[Any]], turn: int) -> dict[str, tuple[int, ...]]:
-    """Extents for dynamic dimensions."""
+    """Extents to try for dynamic dimensions, different ones at each turn."""
     return {
         name: tuple(
             [d.value if isinstance(d, IntImm) else likely_extent(k, len(dims), turn) for k, d in enumerate(dims)]
@@ -226,7 +228,7 @@ def likely_pins(left: Mapping[str, Sequence[Any]], turn: int) -> dict[str, tuple
 
 
 def checked_target(text: str) -> Any:
-    """The target; its mistakes are the user's."""
+    """The target of a text. Raises TVMError if it is wrong."""
     from tilewright.target import Target
 
     try:
@@ -236,7 +238,7 @@ def checked_target(text: str) -> Any:
 
 
 def load_or_compile(build: Build) -> tuple[Any, dict[str, float]]:
-    """The library of a file that is one, or of a model file compiled now."""
+    """Loads a library, or compiles a model file."""
     if build.model.suffix not in LIBRARIES:
         return compile_model(build)
     fixed = {
@@ -251,18 +253,18 @@ def load_or_compile(build: Build) -> tuple[Any, dict[str, float]]:
     }
     for option, (what, given) in fixed.items():
         if given:
-            raise TVMError(f"{build.model} is compiled already, so its {what} fixed; {option} goes with a model file")
+            raise TVMError(f"{build.model} is a compiled library, so its {what} fixed; {option} needs a model file")
     start = time.perf_counter()
     return load_library(build.model), {"load": time.perf_counter() - start}
 
 
 def load_library(path: Path) -> Any:
-    """A compiled model from a file."""
+    """Loads a compiled library."""
     from tilewright import runtime
 
     if path.suffix not in LIBRARIES:
         raise TVMError(
-            f"{path} is no compiled library ({', '.join(LIBRARIES)}); make one with: tilewright compile {path} -o model.so"
+            f"{path} is not a compiled library ({', '.join(LIBRARIES)}); make one with: tilewright compile {path} -o model.so"
         )
     try:
         return runtime.load_module(str(path))
@@ -271,7 +273,7 @@ def load_library(path: Path) -> Any:
 
 
 def metadata_of(library: Any) -> dict[str, Any]:
-    """What a library says of itself; nothing where it says nothing."""
+    """The metadata of a library; empty if it has none."""
     try:
         found: dict[str, Any] = json.loads(library["get_metadata"]())
     except AttributeError:
@@ -280,7 +282,7 @@ def metadata_of(library: Any) -> dict[str, Any]:
 
 
 def executor_of(library: Any) -> Any:
-    """A graph executor on the CPU for a library, or what has the face of one."""
+    """A graph executor on the CPU for a library, or an object with the same methods."""
     import tilewright as tvm
     from tilewright.contrib import graph_executor
 
@@ -288,7 +290,7 @@ def executor_of(library: Any) -> Any:
         make = library["default"]
     except AttributeError:
         raise TVMError(
-            "the library holds functions, but no model; run and profile take what `tilewright compile` wrote"
+            "the library holds functions, but no model; use a library that `tilewright compile` wrote"
         ) from None
     facts = metadata_of(library)
     try:

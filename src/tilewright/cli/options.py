@@ -1,4 +1,4 @@
-"""Options that several commands share, how their values are read and checked."""
+"""Options that several commands share, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 Shapes = Sequence[tuple[str, tuple[int, ...]]]
 
 PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""The floating-point types of --precision; int8 is another matter, since it needs samples."""
+"""Floating-point types of --precision. int8 is not among them, because it needs samples."""
 EXECUTORS = ("auto", "aot", "graph", "vm")
 
 
 class Build:
-    """What a command compiles, and how: a model file (or a library that is compiled already) and the options that say how to import
-    and compile it."""
+    """What a command compiles, and how: a model file or a compiled library, and the options of its import and build."""
 
     __slots__ = (
         "calibrate", "check_bounds", "executor", "inputs_at", "model", "opt_level", "outputs", "precision", "shapes", "target", "values",
@@ -54,8 +53,10 @@ class Build:
 
 
 class Feed:
-    """Where inputs come from: files, and for what they leave out random values of a seed. `run_shapes`: of random inputs with
-    dynamic dimensions; `cast`: convert element types; `strict`: make nothing up."""
+    """The source of inputs: files, and random values (`seed`) for the inputs that the files lack.
+
+    `run_shapes`: shapes of random inputs with dynamic dimensions; `cast`: convert element types; `strict`: refuse random inputs.
+    """
 
     __slots__ = ("cast", "files", "run_shapes", "seed", "strict")
 
@@ -71,7 +72,7 @@ class Feed:
         self.cast, self.strict = cast, strict
 
     def next(self, number: int) -> Feed:
-        """The same for a further set of inputs, whose random values are others."""
+        """The same files with other random values, for a further set of inputs."""
         return Feed(self.files, self.seed + number, tuple(self.run_shapes.items()), self.cast, self.strict)
 
 
@@ -120,7 +121,7 @@ class NamesType(click.ParamType[list[str]]):
             return value
         names = [n.strip() for n in str(value).split(",")]
         if not all(names):
-            self.fail(f"{value!r} is no list of names, such as layer3,layer4", param, ctx)
+            self.fail(f"{value!r} is not a list of names such as layer3,layer4", param, ctx)
         return names
 
 
@@ -130,22 +131,21 @@ shape_option = click.option(
     "shapes",
     type=ShapeType(),
     multiple=True,
-    help="Pin an input's shape: name=1,3,48,320 (ids=1,16:int64 with a type, for TorchScript). Once for each input. What stays open"
-    " runs in the virtual machine; pinned sizes run faster.",
+    help="Pin the shape of an input: name=1,3,48,320; with an element type for TorchScript: ids=1,16:int64. Repeat for each input."
+    " Dimensions that stay dynamic run in the virtual machine; pinned dimensions run faster.",
 )
 target_option = click.option(
     "--target",
     default="llvm",
     show_default="the host's CPU",
-    help="What to compile for, such as 'llvm -mcpu=skylake-avx512'. 'llvm -num-cores=4' fixes the number of threads that schedules are"
-    " made for.",
+    help="The machine to compile for, such as 'llvm -mcpu=skylake-avx512'. -num-cores=4 schedules for four threads.",
 )
 output_path = click.Path(dir_okay=False, path_type=Path)
 input_path = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def gathered(kind: type, name: str, fields: Sequence[str], options: Sequence[Callable[..., Any]]) -> Callable[[F], F]:
-    """A decorator that adds options to a command, which receives their values as one object."""
+    """A decorator that adds options to a command. The command receives their values as one object."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -172,54 +172,54 @@ model_options = gathered(
         shape_option,
         target_option,
         click.option(
-            "--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Passes up to this level run."
+            "--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Run passes up to this level."
         ),
         click.option(
             "--precision",
             type=click.Choice([*PRECISIONS, "int8"]),
             default="fp32",
             show_default=True,
-            help="What weights and activations are stored in; sums are kept in float32, inputs and outputs keep their types. int8"
-            " quantises convolutions and products, by the ranges that samples show (--calibrate).",
+            help="Element type of weights and activations. Sums are float32; inputs and outputs keep their types. int8 quantises"
+            " convolutions and products, with ranges taken from samples (--calibrate).",
         ),
         click.option(
             "--executor",
             type=click.Choice(EXECUTORS),
             default="auto",
             show_default=True,
-            help="What runs the model: one compiled entry (aot), the graph kernel by kernel (graph), or the virtual machine (vm), which"
-            " takes dynamic dimensions and control flow. auto: aot, and vm where the model needs it.",
+            help="How the model runs: as one compiled entry (aot), as a graph, kernel by kernel (graph), or in the virtual machine (vm)."
+            " Dynamic dimensions and control flow need vm. auto: vm if the model needs it, else aot.",
         ),
         click.option(
             "--value",
             "values",
             type=ValueType(),
             multiple=True,
-            help="Fix an input to a value, which then is none any more: sr=16000, axes=0,1, mask=mask.npy. May be given again.",
+            help="Replace an input by a constant: sr=16000, axes=0,1, mask=mask.npy. Repeat for each input.",
         ),
         click.option(
             "--outputs",
             type=NamesType(),
             default=[],
-            help="Compute these instead of the model's outputs: names of outputs, of nodes, or of tensors between them (ONNX);"
-            " new=old gives one another name. What they do not need is cut off.",
+            help="Compute these values instead of the model's outputs: names of outputs, nodes or (ONNX) tensors. new=old renames one."
+            " Nodes that they do not need are removed.",
         ),
         click.option(
             "--inputs-at",
             type=NamesType(),
             default=[],
-            help="Make the results of these nodes (or tensors) inputs: what comes before them is cut off.",
+            help="Turn the results of these nodes or tensors into inputs. Nodes before them are removed.",
         ),
         click.option(
             "--calibrate",
             multiple=True,
             type=input_path,
-            help="For --precision int8: an .npz with samples of the inputs, one or many along the first axis. May be given again.",
+            help="For --precision int8: an .npz file with samples of the inputs, one, or several along the first axis. Repeatable.",
         ),
         click.option(
             "--check-bounds",
             is_flag=True,
-            help="End a run with an error at an index outside of its axis, and at an integer divided by zero (docs/out_of_bounds.md).",
+            help="Stop a run with an error at an index out of bounds and at an integer division by zero (docs/out_of_bounds.md).",
         ),
     ),
 )
@@ -227,9 +227,8 @@ thread_option = click.option(
     "--threads",
     type=click.IntRange(1, 1024),
     default=None,
-    help="Threads that kernels may use. [default: all that this process may run on]",
+    help="Number of threads of kernels.  [default: one per CPU that the process may use]",
 )
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
 feed_options = gathered(
     Feed,
     "feed",
@@ -241,28 +240,44 @@ feed_options = gathered(
             "files",
             multiple=True,
             type=input_path,
-            help="An .npz with an array for each input, or NAME.npy. Inputs that are not given are random, which is said.",
+            help="An .npz file with an array per input, or NAME.npy. Inputs that are not given are random; a line says so.",
         ),
-        seed_option,
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
         click.option(
             "--run-shape",
             "run_shapes",
             type=ShapeType(),
             multiple=True,
-            help="The shape of a random input whose sizes are left open: ids=4,100. Nothing is pinned by it.",
+            help="Shape of a random input with dynamic dimensions: ids=4,100. It pins nothing.",
         ),
-        click.option("--cast", is_flag=True, help="Convert inputs of other element types to the model's."),
-        click.option("--strict", is_flag=True, help="Refuse to make up inputs that are not given."),
+        click.option("--cast", is_flag=True, help="Convert inputs to the element types of the model."),
+        click.option("--strict", is_flag=True, help="Refuse to run with random inputs."),
     ),
 )
+
+duration_option = click.option(
+    "--duration",
+    "--seconds",
+    "seconds",
+    type=click.FloatRange(0.1),
+    default=3.0,
+    show_default=True,
+    help="Measuring time in seconds.",
+)
+
+
+def top_option(default: int, rows: str) -> Callable[[F], F]:
+    """--top: how many rows a table has."""
+    return click.option(
+        "--top", type=click.IntRange(1), default=default, show_default=True, help=f"Number of {rows} to show."
+    )
+
 
 form_options = (
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option("--csv", "as_csv", is_flag=True, help="Print the rows of the result as CSV."),
-    click.option("-v", "--verbose", is_flag=True, help="Say each step on standard error."),
-    click.option(
-        "-q", "--quiet", is_flag=True, help="Say nothing but results and errors: no progress, notes or warnings."
-    ),
+    click.option("-v", "--verbose", is_flag=True, help="Report each step on standard error."),
+    click.option("-q", "--quiet", is_flag=True, help="Print results and errors only: no progress, notes or warnings."),
 )
 
 
@@ -284,23 +299,18 @@ def shown(command: F) -> F:
 
 
 def use_threads(threads: int | None) -> None:
-    """Limits the pool, when asked to; a number in the environment that is none is refused before anything is compiled."""
-    from tilewright import runtime
+    """Sets the number of threads of kernels, if --threads is given."""
+    if threads is not None:
+        from tilewright import runtime
 
-    try:
-        if threads is None:
-            runtime.num_threads()
-        else:
-            runtime.set_num_threads(threads)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        runtime.set_num_threads(threads)
 
 
 def check_writable(path: Path, option: str) -> None:
-    """TVMError where a file could not be written: said before minutes of work, not after."""
+    """Raises TVMError if a file cannot be written: before minutes of work, not after."""
     if path.is_dir():
-        raise TVMError(f"{option} {path}: that is a folder; give the name of a file in it")
+        raise TVMError(f"{option} {path}: this is a folder; name a file in it")
     if not path.parent.is_dir():
         raise TVMError(f"{option} {path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise TVMError(f"{option} {path}: {path.parent} cannot be written by this user; give another place")
+        raise TVMError(f"{option} {path}: this user cannot write in {path.parent}; choose another folder")

@@ -1,4 +1,4 @@
-"""The interpreter as a reference: every operator of an imported model as it is defined, in no schedule, in plain Python."""
+"""The interpreter as a reference: operators of an imported model as defined, without schedules, in plain Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORACLE = "interp"
 
 
 class OracleReference(Reference):
-    """An imported module in the interpreter. `most`: bytes of results of nodes that one run keeps."""
+    """An imported module in the interpreter. `most`: the largest size of node results that one run keeps, in bytes."""
 
     title = "the interpreter"
 
@@ -35,7 +35,7 @@ class OracleReference(Reference):
                 self.nodes[name] = e.op.name
         self._layers = {layer.name: layer for layer in layers_of(self._module, self.nodes)}
         self.nodes = {name: op for name, op in self.nodes.items() if name in self._layers}
-        # One run answers what is asked for later, because a run takes long.
+        # One run answers all later questions, because a run takes long.
         self._at_once = list(self._layers) if sum([x.bytes for x in self._layers.values()]) <= most else []
         self._builds: dict[tuple[str, ...], Any] = {}
         self._results: dict[tuple[int, tuple[str, ...]], tuple[list[Array], dict[str, list[Array]]]] = {}

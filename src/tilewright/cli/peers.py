@@ -1,4 +1,4 @@
-"""Other runtimes beside which `bench` measures."""
+"""The runtimes that `bench` measures as peers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tilewright.support.errors import said
 def onnxruntime_peer(
     build: Build, inputs: Mapping[str, Array], threads: int | None, streams: int, fixed: bool
 ) -> Contestant | None:
-    """ONNX Runtime on the same inputs; None where it is not installed or cannot do the same work. As with ours, inputs are bound before
-    a run, and outputs stay where the run makes them: in the same memory each time (fixed), or where it allocates them."""
+    """ONNX Runtime on the same inputs; None if it is not installed or cannot do the same work. As with ours, inputs are bound before
+    the runs, and outputs are not copied: they are written to the same memory each time (fixed), or to memory that the run allocates."""
     if build.model.suffix != ".onnx":
         return None
     if build.outputs or build.inputs_at or build.values:
-        noted("ONNX Runtime is not measured: it would run the whole model, with all of its inputs")
+        noted("ONNX Runtime is not measured, because it would run the whole model, with all its inputs")
         return None
     try:
         import onnxruntime
@@ -33,15 +33,15 @@ def onnxruntime_peer(
     try:
         session = onnxruntime.InferenceSession(str(build.model), options, providers=["CPUExecutionProvider"])
         bindings = [bound(session, inputs, fixed) for _ in range(streams)]
-    except Exception as error:  # its own kinds, which share no base
-        noted(f"ONNX Runtime is not measured, since it does not take the model: {said(error)}")
+    except Exception as error:  # its classes share no base class
+        noted(f"ONNX Runtime is not measured, because it refuses the model: {said(error)}")
         return None
     runs = [lambda b=b: session.run_with_iobinding(b) for b in bindings]
     return Contestant(f"ONNX Runtime {onnxruntime.__version__}", "fp32", runs)
 
 
 def bound(session: Any, inputs: Mapping[str, Array], fixed: bool) -> Any:
-    """Inputs and outputs of a session, bound, and run once; fixed: what that run made is where the next ones write to."""
+    """A binding of a session's inputs and outputs, after one run; fixed: later runs write to the outputs of that run."""
     binding = session.io_binding()
     for name in [i.name for i in session.get_inputs()]:
         binding.bind_cpu_input(name, inputs[name])

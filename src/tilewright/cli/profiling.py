@@ -1,4 +1,4 @@
-"""Times of the single kernels of a model, beside what the machine could do."""
+"""Times of the kernels of a model, and their share of the machine's peak."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LEAST_PASSES = 6
 
 
 class KernelTime:
-    """One kernel of a model: its median time and its work. `unit`: the element type of the factors of its multiply-adds; `peak`: what
-    the machine does of these at most, in GFLOP/s; `fallbacks`: what its schedule does without, and why."""
+    """A kernel of a model: its median time and its work. `unit`: the element type of the factors of its multiply-adds; `peak`: the
+    machine's peak for these, in GFLOP/s; `fallbacks`: the steps that its schedule does without, with the reasons."""
 
     __slots__ = ("bytes", "fallbacks", "flops", "microseconds", "name", "peak", "source", "unit")
 
@@ -34,9 +34,9 @@ class KernelTime:
 def profile_kernels(
     executor: Any, seconds: float, threads: int, report: Callable[[int, int, str], None] | None = None
 ) -> list[KernelTime]:
-    """Medians of each call of a kernel over whole passes in order, so that caches are as warm as in a real run.
+    """Median times of kernel calls over whole passes, so that caches are as warm as in a real run.
 
-    The peaks are measured between the passes, on as many threads: the machine is not the same from one second to the next.
+    The peaks are measured between the passes, on the same number of threads, because clock rates change from second to second.
     """
     kernels, one_pass = machine_passes(executor) if hasattr(executor, "machine") else static_passes(executor)
     clock = time.perf_counter
@@ -61,7 +61,7 @@ def profile_kernels(
 
 
 def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
-    """The kernels of a static graph in order, and what runs each once and answers microseconds."""
+    """The kernels of a static graph in order, and a function that runs each once and returns microseconds."""
     kernels = json.loads(executor.module["get_metadata"]())["kernels"]
     run_kernel, clock = executor.module["run_kernel"], time.perf_counter
 
@@ -77,7 +77,7 @@ def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], 
 
 
 def machine_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
-    """The same for the virtual machine: the calls of kernels that a run on these inputs makes."""
+    """The kernel calls of a run in the virtual machine, and a function that repeats the run and returns microseconds."""
     facts = {k["name"]: k for k in executor.kernels}
     _, *records = json.loads(executor.module["profile"]("main"))
     names = [name for name, _, _ in records]
@@ -85,25 +85,25 @@ def machine_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[],
     def one_pass() -> list[float]:
         _, *calls = json.loads(executor.module["profile"]("main"))
         if [name for name, _, _ in calls] != names:
-            raise TVMError("runs on the same inputs call other kernels each time, so that their times have no median")
+            raise TVMError("runs on the same inputs call different kernels, so there are no median times")
         return [seconds * 1e6 for _, seconds, _ in calls]
 
     return [facts[name] for name in names], one_pass
 
 
 def types_of(kernel: Mapping[str, Any]) -> Types:
-    """Element types of a kernel's products and sums; those of float32 where it has none."""
+    """Element types of a kernel's products and sums; float32 if it has none."""
     found = tuple(kernel.get("products", ()))
     return found if len(found) == 3 else FLOATS
 
 
 def operators(source: str) -> str:
-    """The operators that a kernel was fused from, shortened where they are many."""
+    """The operators that a kernel was fused from, shortened."""
     return source if len(source) <= 60 else source[:57] + "..."
 
 
 def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
-    """The kernels by cost, calls of the same one added up; rates of kernels whose work is not known are None."""
+    """Rows of kernels by time, with calls of the same kernel added up. Rates are None if the work is unknown."""
     groups: dict[str, list[KernelTime]] = {}
     for k in kernels:
         groups.setdefault(k.name, []).append(k)
@@ -130,7 +130,7 @@ def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
 
 
 def peaks_of(kernels: Sequence[KernelTime]) -> dict[str, float]:
-    """GFLOP/s by the type of the factors."""
+    """Peaks in GFLOP/s by the type of the factors."""
     return {k.unit: k.peak for k in kernels}
 
 
@@ -144,7 +144,7 @@ def fallback_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table:
-    """A table of the costliest kernels, equal ones added up."""
+    """A table of the kernels that take the most time."""
     ranked = rows_of(kernels)
     total = sum([k.microseconds for k in kernels])
     peaks = ", ".join([f"{unit} {peak:.0f}" for unit, peak in peaks_of(kernels).items()])

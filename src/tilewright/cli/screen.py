@@ -1,4 +1,4 @@
-"""What commands print: tables and lines on standard output; progress and warnings on standard error."""
+"""Output of commands: tables and lines on standard output, progress and warnings on standard error."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rich.table import Table
 Report = Callable[[int, int, str], None]
 QUIET_SECONDS = 5.0
 ANY_WIDTH = 1 << 16
-"""Columns of what is no terminal: lines are for programs there, and as long as they are."""
+"""Width of an output that is not a terminal: programs read it, so lines are not wrapped."""
 
 
 def plain(stderr: bool = False) -> Console:
-    """A stream that prints strings as they are: brackets and colons in paths and names are no markup."""
+    """A console that prints strings as they are: brackets and colons in paths and names are not markup."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr, width=None if stream.isatty() else ANY_WIDTH, highlight=False, markup=False, emoji=False
@@ -35,7 +35,7 @@ console = plain(stderr=True)
 
 
 class Voice:
-    """How much commands say on standard error: `quiet`, nothing but errors; `verbose`, each step as well."""
+    """The amount of output on standard error: `quiet`, errors only; `verbose`, each step too."""
 
     quiet = False
     verbose = False
@@ -55,7 +55,7 @@ class Form:
             (verbose, quiet, "--verbose and --quiet"),
         ):
             if one and other:
-                raise click.UsageError(f"{names} exclude each other; give one of them")
+                raise click.UsageError(f"{names} exclude each other; give one")
         self.as_json, self.as_csv = as_json, as_csv
         voice.verbose, voice.quiet = verbose, quiet
 
@@ -76,7 +76,7 @@ class Form:
 
 
 def show(part: Table | str) -> None:
-    """Prints a table or a line. What stands above and below a table is as long as it is, not as wide as the table."""
+    """Prints a table or a line. Title and caption of a table are not wrapped to its width."""
     stream = plain()
     if isinstance(part, Table):
         above, below = part.title, part.caption
@@ -90,7 +90,7 @@ def show(part: Table | str) -> None:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows under the names of their columns."""
+    """Rows as CSV, with a header."""
     text = io.StringIO()
     columns = list(dict.fromkeys([name for row in rows for name in row]))
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -100,18 +100,18 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def noted(message: str) -> None:
-    """A line about what the command chose by itself."""
+    """Reports a choice that the command made."""
     told(f"note: {message}")
 
 
 def told(message: str) -> None:
-    """A line on standard error, unless --quiet."""
+    """Prints a line on standard error, unless --quiet."""
     if not voice.quiet:
         console.print(message, soft_wrap=True)
 
 
 def verbose(message: str) -> None:
-    """A line that only --verbose shows."""
+    """Prints a line on standard error, if --verbose."""
     if voice.verbose:
         told(message)
 
@@ -142,7 +142,7 @@ def progress(title: str) -> Iterator[Report]:
 
 
 def line_report(title: str) -> Report:
-    """Progress for logs. What came before the first report of a number (importing, passes) says nothing of the time left."""
+    """Progress as lines, for logs. The time left is estimated from reports with numbers only, not from importing and passes."""
     shown = time.monotonic()
     begun: tuple[float, int] | None = None
 
@@ -161,7 +161,7 @@ def line_report(title: str) -> Report:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Warnings as lines of their own, without the source line that raised them; not those for the authors of other packages."""
+    """Prints warnings as lines, without the source line that raised them. Drops deprecation warnings of other packages."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **options: told(f"warning: {message}")
         warnings.simplefilter("always")
@@ -170,12 +170,12 @@ def shown_warnings() -> Iterator[None]:
 
 
 def render_seconds(steps: dict[str, float]) -> str:
-    """`import 0.5 s, compile 3.2 s`."""
+    """Seconds by step: `import 0.5 s, compile 3.2 s`."""
     return ", ".join([f"{step} {s:.2f} s" for step, s in steps.items()])
 
 
 def in_bytes(count: float) -> str:
-    """`16 B`, `4.2 KB`, `102.5 MB` (of a thousand each)."""
+    """A size with a decimal unit: `16 B`, `4.2 KB`, `102.5 MB`."""
     if count < 1000:
         return f"{count:.0f} B"
     for unit in ("KB", "MB"):

@@ -1,4 +1,4 @@
-"""A part of an imported model: other outputs, and inputs in the midst of it."""
+"""Cutting of an imported model: other outputs, and values turned into inputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 NEAR = 6
-"""How many names a message offers."""
+"""Number of names that a message offers."""
 
 
 def cut(mod: Any, form: Any, model: Path, outputs: Sequence[str], inputs_at: Sequence[str]) -> Any:
-    """The module that computes `outputs` (each a name, or new=old) from its own inputs, and from `inputs_at` in place of what computes
-    these. Names are of outputs, of nodes, or of tensors in the file.
+    """The module that computes `outputs` (each a name, or new=old), in which the values `inputs_at` are inputs. Names are of outputs,
+    nodes, or tensors in the file.
 
-    Inputs and weights that nothing needs any more are gone. Raises TVMError for names that mean no single value of the program.
+    Inputs and weights that are not needed are removed. Raises TVMError if a name does not stand for one value of the program.
     """
     main: Any = mod["main"]
     results = dict(zip(_names_of(main), _fields(main.body), strict=True))
@@ -53,7 +53,7 @@ def _fields(body: Expr) -> list[Expr]:
 
 
 class _Values:
-    """Values of a program by their names in the model."""
+    """The values of a program by their names in the model."""
 
     def __init__(self, mod: Any, form: Any, model: Path, results: Mapping[str, Expr]) -> None:
         self.form, self.model, self.results = form, model, results
@@ -69,17 +69,15 @@ class _Values:
         if node not in self.layers:
             raise TVMError(
                 f"{option} {name}: the imported program has no value of that name; there are{self.nearest(name)}. Nodes that are"
-                " constant, or that stand in a branch or loop, have none"
+                " constant, or inside a branch or loop, have no value"
             )
         values = self.layers[node].exprs
         if place is None and len(values) > 1:
-            raise TVMError(
-                f"{option} {name}: the node has {len(values)} results; give the name of one tensor, as the file has it"
-            )
+            raise TVMError(f"{option} {name}: the node has {len(values)} results; name one tensor of the file")
         return values[index if index < len(values) else -1]
 
     def nearest(self, name: str) -> str:
-        """Names like this one, for a message."""
+        """Similar names, for a message."""
         import difflib
 
         known = [*self.results, *self.layers]

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model: read from files or random, checked, set, written."""
+"""Inputs and outputs of a model: reading, random values, checks, writing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
 LIKELY_EXTENTS = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
-"""Sizes that are tried for dynamic extents behind the first axis, which is a batch of one."""
+"""Extents to try for dynamic dimensions. The first axis is a batch of one."""
 IMAGE_SIZES = (224, 256, 320, 512, 640, 64, 32, 16, 128, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
 """The same for inputs of four axes and more."""
 
 
 def likely_extent(axis: int, rank: int, turn: int) -> int:
-    """What is tried for a dynamic extent, the first time (turn 0) and each time after."""
+    """The extent to try for a dynamic dimension at each turn, from 0."""
     if axis == 0 and rank > 1:
         return 1
     return (IMAGE_SIZES if rank >= 4 else LIKELY_EXTENTS)[turn]
 
 
 def input_table(executor: Any) -> dict[str, TensorInfo]:
-    """Types and extents by input name."""
+    """Inputs of an executor by name."""
     if hasattr(executor, "inputs"):
         return {i.name: i for i in executor.inputs}
     shapes, dtypes = executor.get_input_info()
@@ -39,17 +39,17 @@ def input_table(executor: Any) -> dict[str, TensorInfo]:
 
 
 def described(name: str, dtype: str, shape: Sequence[int | str] | None) -> str:
-    """`x float32 1x3x48x192`, for messages."""
+    """An input for messages: `x float32 1x3x48x192`."""
     return f"{name} {dtype} {'x'.join(map(str, shape or ())) or 'scalar'}"
 
 
 def described_table(table: Mapping[str, TensorInfo]) -> str:
-    """Inputs in one line."""
+    """Inputs for messages, in one line."""
     return ", ".join([described(i.name, i.dtype, i.shape) for i in table.values()])
 
 
 def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], cast: bool) -> dict[str, Array]:
-    """The arrays that were given, checked against the model's inputs: names, extents, types (or converted to them)."""
+    """The given arrays in native byte order, checked against names, shapes and types of the model's inputs; `cast` converts types."""
     found = {}
     for name, value in given.items():
         if name not in table:
@@ -60,7 +60,7 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
         fits = value.ndim == len(shape) and all(
             [not isinstance(d, int) or d == n for d, n in zip(shape, value.shape, strict=False)]
         )
-        # The order of bytes is how numbers are stored, not what they are.
+        # Byte order is how numbers are stored, not what they are.
         native = value.astype(value.dtype.newbyteorder("="), copy=False) if value.dtype.kind in "biufc" else value
         if fits and native.dtype != wanted and cast and native.dtype.kind in "biufc":
             native = native.astype(wanted)
@@ -77,8 +77,8 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
 def extents(
     table: Mapping[str, TensorInfo], given: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], turn: int
 ) -> dict[str, tuple[int, ...]]:
-    """The extents of the inputs that are not given. Dynamic ones are those asked for (`shapes`); else those that dimensions of the same
-    name have elsewhere; else `likely_extent`."""
+    """Shapes of the inputs that are not given. Dynamic extents are taken from `shapes`, else from dimensions of the same name in other
+    inputs, else from `likely_extent`."""
     known: dict[str, int] = {}
     for name, info in table.items():
         chosen = given[name].shape if name in given else shapes.get(name, ())
@@ -107,14 +107,14 @@ def extents(
 
 
 def feed_model(executor: Any, feed: Feed, tell: bool = True) -> dict[str, Array]:
-    """Sets every input, from files or at random, and says what was made up; see `fill_inputs`."""
+    """Sets every input, from files or at random, and reports random ones; see `fill_inputs`."""
     return fill_inputs(executor, read_inputs(feed.files), feed, tell)
 
 
 def fill_inputs(
     executor: Any, given: Mapping[str, Array], feed: Feed | None = None, tell: bool = False
 ) -> dict[str, Array]:
-    """Sets every input, from `given` or at random; names, shapes and dtypes must be the model's.
+    """Sets every input, from `given` or at random; returns them. Raises TVMError if names, shapes or types are not the model's.
 
     Dynamic dimensions of random inputs get the first extents with which the model runs.
     """
@@ -127,14 +127,14 @@ def fill_inputs(
     missing = [name for name in table if name not in values]
     if missing and feed.strict:
         raise TVMError(
-            f"--strict: these inputs are not given: {described_table({n: table[n] for n in missing})}; give them by --input"
+            f"--strict: missing inputs: {described_table({n: table[n] for n in missing})}; give them by --input"
         )
     made = random_inputs(executor, table, values, feed)
     if missing and tell:
         what = ", ".join([described(n, table[n].dtype, made[n].shape) for n in missing])
         guessed = [n for n in missing if table[n].dynamic_axes and n not in feed.run_shapes]
-        sizes = f"; the sizes of {', '.join(guessed)} are a guess: --run-shape gives others" if guessed else ""
-        told(f"made up at random, by --seed {feed.seed}: {what} (--input gives them{sizes})")
+        sizes = f"; the shape of {', '.join(guessed)} is a guess, --run-shape sets it" if guessed else ""
+        told(f"random inputs, --seed {feed.seed}: {what}; --input sets them{sizes}")
     found = {name: values[name] if name in values else made[name] for name in table}
     for name, value in found.items():
         set_checked(executor, name, value)
@@ -142,7 +142,7 @@ def fill_inputs(
 
 
 def set_checked(executor: Any, name: str, value: Array) -> None:
-    """Sets an input; what the runtime says against it is the user's to hear."""
+    """Sets an input. Raises TVMError with the runtime's message if it is refused."""
     try:
         executor.set_input(name, np.asarray(value, order="C"))
     except (ValueError, TypeError) as error:
@@ -173,13 +173,13 @@ def random_inputs(
             continue
         return made
     raise TVMError(
-        f"no sizes were found with which the model runs on random inputs; give them by --input, or their sizes by --run-shape. Its"
-        f" inputs are: {described_table(table)}. With {', '.join([f'{n} {s}' for n, s in tried[0].items()])} it said: {failed}"
+        f"the model runs with no random inputs that were tried; give inputs by --input, or their shapes by --run-shape. Its"
+        f" inputs are: {described_table(table)}. With {', '.join([f'{n} {s}' for n, s in tried[0].items()])} it failed: {failed}"
     )
 
 
 def run_checked(executor: Any) -> None:
-    """Runs; what the runtime says against the inputs is the user's to hear."""
+    """Runs. Raises TVMError with the runtime's message if it fails."""
     try:
         executor.run()
     except (ValueError, TypeError, RuntimeError) as error:
@@ -199,7 +199,7 @@ def outputs_of(executor: Any) -> dict[str, Array]:
 
 
 def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> Array:
-    """Values a model can take: normal for floats, small indices for integers, ones for masks."""
+    """Random values that a model can take: normal for floats, 0 or 1 for integers, ones for masks."""
     kind = numpy_dtype(dtype)
     if np.issubdtype(kind, np.integer):
         return rng.integers(0, 2, size=shape).astype(kind)
@@ -212,9 +212,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
     """Arrays by name from an .npz archive, or from an .npy file by its stem."""
     with path.open("rb") as file:
         mark = file.read(6)
-    # NumPy would take anything else for pickled objects, and propose to load them unsafely.
+    # NumPy would take other content for pickled objects, and propose to load them unsafely.
     if mark != b"\x93NUMPY" and mark[:2] != b"PK":
-        raise TVMError(f"{path} is no .npz or .npy file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one")
+        raise TVMError(
+            f"{path} is not an .npz or .npy file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one"
+        )
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -222,11 +224,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # zipfile, pickle and NumPy raise many kinds
-        raise TVMError(f"{path} is no .npz or .npy file that can be read: {said(error)}") from error
+        raise TVMError(f"{path} cannot be read as an .npz or .npy file: {said(error)}") from error
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:
-    """Arrays by input name from all files; one that is given twice is refused."""
+    """Arrays by input name from all files. Raises TVMError if an input is given twice."""
     sets = read_sets(paths)
     if len(sets) > 1:
         twice = next(name for name in sets[1] if name in sets[0])
@@ -246,22 +248,20 @@ def read_sets(paths: Sequence[Path]) -> list[dict[str, Array]]:
 
 
 def samples_of(paths: Sequence[Path], inputs: Sequence[TensorInfo]) -> list[dict[str, Array]]:
-    """Samples for calibration: arrays of an input's own shape are one; with one more axis in front, or a first axis that is a multiple
-    of the input's, they are many."""
+    """Samples for calibration. An array of the input's shape is one sample; one with an axis more in front, or with a multiple of the
+    first extent, holds many."""
     table = {i.name: i for i in inputs}
     samples: list[dict[str, Array]] = []
     for path in paths:
         arrays = read_arrays(path)
         absent = [n for n in table if n not in arrays]
         if absent:
-            raise TVMError(
-                f"--calibrate {path}: these inputs are not in it: {described_table({n: table[n] for n in absent})}"
-            )
+            raise TVMError(f"--calibrate {path}: missing inputs: {described_table({n: table[n] for n in absent})}")
         parts = {name: list(_parts(path, table[name], arrays[name])) for name in table}
         counts = {name: len(p) for name, p in parts.items()}
         if len(set(counts.values())) > 1:
             raise TVMError(
-                f"--calibrate {path}: its arrays hold different numbers of samples:"
+                f"--calibrate {path}: the arrays hold different numbers of samples:"
                 f" {', '.join([f'{n} {c}' for n, c in counts.items()])}"
             )
         samples += [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
@@ -288,7 +288,7 @@ def _parts(path: Path, info: TensorInfo, value: Array) -> Iterator[Array]:
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """An .npz of the results."""
+    """Writes the results as an .npz file."""
     data = io.BytesIO()
     np.savez(data, **results)  # type: ignore[arg-type]
     write_whole(path, data.getvalue())

@@ -1,4 +1,4 @@
-"""What the rest of the compiler knows of code generators: one interface, and a table of those that there are.
+"""Interface between the compiler and code generators, and the table of those that are registered.
 
 The driver, the graph compiler, its cache and its executors use a `BackEnd` of the target's kind, and know none of them by name. Code goes
 through it in two forms: `Code` is text, which people can read and the cache can compare; an object is what `compile` makes of it, bytes
@@ -77,7 +77,7 @@ class BackEnd(ABC):
     forms: ClassVar[tuple[str, ...]]
     """Forms in which `text` gives code, the back end's own language first."""
     version: ClassVar[str] = ""
-    """Changes with the code that is made, where the back end is no part of this package: the cache finds nothing of other versions."""
+    """Changes with the code that is made, where the back end is not part of this package: the cache finds nothing of other versions."""
     takes: ClassVar[str] = VECTORS
     """How far programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
     scheduled: ClassVar[bool] = True
@@ -96,15 +96,15 @@ class BackEnd(ABC):
 
     @property
     def identity(self) -> str:
-        """What the cache tells back ends of one kind apart by."""
+        """Key that distinguishes back ends of one kind in the cache."""
         return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
 
     def toolchain(self, target: Target) -> str:
-        """What its objects depend on outside this package, such as a compiler of the machine: the cache tells them apart by it."""
+        """Dependency of its objects outside this package, such as a compiler of the machine; part of the cache key."""
         return ""
 
     def passes(self, target: Target) -> Sequence[Pass]:
-        """What it wants to be done to programs before they are emitted, besides what `takes` says."""
+        """Passes to run on programs before they are emitted, besides what `takes` implies."""
         return ()
 
     def host(self, target: Target) -> Target:
@@ -137,7 +137,7 @@ class BackEnd(ABC):
         """The object of code."""
 
     def object_kind(self, target: Target) -> ObjectKind:
-        """What its objects for the target are, known before any is made. TVMError where none can be written for it."""
+        """The kind of its objects for a target, known before any is made. Raises TVMError if none can be written for it."""
         return ObjectKind.host() or ObjectKind(ELF)
 
     @abstractmethod
@@ -153,7 +153,7 @@ class BackEnd(ABC):
         raise TVMError(f"models for target kind {self.kind!r} are not written as source")
 
     def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
-        """What a library holds of objects that no linker takes: a line with the name of a module, whose function `load_held` makes a
+        """Content of a library that no linker takes: a line with the name of a module, whose function `load_held` makes a
         runtime.Module of what follows."""
         raise TVMError(f"code for target kind {self.kind!r} is linked, not held")
 
@@ -202,7 +202,7 @@ def back_ends() -> Mapping[str, BackEnd | Late]:
 
 
 def identity_of(target: Target) -> str:
-    """What the cache tells the code generators of a target's kind apart by, and what they depend on; "" where there is none. It imports
+    """The cache key of the code generators of a target's kind and of what they depend on; "" if there is none. It imports
     none."""
     found = _BACK_ENDS.get(target.kind.name)
     if found is None:

@@ -1,4 +1,4 @@
-"""What back ends that make machine code share."""
+"""Parts that back ends for machine code share."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class LoadedPipeline:
         self._folder = path.parent
 
     def native_config(self) -> dict[str, Any]:
-        """What the runtime is told of the pipeline."""
+        """The description of the pipeline for the runtime."""
         return self._pipeline
 
     def executors(self) -> list[Module]:

@@ -149,7 +149,7 @@ class ModuleWrapper:
             return _Numbered(self)
         if key == "param":
             return self.param_binding
-        raise RuntimeError(f'{key!r} is no part of a module; its parts are "input", "output" and "param"')
+        raise RuntimeError(f'{key!r} is not part of a module; its parts are "input", "output" and "param"')
 
     def set_idx_name(self, idx: int) -> None:
         """Takes its number in the order of the pipeline."""
@@ -283,7 +283,7 @@ class PipelineConfig:
         return names.index(str(binding.name))
 
     def native_config(self) -> dict[str, Any]:
-        """What the runtime is told."""
+        """The description for the runtime."""
         order = self.dag_topology_sort()
         number = {w: i for i, w in enumerate(order)}
         names = [str(b.name) for b in self.input_bindings if b.bindings]
@@ -311,7 +311,7 @@ class PipelineConfig:
 
 
 def need_inputs(config: PipelineConfig) -> None:
-    """RuntimeError for a module's input that nothing is connected to, and that is no parameter."""
+    """RuntimeError for a module's input that nothing is connected to, and that is not a parameter."""
     for w in config.modules():
         loose = [n for n, b in w.inputs.items() if not b.parents and n not in (w.params or {})]
         if loose and not w.param_binding.parents:
@@ -356,7 +356,7 @@ class PipelineExecutorFactoryModule:
         self.stages, self._native, self.mods_config = stages, native, mods_config
 
     def native_config(self) -> dict[str, Any]:
-        """What the runtime is told of the pipeline."""
+        """The description of the pipeline for the runtime."""
         return self._native
 
     def executors(self) -> list[Module]:

@@ -1,4 +1,4 @@
-"""The options of custom operators: flexbuffers whose root is a map of numbers and texts."""
+"""The options of custom operators: flexbuffers whose root is a map of numbers and strings."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _classes() -> dict[str, Any]:
         "float": field.TYPE_FLOAT, "double": field.TYPE_DOUBLE, "bool": field.TYPE_BOOL, "string": field.TYPE_STRING,
         "bytes": field.TYPE_BYTES, "fixed32": field.TYPE_FIXED32,
     }  # fmt: skip
-    # proto2, in which all scalars have presence and texts may be any bytes.
+    # proto2, in which all scalars have presence and strings may be any bytes.
     file = descriptor_pb2.FileDescriptorProto(name="tilewright/tensorflow.proto", package=PACKAGE, syntax="proto2")
 
     def add(message: Any, name: str, number: int, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""What every dialect shares: data types, types, spans, expressions' roots, IRModule, operators, passes."""
+"""Parts that every dialect shares: data types, types, spans, roots of expressions, IRModule, operators, passes."""
 
 from tilewright.ir.attrs import Attrs, DictAttrs
 from tilewright.ir.calling_conv import CallingConv

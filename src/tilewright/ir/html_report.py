@@ -59,7 +59,7 @@ class Step:
 
 class HtmlReport:
     """An instrument that writes `path` when the context is left: every pass of every dialect in order, nested as they ran,
-    with times, sizes of the functions before and after, and differences that open at a click; the times of what is no pass (code
+    with times, sizes of the functions before and after, and differences that open at a click; the times of what is not a pass (code
     generation, LLVM, the memory plan, ...); every function with the passes
     that changed it and its final text; the parts of the compilation that others add (`add_section`), such as the graph and the memory plan.
     With `held` it is written by `write`, not when the context is left.
@@ -104,12 +104,12 @@ class HtmlReport:
         write_whole(self.path, self.render().encode())
 
     def begin_step(self, name: str) -> None:
-        """A part of the compilation that is no pass begins (`ir.steps.step`)."""
+        """A part of the compilation that is not a pass begins (`ir.steps.step`)."""
         self._begin_working()
         self._begun.append(Step(name, time.perf_counter()))
 
     def _begin_working(self) -> None:
-        """What came before the first pass and part: rooms of the compiler are loaded when they are first used."""
+        """The time before the first pass and part: rooms of the compiler are loaded at first use."""
         self.steps.setdefault("loading the compiler", time.perf_counter() - self._started)
 
     def end_step(self) -> None:
@@ -252,7 +252,7 @@ class _Rows:
         return f'<span class="size" data-before="{before}" data-after="{after}">{text} nodes</span>'
 
     def changes(self, event: Event, number: int) -> list[str]:
-        """What a pass did to each function: filled in when it is opened."""
+        """The changes of a pass to each function, filled in when it is opened."""
         out = []
         after = event.after if event.after is not None else event.before
         for name in event.changed():

@@ -1,4 +1,4 @@
-"""What instruments ask of functions without knowing their dialect: how large they are, and what is wrong with them."""
+"""Dialect-independent facts about functions for instruments: size and faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _all_nodes(func: BaseFunc) -> int:
 
 
 def faults_of(func: BaseFunc, mod: IRModule) -> list[str]:
-    """What is wrong with a function of a module; empty where its dialect finds nothing, or checks nothing."""
+    """The faults of a function of a module; empty if its dialect finds none, or checks nothing."""
     tools = _tools.get(type(func))
     return tools[0](func, mod) if tools is not None else []
 

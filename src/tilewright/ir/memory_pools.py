@@ -12,7 +12,7 @@ UNLIMITED = -1
 
 
 class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
-    """What is known of a memory: its size in bytes, clock in Hz, bytes a cycle and cycles of latency, and bytes of a burst by target;
+    """Facts about a memory: its size in bytes, clock in Hz, bytes a cycle and cycles of latency, and bytes of a burst by target;
     -1: not known, or without a limit."""
 
     size_hint_bytes: int = UNLIMITED

@@ -176,7 +176,7 @@ _std_loaders: list[Any] = []
 
 
 def register_text_import(standard: Any, file: Any) -> None:
-    """What `import_from_std(name)` and `_import(path)` of a module do: functions of the module and the name."""
+    """Imports of a module, `import_from_std(name)` and `_import(path)`: functions of the module and the name."""
     _std_loaders[:] = [standard, file]
 
 

@@ -27,7 +27,7 @@ def register_pass(name: str, factory: Callable[[], Any]) -> None:
 
 
 class PassInfo:
-    """What is known of a pass: its level (it runs when the context's is as high), its name, and the names of
+    """Facts about a pass: its level (it runs if the context's is as high), its name, and the names of
     the passes that a Sequential runs right before it."""
 
     __slots__ = ("gives", "name", "needs", "opt_level", "required", "traceable")
@@ -274,7 +274,7 @@ class Sequential(Pass):
 
 
 ModulePass = Pass
-"""What `module_pass` makes: a pass like all others."""
+"""A pass that `module_pass` makes."""
 
 
 def ApplyPassToFunction(

@@ -27,7 +27,7 @@ class _Marker:
 Def = Annotated[T, _Marker()]
 """A field that binds variables: equality and hash map them, so that alpha-renamed programs agree."""
 Skip = Annotated[T, _Marker()]
-"""A field that is carried along, but is no part of equality, hash or JSON."""
+"""A field that is carried along, but is not part of equality, hash or JSON."""
 
 PLAIN, DEF, SKIP = "plain", "def", "skip"
 
@@ -36,7 +36,7 @@ _DERIVED = object()
 
 
 def derived(*, init: Literal[False] = False) -> Any:
-    """Default of a slot that `_derive` computes from the fields; it is no parameter of `__init__`."""
+    """Default of a slot that `_derive` computes from the fields; it is not a parameter of `__init__`."""
     return _DERIVED
 
 
@@ -157,7 +157,7 @@ def _compiled(cls: type, fields: tuple[Field, ...], source: str) -> Callable[...
 
 
 _uncompiled: dict[type, tuple[tuple[Field, ...], str]] = {}
-"""What `__init__` will be of types that have no instance yet. Most types of a program are never made: it would be a third of the time
+"""The future `__init__` of types that have no instance yet. Most types of a program are never instantiated: it would be a third of the time
 of declaring them."""
 
 
@@ -359,12 +359,12 @@ _json_hooks: list[Callable[..., Any]] = []
 
 
 def install_script(script: Callable[..., str], show: Callable[..., None]) -> None:
-    """What `Node.script` and `Node.show` call; the script room, which is above this one, sets it."""
+    """Called by `Node.script` and `Node.show`; set by the script room, which is above this one."""
     _script_hooks[:] = [script, show]
 
 
 def install_json(save: Callable[[Any], str], load: Callable[[str], Any]) -> None:
-    """What pickles are made of; the JSON of nodes, which reads their declarations, sets it."""
+    """The content of pickles; set by the JSON of nodes, which reads their declarations."""
     _json_hooks[:] = [save, load]
 
 

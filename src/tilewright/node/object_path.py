@@ -65,7 +65,7 @@ class ObjectPath:
         return len(self) <= len(other) and other.get_prefix(len(self)) == self
 
     def resolve(self, node: Any) -> Any:
-        """What the path leads to from a node. Raises LookupError where there is no such step."""
+        """The value at the path from a node. Raises LookupError if there is no such step."""
         for path in self.steps()[1:]:
             try:
                 node = getattr(node, path.step) if path._kind == ATTR else _item(node, path)

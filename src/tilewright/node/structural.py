@@ -23,7 +23,7 @@ _entered = 0
 _found: int | None = None
 """The limit to go back to, while it is raised."""
 _evaluator: int | None = None
-"""What else than CPython evaluated frames, while CPython does."""
+"""Other evaluators of frames than CPython, while CPython runs."""
 SHALLOW = 200
 
 

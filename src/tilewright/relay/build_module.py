@@ -41,7 +41,7 @@ class BuildModule:
 
     @property
     def built(self) -> ExecutorFactoryModule:
-        """What `build` made last."""
+        """The result of the last `build`."""
         if self._built is None:
             raise TVMError("BuildModule: nothing was built yet; call build(mod, target) first")
         return self._built

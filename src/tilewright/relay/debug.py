@@ -1,4 +1,4 @@
-"""What the operator `debug` does in the interpreter: it stops in Python's debugger with the value at hand."""
+"""The operator `debug` in the interpreter: stops in Python's debugger with the value."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class RefCreate(ExprWithOp, key="relay.RefCreate"):
 
 
 class RefRead(ExprWithOp, key="relay.RefRead"):
-    """What the reference `ref` holds when this is evaluated; order reads and writes by `let`."""
+    """The value that the reference `ref` holds at evaluation; order reads and writes by `let`."""
 
     _identity: ClassVar[str] = GRAPH
     ref: RelayExpr
@@ -372,7 +372,7 @@ class Function(BaseFunc, key="relay.Function"):
 
 
 class TupleWrapper:
-    """What operators with several results answer: a tuple value that unpacks in Python."""
+    """A tuple value that unpacks in Python: the result of operators with several results."""
 
     __slots__ = ("size", "tuple_value")
 

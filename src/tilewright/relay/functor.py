@@ -359,7 +359,7 @@ def substitute(expr: Expr, table: Mapping[Any, Expr]) -> Expr:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
-    """Post-order rewriting: `change(old, new)` gets each expression and its form with rewritten operands, and answers the
+    """Post-order rewriting: `change(old, new)` gets each expression and its form with rewritten operands, and returns the
     replacement (None: `new`). Function and let scopes are entered."""
 
     class Rewriter(ExprMutator):

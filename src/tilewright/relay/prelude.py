@@ -35,7 +35,7 @@ def standard_module(name: str) -> IRModule:
 
 
 class Prelude:
-    """Adds the prelude to a module, which is changed, and answers its names: `p.map`, `p.types["List"]`.
+    """Adds the prelude to a module, which is changed, and returns its names: `p.map`, `p.types["List"]`.
 
     Types and functions that the module has already under these names stay as they are."""
 
@@ -53,7 +53,7 @@ class Prelude:
     # Names of types, constructors and functions that are there for each dtype, or for each dtype and shape.
 
     def get_name(self, canonical: str, dtype: str) -> str:
-        """What `canonical` ("tensor_t", "tensor1", "tensor_array_read", ...) is called for a dtype."""
+        """The name of `canonical` ("tensor_t", "tensor1", "tensor_array_read", ...) for a dtype."""
         return f"tensor_{dtype}_t" if canonical == "tensor_t" else f"{canonical}_{dtype}"
 
     def get_name_static(

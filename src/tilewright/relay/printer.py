@@ -97,12 +97,12 @@ _CALLED: dict[type, str] = {
 
 
 def name_text(name: str) -> str:
-    """The name, in quotes where it is no identifier."""
+    """The name, in quotes where it is not an identifier."""
     return name if NAME.fullmatch(name) else json.dumps(name)
 
 
 def hint_text(name: str) -> str:
-    """The name of a variable that nothing outside goes by: one that starts with a digit is no number, so `1` is `v1`."""
+    """The name of a variable that nothing outside goes by: one that starts with a digit is not a number, so `1` is `v1`."""
     lettered = f"v{name}"
     return lettered if not name or (name[0].isdecimal() and NAME.fullmatch(lettered)) else name_text(name)
 
@@ -191,7 +191,7 @@ def scalar_text(value: Any) -> str | None:
 
 
 class Printer:
-    """Prints functions; `types` appends the inferred type of every call as a comment, `annotate` what it answers."""
+    """Prints functions; `types` appends the inferred type of every call as a comment, `annotate` what it returns."""
 
     def __init__(
         self, show_meta_data: bool = False, types: bool = True, annotate: Callable[[Expr], str] | None = None

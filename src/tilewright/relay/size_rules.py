@@ -1,4 +1,4 @@
-"""What the extents of a function's arguments must be, so that its body is right for them: rules that executors check where it is called.
+"""Conditions on the extents of a function's arguments under which its body is right; executors check them at calls.
 
 Some are in the parameters' types: a size that stands in two places is the same in both, and a dimension `n + 1` is one more than
 `n`. Others are stated by whoever made the function (an exported program's ranges), in its attribute `size_rules`.
@@ -27,11 +27,11 @@ StatedRule = tuple[PrimExpr, str, str, Sequence[tuple[str, int]]]
 
 
 NUMBER = -1
-"""The axis of a parameter that is a whole number itself: its value counts as an extent."""
+"""The axis of a parameter that is an integer itself: its value counts as an extent."""
 
 
 def size_title(name: str, axis: int) -> str:
-    """What an extent is called in messages."""
+    """The name of an extent in messages."""
     return name if axis == NUMBER else f"{name}.shape[{axis}]"
 
 

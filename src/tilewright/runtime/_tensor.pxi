@@ -206,14 +206,14 @@ def free_stream(Device device, stream):
 
 
 def set_stream(Device device, stream):
-    """What this thread gives the device goes there."""
+    """Sets the stream for the work of this thread on the device."""
     cdef uintptr_t which = stream
     if TWSetStream(device.device_type, device.device_id, <void*> which):
         fail_with_last()
 
 
 def order_streams(Device device, first, then):
-    """What `then` is given from now on waits for what `first` was given."""
+    """Makes later work of the stream `then` wait for the work given to `first` so far."""
     cdef uintptr_t a = first
     cdef uintptr_t b = then
     if TWOrderStreams(device.device_type, device.device_id, <void*> a, <void*> b):

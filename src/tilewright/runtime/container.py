@@ -59,12 +59,12 @@ class Ref(_ffi.Object):
 
     @property
     def value(self) -> Any:
-        """What the cell holds now."""
+        """The current value of the cell."""
         return global_func("runtime.VMRefGet")(self)
 
 
 class VMClosure(_ffi.Object):
-    """A function that a program answered; `VirtualMachine.invoke_closure` calls it."""
+    """A function that a program returned; `VirtualMachine.invoke_closure` calls it."""
 
 
 _ffi.register_class(global_func("runtime.ADTTypeIndex")(), ADT)

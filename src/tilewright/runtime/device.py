@@ -26,7 +26,7 @@ class Device(_ffi.Device):
     }  # fmt: skip
 
     def _number(self, kind: int) -> int | None:
-        """What the device's runtime answers; None where it has no answer, or the process has no runtime for it."""
+        """The answer of the device's runtime; None if it has none, or the process has no runtime for it."""
         found: int | None = _ffi.get_global("runtime.GetDeviceAttr")(self.device_type, self.device_id, kind)
         return found
 
@@ -57,7 +57,7 @@ class Device(_ffi.Device):
 
     @property
     def compute_version(self) -> str | None:
-        """What code the device runs, such as "8.0" of CUDA."""
+        """The version of code that the device runs, such as "8.0" of CUDA."""
         return self._text(4)
 
     @property
@@ -120,11 +120,11 @@ class Device(_ffi.Device):
         _ffi.free_stream(self, stream)
 
     def set_raw_stream(self, stream: int | None) -> None:
-        """What this thread gives the device from now on goes to a stream; None is the device's own."""
+        """Sets the stream for further work of this thread on the device; None is the device's own."""
         _ffi.set_stream(self, stream or 0)
 
     def sync_raw_streams(self, first: int, then: int) -> None:
-        """What the stream `then` is given from now on waits for what `first` was given."""
+        """Makes later work of the stream `then` wait for the work given to `first` so far."""
         _ffi.order_streams(self, first, then)
 
     def sync(self, stream: int | None = None) -> None:

@@ -14,18 +14,18 @@ MAX_CLOCK_RATE, MULTI_PROCESSOR_COUNT, MAX_THREAD_DIMENSIONS, MAX_REGISTERS_PER_
 )
 DRIVER_VERSION, L2_CACHE_SIZE_BYTES, TOTAL_GLOBAL_MEMORY, AVAILABLE_GLOBAL_MEMORY = range(12, 16)
 IMAGE_PITCH_ALIGNMENT, TEXTURE_SPATIAL_LIMIT = 16, 17
-"""What `DeviceAPI.attribute` is asked for."""
+"""Attributes for `DeviceAPI.attribute`."""
 
 
 class DeviceAPI(ABC):
-    """What devices of one type can do. Several threads may call it at once; what it raises, the caller of the runtime gets.
+    """The operations of devices of one type. Several threads may call it at the same time; exceptions reach the caller of the runtime.
 
     An address is an integer. Where `a` is that of memory of n bytes, a + i is that of its byte i: tensors lie side by side in memory
     that was allocated once."""
 
     @abstractmethod
     def attribute(self, device: Device, kind: int) -> int | str | None:
-        """What a device answers to EXIST, WARP_SIZE, ...; None where it has no answer."""
+        """The device's value of EXIST, WARP_SIZE, ...; None if it has none."""
 
     @abstractmethod
     def allocate(
@@ -47,7 +47,7 @@ class DeviceAPI(ABC):
 
 
 class StreamedDeviceAPI(DeviceAPI):
-    """What devices can do that have streams beside their own, 0."""
+    """The operations of devices with streams besides the default one, 0."""
 
     @abstractmethod
     def create_stream(self, device: Device) -> int:
@@ -59,11 +59,11 @@ class StreamedDeviceAPI(DeviceAPI):
 
     @abstractmethod
     def set_stream(self, device: Device, stream: int) -> None:
-        """What this thread gives the device from now on goes there."""
+        """Sets the stream for further work of this thread on the device."""
 
     @abstractmethod
     def order_streams(self, device: Device, first: int, then: int) -> None:
-        """What `then` is given from now on waits for what `first` was given."""
+        """Makes later work of `then` wait for the work given to `first` so far."""
 
 
 class LaunchingDeviceAPI(StreamedDeviceAPI):

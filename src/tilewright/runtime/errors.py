@@ -64,7 +64,7 @@ _TYPES = {
     8: "a str", 9: "bytes", 11: "a str", 12: "bytes", 65: "a str", 66: "bytes", 67: "an error", 68: "a function",
     69: "a shape", 70: "a tensor", 71: "a list", 72: "a dict", 73: "a module",
 }  # fmt: skip
-"""What the type indices of the calling convention stand for in Python."""
+"""Python classes of the type indices of the calling convention."""
 
 
 def _readable(message: str) -> str:

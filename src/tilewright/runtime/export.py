@@ -27,7 +27,7 @@ from tilewright.support.processors import usable_processors
 FLAGS, KERNEL_HEADER = "flags", "include/tilewright/kernel.h"
 """What an archive of source is compiled with."""
 LIBRARY_BIN = "__tvm_ffi__library_bin"
-"""What a library holds of modules that are no machine code."""
+"""Content of a library for modules without machine code."""
 
 
 def library_bin(modules: Sequence[tuple[str, bytes]]) -> bytes:
@@ -121,7 +121,7 @@ def _with_place_for_seal(objects: dict[str, bytes], path: str, kind: ObjectKind)
 
 
 def _kind(objects: Mapping[str, bytes]) -> ObjectKind:
-    """What objects are, which data must be linked with; this machine's kind where there is no code."""
+    """The kind of objects with which data must be linked; this machine's kind if there is no code."""
     kind = next((k for data in objects.values() if (k := ObjectKind.of(data)) is not None), ObjectKind.host())
     if kind is None:
         raise TVMError(
@@ -156,7 +156,7 @@ def link_for_loading(path: str) -> str:
                     elif name.endswith(".c"):
                         sources.append((place / f"{name}.o", data.read().decode()))
     except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
-        raise TVMError(f"{path} is no archive of objects: {said(error)}") from error
+        raise TVMError(f"{path} is not an archive of objects: {said(error)}") from error
     _compile_sources(place, sources)
     files = sorted(place.glob("*.o"))
     if not files:

@@ -32,7 +32,7 @@ def find_include_path(name: str | None = None, search_path: str | None = None, o
 
 
 def host_options() -> list[str]:
-    """What a C++ compiler is given for a program that includes tilewright/host.h: the standard, the headers, the library and its place."""
+    """Options of a C++ compiler for a program that includes tilewright/host.h: standard, headers, library and its path."""
     (library,) = find_lib_path()
     folder = os.path.dirname(library)
     return [STANDARD["c++"], f"-I{include_folder()}", library, f"-Wl,-rpath,{folder}"]

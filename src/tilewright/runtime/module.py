@@ -38,7 +38,7 @@ class Module(_ffi.Object):
 
     @property
     def source(self) -> ModuleSource | None:
-        """What it was compiled from, when that happened in this process."""
+        """Its source program, if it was compiled in this process."""
         return _sources.get(self.handle_address)
 
     @property

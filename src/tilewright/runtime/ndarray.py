@@ -216,13 +216,13 @@ def array(arr: Any, device: _ffi.Device | None = None, mem_scope: str | None = N
 
 
 def numeric_array(value: Any, dtype: str | None = None) -> np.ndarray[Any, Any]:
-    """What NumPy or PyTorch understand as numbers, as an array; with a dtype, one of it in row-major order. Raises TypeError for
+    """Converts numbers of NumPy or PyTorch to an array; with a dtype, to an array of it in row-major order. Raises TypeError for
     strings and Python objects."""
     values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     if values.dtype.kind in "USO":
         raise TypeError(
             f"arrays of {'texts' if values.dtype.kind in 'US' else 'Python objects'} have no elements that kernels know. What takes texts"
-            " takes their numbers: relay.frontend.encode_texts(...)"
+            " takes their numbers: relay.frontend.encode_strings(...)"
         )
     return values if dtype is None else np.asarray(values, to_numpy_dtype(dtype), order="C")
 
@@ -236,7 +236,7 @@ def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
     strides = None if values.flags.c_contiguous else tuple(s // size for s in values.strides)
     if strides is not None and any(s % size for s in values.strides):
         raise ValueError(
-            f"strides {values.strides} are no multiple of the element's {size} bytes; copy the array first"
+            f"strides {values.strides} are not multiples of the element's {size} bytes; copy the array first"
         )
     result: NDArray = _ffi.tensor_from_address(values.ctypes.data, values.shape, strides, code, cpu(0), values)
     return result

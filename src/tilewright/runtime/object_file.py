@@ -11,7 +11,7 @@ _ALIGN = 64
 _PROGBITS, _NOTE = 1, 7
 _ALLOCATED, _EXCLUDED = 2, 0x80000000
 SEAL = b"Tilewright seal\n" + bytes(16)
-"""What a seal is before it is known what it seals (native/src/seal.cc): magic, length, checksum."""
+"""The seal before its content is known (native/src/seal.cc): magic, length, checksum."""
 
 
 def data_object(symbol: str, data: bytes | memoryview, kind: ObjectKind) -> bytes:

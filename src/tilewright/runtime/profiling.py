@@ -97,7 +97,7 @@ FIRST = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes
 
 
 class Report:
-    """What was measured of one run.
+    """The measurements of one run.
 
     calls: metrics of each call, in order; device_metrics: totals by device; configuration: what was measured how.
     `table()` is for people, `csv()` and `json()` for programs.
@@ -165,7 +165,7 @@ class Report:
         """The report that `json` wrote. Raises ValueError for other text."""
         data = json.loads(text)
         if not isinstance(data, dict) or "calls" not in data:
-            raise ValueError("this text is no report: it has no `calls`")
+            raise ValueError("this text is not a report: it has no `calls`")
         devices = {k: _decoded(v) for k, v in data.get("device_metrics", {}).items()}
         return cls([_decoded(c) for c in data["calls"]], devices, _decoded(data.get("configuration", {})))
 
@@ -247,7 +247,7 @@ class MetricCollector:
         """Called once, before the run."""
 
     def start(self, device: _ffi.Device) -> Any:
-        """Called before a call; what it answers is handed to `stop`. None: this device is not watched."""
+        """Called before a call; what it returns is handed to `stop`. None: this device is not watched."""
         return None
 
     def stop(self, started: Any) -> Mapping[str, Any]:
@@ -301,7 +301,7 @@ def profile_function(
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, Any]]:
-    """A function that runs `mod[func_name]` on its arguments, after `warmup_iters` runs, and answers what the collectors say
+    """A function that runs `mod[func_name]` on its arguments, after `warmup_iters` runs, and returns what the collectors say
     of it and its "Duration (us)"."""
     name = func_name or mod.entry_name
     function = mod.entry_func if name == mod.entry_name else mod[name]

@@ -75,7 +75,7 @@ class VirtualMachine:
         self.module = exe["default"](*devices)
         if not self.module.implements_function("invoke"):
             raise ValueError(
-                f"this library holds a model for the {self.module.type_key}, which is no program of the virtual machine; run it"
+                f"this library holds a model for the {self.module.type_key}, which is not a program of the virtual machine; run it"
                 " with contrib.graph_executor"
             )
         if depth_limit is not None:
@@ -106,7 +106,7 @@ class VirtualMachine:
         return self.invoke("main", *args, **kwargs)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
-        """The result of a function that another one answered."""
+        """The result of a function that another one returned."""
         return self.module["invoke_closure"](closure, *map(_value, args))
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
@@ -123,7 +123,7 @@ class VirtualMachine:
         self.module["set_outputs"](func_name, *args)
 
     def invoke_stateful(self, func_name: str) -> None:
-        """Runs a function on what set_input set; get_outputs answers the result."""
+        """Runs a function on what set_input set; get_outputs returns the result."""
         self.module["invoke_stateful"](func_name)
 
     def get_outputs(self) -> list[Any]:

@@ -7,6 +7,9 @@ import sys
 import warnings
 from typing import Any
 
+from tilewright.support.environment import flag
+from tilewright.support.errors import TVMError
+
 # What the classic styles are among those of Rich; any other name is a style of Pygments.
 _STYLES = {"light": "default", "dark": "monokai", "ansi": "ansi_dark"}
 
@@ -19,7 +22,7 @@ def cprint(printable: Any, style: str | None = None, black_format: bool | None =
     """
     source = printable if isinstance(printable, str) else printable.script()
     if black_format is None:
-        black_format = os.environ.get("TVM_BLACK_FORMAT", "0") not in ("", "0")
+        black_format = flag("TVM_BLACK_FORMAT")
     if black_format:
         source = _formatted(source)
     if not sys.stdout.isatty():
@@ -28,8 +31,23 @@ def cprint(printable: Any, style: str | None = None, black_format: bool | None =
     from rich.console import Console
     from rich.syntax import Syntax
 
-    name = style or os.environ.get("TVM_PYGMENTIZE_STYLE") or "ansi"
-    Console().print(Syntax(source, "python", theme=_STYLES.get(name, name), background_color="default"))
+    theme = default_theme() if style is None else _STYLES.get(style, style)
+    Console().print(Syntax(source, "python", theme=theme, background_color="default"))
+
+
+def default_theme() -> str:
+    """The theme that TVM_PYGMENTIZE_STYLE names, as Rich calls it. Raises TVMError for a name that is not a style."""
+    name = os.environ.get("TVM_PYGMENTIZE_STYLE") or "ansi"
+    if name in _STYLES:
+        return _STYLES[name]
+    from pygments.styles import get_all_styles
+
+    if name not in get_all_styles():
+        raise TVMError(
+            f"the environment variable TVM_PYGMENTIZE_STYLE must be light, dark, ansi or a style of Pygments, but it is `{name}`;"
+            " unset it for ansi"
+        )
+    return name
 
 
 def _formatted(source: str) -> str:

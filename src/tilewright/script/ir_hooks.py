@@ -48,7 +48,7 @@ def _op(p: Printer, op: Op) -> Expr:
 
 @data_hook(Type)
 def _type_data(p: Printer, t: Type) -> Expr:
-    # The words of types are no types themselves.
+    # The words of types are not types themselves.
     return p.entry(t)
 
 

@@ -28,7 +28,7 @@ MAGIC = b"TWC2"
 DIGEST_BYTES = 16
 
 MAPPED_MAGIC, MAPPED_FROM, PIECE = b"TWM2", 4096, 1 << 24
-"""Entries that are mapped: their content begins on a page, behind the checksums of its pieces."""
+"""Entries that are mapped: their content begins on a page, after the checksums of its pieces."""
 DEFAULT_LIMIT = 2 << 30
 """Bytes that the cache may hold, unless TILEWRIGHT_CACHE_BYTES says otherwise."""
 
@@ -51,7 +51,7 @@ def default_directory() -> Path:
 
 
 def default_limit() -> int:
-    """TILEWRIGHT_CACHE_BYTES, else DEFAULT_LIMIT. Raises TVMError where the variable is no number of bytes."""
+    """TILEWRIGHT_CACHE_BYTES, else DEFAULT_LIMIT. Raises TVMError where the variable is not a number of bytes."""
     text = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
     if text and not (text.isascii() and text.isdigit()):
         raise TVMError(
@@ -256,7 +256,7 @@ def _checksum(entry: str, content: bytes) -> bytes:
 
 
 def _mapped_head(entry: str, content: np.ndarray[Any, Any]) -> bytes:
-    """What stands before an entry that is mapped: a checksum of its key, its size and the checksums of its pieces."""
+    """The head of an entry that is mapped: a checksum of its key, its size and the checksums of its pieces."""
     pieces = [content[at : at + PIECE] for at in range(0, content.size, PIECE)]
     with ThreadPoolExecutor(2) as pool:
         sums = list(pool.map(zlib.crc32, pieces))

@@ -34,7 +34,7 @@ class BoundsError(TVMError, IndexError):
 
 
 class DivisionByZeroError(TVMError, ZeroDivisionError):
-    """A whole number is divided by zero in a program in which this is checked (option "relay.check_bounds")."""
+    """An integer is divided by zero in a program in which this is checked (option "relay.check_bounds")."""
 
 
 class ScheduleError(TVMError):
@@ -78,7 +78,7 @@ class ModelWarning(UserWarning):
 
 
 def said(error: BaseException) -> str:
-    """What an exception means, in words for users: the text of those that are raised on purpose, else what Python's own stand for."""
+    """An exception in words for users: the text of errors that are raised on purpose, else the meaning of Python's own."""
     if isinstance(error, OSError) and error.strerror:
         files = [os.fspath(f) for f in (error.filename, error.filename2) if isinstance(f, (str, bytes, os.PathLike))]
         return ": ".join([*[os.fsdecode(f) for f in files[:1]], error.strerror])
@@ -116,7 +116,7 @@ _MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
     (ValueError, "values to unpack", "something in it has another number of elements than are read"),
     (ValueError, r"invalid literal for int\(\)|could not convert string to float", "a number in it cannot be read"),
 )
-"""What Python's own exceptions, known by their texts, mean where something that was read is at fault. Texts of ours are kept."""
+"""The meaning of Python's own exceptions, known by their texts, for faults in what was read. Other texts are kept."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OUT_OF_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "Unable to allocate")
@@ -125,7 +125,8 @@ THREADS = "the system starts no more threads for this user or process: raise the
 
 
 def environment_fault(error: BaseException) -> str | None:
-    """What the machine lacks where an exception, or what caused it, tells of memory, threads, disks or packages, and the remedy; None for
+    """The resource that a machine lacks (memory, threads, disk space, packages), if an exception or its cause tells of one, and the
+    remedy; None for
     faults of programs, models and compilers."""
     for e in _causes(error):
         if isinstance(e, MemoryError) or getattr(e, "errno", None) == errno.ENOMEM:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file; one that was there stays until the new one is complete. What is no file (a pipe, a device) is written to."""
+    """Writes a file; one that was there stays until the new one is complete. What is not a file (a pipe, a device) is written to."""
     target = Path(path)
     if target.exists() and not target.is_file():
         temporary = None

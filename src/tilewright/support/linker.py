@@ -17,7 +17,7 @@ from tilewright.support.files import temporary_folder
 from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
 SUFFIXES = {ELF: (".so", ".o", ".tar"), MACH_O: (".so", ".dylib", ".tar"), WASM: (".o", ".tar"), COFF: (".tar",)}
-"""What objects of a container can be written as."""
+"""Forms in which objects of a container can be written."""
 X86_64 = 0x01000007
 """Mach-O's number of the machine."""
 
@@ -89,7 +89,7 @@ def _linker(output: Path, kind: ObjectKind) -> list[str]:
 
 
 Finish = Callable[[str], object]
-"""What is done to a file, by its name, when it is complete and before it takes its place."""
+"""Steps on a file, by its name, when it is complete and before it takes its place."""
 
 
 def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
@@ -100,7 +100,7 @@ def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = N
 
 
 def _kind(objects: Sequence[Path]) -> ObjectKind:
-    """The kind of the first object; this machine's where that is no object (a linker script, for one)."""
+    """The kind of the first object; this machine's where that is not an object (a linker script, for one)."""
     with open(objects[0], "rb") as file:
         return ObjectKind.of(file.read(64)) or ObjectKind.host() or ObjectKind(ELF)
 

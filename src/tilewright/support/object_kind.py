@@ -1,4 +1,4 @@
-"""What an object file is: its container (ELF, Mach-O, COFF, WebAssembly) and the machine that its code is for."""
+"""The kind of an object file: its container (ELF, Mach-O, COFF, WebAssembly) and the machine of its code."""
 
 from __future__ import annotations
 

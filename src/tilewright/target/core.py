@@ -37,7 +37,7 @@ class Core(NamedTuple):
     copied: float
     """Time for an element that is copied by vectors."""
     gathered: float
-    """The same where neighbours of the copy are no neighbours in memory."""
+    """The same where neighbours of the copy are not neighbours in memory."""
     folded: float
     """Time to add up the lanes of one sum."""
     far: float

@@ -1,4 +1,4 @@
-"""What a CPU can do: features of the host and of named CPUs, and the facts that schedules are chosen by."""
+"""Facts about CPUs: features of the host and of named CPUs, and the numbers by which schedules are chosen."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _host_sve_bits() -> int:
 
 
 class CpuFacts:
-    """What a schedule asks about a CPU.
+    """Facts about a CPU for schedules.
 
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
     architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where

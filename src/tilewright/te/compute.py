@@ -52,7 +52,7 @@ def _dimension(d: Any) -> PrimExpr:
     if isinstance(d, float) and d.is_integer():
         d = int(d)
     if isinstance(d, (bool, str, float)):
-        raise TypeError(f"a dimension must be a whole number or an expression, but is {d!r}")
+        raise TypeError(f"a dimension must be an integer or an expression, but is {d!r}")
     if isinstance(d, int) and d < 0:
         raise ValueError(f"a dimension must not be negative, but is {d}")
     return as_prim_expr(d, "a dimension")

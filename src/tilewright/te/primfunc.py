@@ -39,7 +39,7 @@ def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_ove
 
     Every operation becomes a block with exact reads and writes in a nest of serial loops. Intermediate tensors become
     buffers of the root block. Dynamic dimensions are taken from the shapes of the buffers, unless they are parameters.
-    `index_dtype_override` is the type of all indices. Raises ValueError if a needed input is no parameter, and
+    `index_dtype_override` is the type of all indices. Raises ValueError if a needed input is not a parameter, and
     TypeError for operations that have no blocks.
     """
     args = [ops] if isinstance(ops, (Tensor, Var)) else list(ops)
@@ -394,7 +394,7 @@ class FunctionBuilder:
         for var, name in self.free.items():
             if var not in known and var.dtype.code != "handle":
                 raise ValueError(
-                    f"create_prim_func: compute {name!r} uses {var.name}, which is no axis of it, no argument and no"
+                    f"create_prim_func: compute {name!r} uses {var.name}, which is not an axis of it, an argument or a"
                     " dimension of one; reduction axes are named in axis= of the reduction"
                 )
 

@@ -113,7 +113,7 @@ class Schedule:
         stage = self._stage_of.get(op) if isinstance(op, Operation) else None
         if stage is None:
             known = ", ".join([s.name for s in self.stages])
-            raise ValueError(f"{getattr(op, 'name', op)} is no operation of the schedule, whose stages are {known}")
+            raise ValueError(f"{getattr(op, 'name', op)} is not an operation of the schedule, whose stages are {known}")
         return stage
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:

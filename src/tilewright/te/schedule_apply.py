@@ -189,7 +189,7 @@ class _Application:
             )
         if find(parent.leaf_iter_vars, axis) is None:
             raise ScheduleError(
-                f"stage {stage.name}: compute_at: it is attached at {axis.var.name} of stage {parent.name}, which is no"
+                f"stage {stage.name}: compute_at: it is attached at {axis.var.name} of stage {parent.name}, which is not a"
                 f" leaf any more; the leaves are {names(parent.leaf_iter_vars)}"
             )
         found = self.loops.get(id(parent))

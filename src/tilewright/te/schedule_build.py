@@ -59,7 +59,7 @@ class ScheduleBuilder(FunctionBuilder):
         tensors = [a for a in args if isinstance(a, Tensor)]
         self.arguments = set(tensors)
         self._hold_back(tensors)
-        # An output that is no argument is computed all the same.
+        # An output that is not an argument is computed all the same.
         order = post_order([*[t.op for t in tensors], *self.schedule.outputs])
         scans = [op for op in order if isinstance(op, ScanOp)]
         for scan in scans:

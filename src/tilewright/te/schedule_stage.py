@@ -239,7 +239,7 @@ class Stage:
         if isinstance(size, IntImm):
             size = size.value
         if isinstance(size, bool) or not isinstance(size, (int, PrimExpr)):
-            raise TypeError(f"split: stage {self.name}: {what} must be a whole number, but is {size!r}")
+            raise TypeError(f"split: stage {self.name}: {what} must be an integer, but is {size!r}")
         if isinstance(size, int) and size <= 0:
             raise self.refuse("split", f"{what} must be positive, but is {size}")
         self._unmarked("split", parent)
@@ -422,7 +422,7 @@ class Stage:
         if not isinstance(op, ComputeOp):
             raise self.refuse("compute_inline", "only a compute can be inlined")
         if op.reduce_axis:
-            raise self.refuse("compute_inline", "it must not be a reduction, which is no expression of one element")
+            raise self.refuse("compute_inline", "it must not be a reduction, which is not an expression of one element")
         if len(op.body) > 1:
             raise self.refuse("compute_inline", f"it must have one output, but has {len(op.body)}")
         self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None

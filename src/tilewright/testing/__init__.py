@@ -1,10 +1,11 @@
-"""What tests of tensor programs use: comparisons, parameters and cached fixtures, targets, marks, tests of passes.
+"""Tools for tests of tensor programs: comparisons, parameters and cached fixtures, targets, marks, tests of passes.
 
 A test suite that uses parameters or targets loads the plugin in its conftest.py:
 
     pytest_plugins = ["tilewright.testing.plugin"]
 """
 
+from tilewright.support.environment import strtobool
 from tilewright.testing.features import (
     Feature,
     device_enabled,
@@ -56,7 +57,6 @@ from tilewright.testing.features import (
     skip_if_32bit,
     skip_if_wheel_test,
     slow,
-    strtobool,
     strtobool_env,
     uses_gpu,
 )

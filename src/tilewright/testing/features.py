@@ -1,4 +1,4 @@
-"""What a test needs of the machine and the package: features, the marks they put on tests, the targets there are."""
+"""Requirements of tests on machine and package: features, the marks they put on tests, and the available targets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from tilewright.runtime import device
+from tilewright.support.environment import strtobool
+from tilewright.support.errors import TVMError
 from tilewright.target import Target, host_cpu
 
 CODE_GENERATORS = ("llvm",)
@@ -31,7 +33,7 @@ def _device_exists(name: str) -> bool:
 
 
 def device_enabled(target: Any) -> bool:
-    """Whether code for a target can be made and run here. Raises ValueError for something that is no target."""
+    """Whether code for a target can be made and run here. Raises ValueError for something that is not a target."""
     if not isinstance(target, (str, Target)):
         raise ValueError(f"device_enabled takes a target or its text, but was given {type(target).__name__}")
     kind = str(Target(target).kind.name) if not isinstance(target, Target) else str(target.kind.name)
@@ -39,9 +41,17 @@ def device_enabled(target: Any) -> bool:
 
 
 def target_names() -> list[str]:
-    """Targets to test on: those of the variable TVM_TEST_TARGETS (texts divided by ";"), else the usual ones."""
-    text = os.environ.get("TVM_TEST_TARGETS", "")
-    return [t.strip() for t in text.split(";") if t.strip()] or list(DEFAULT_TARGETS)
+    """Targets to test on: those of the variable TVM_TEST_TARGETS (separated by semicolons), else the usual ones. Raises TVMError for
+    one that is not a target."""
+    found = [t.strip() for t in os.environ.get("TVM_TEST_TARGETS", "").split(";") if t.strip()]
+    for t in found:
+        try:
+            Target(t)
+        except (ValueError, TypeError) as error:
+            raise TVMError(
+                f"the environment variable TVM_TEST_TARGETS must hold targets separated by semicolons, but `{t}` is none: {error}"
+            ) from error
+    return found or list(DEFAULT_TARGETS)
 
 
 def enabled_targets() -> list[tuple[str, Any]]:
@@ -251,16 +261,6 @@ def skip_if_wheel_test(func: Any) -> Any:
     import pytest
 
     return pytest.mark.skipif(strtobool_env("WHEEL_TEST"), reason="WHEEL_TEST is set")(func)
-
-
-def strtobool(word: str) -> int:
-    """1 for a word that says yes, 0 for one that says no. Raises ValueError for words that say neither."""
-    text = word.strip().lower()
-    if text in ("1", "y", "yes", "t", "true", "on"):
-        return 1
-    if text in ("", "0", "n", "no", "f", "false", "off"):
-        return 0
-    raise ValueError(f"{word!r} is neither yes (1, true, on) nor no (0, false, off)")
 
 
 def strtobool_env(name: str, default: str = "0") -> bool:

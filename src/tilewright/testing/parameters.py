@@ -6,11 +6,11 @@ import copy
 import functools
 import inspect
 import itertools
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilewright.node import Node
+from tilewright.support.environment import flag
 
 _groups = itertools.count()
 
@@ -98,7 +98,7 @@ def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
 
     if func is None:
         return functools.partial(fixture, cache_return_value=cache_return_value)
-    if not cache_return_value or os.environ.get("TVM_TEST_DISABLE_CACHE", "") not in ("", "0"):
+    if not cache_return_value or flag("TVM_TEST_DISABLE_CACHE"):
         return pytest.fixture(func)
     if inspect.isgeneratorfunction(func):
         raise TypeError(f"fixture {func.__name__} yields its value; only a returned value can be cached")

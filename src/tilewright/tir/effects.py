@@ -1,4 +1,4 @@
-"""What calls of intrinsics may do, under the classic names: values of the operator attribute "TCallEffectKind"."""
+"""Effects that calls of intrinsics may have, under the classic names: values of the operator attribute "TCallEffectKind"."""
 
 from __future__ import annotations
 

@@ -558,7 +558,7 @@ def register_comparisons(eq: Callable[[PrimExpr, Any], PrimExpr], ne: Callable[[
 
 
 class EqualOp:
-    """What `a == b` gives: as a bool it is identity, as an expression it is the comparison."""
+    """The result of `a == b`: as a bool it is identity, as an expression it is the comparison."""
 
     __slots__ = ("a", "b")
 
@@ -582,7 +582,7 @@ class EqualOp:
 
 
 class NotEqualOp(EqualOp):
-    """What `a != b` gives."""
+    """The result of `a != b`."""
 
     def __bool__(self) -> bool:
         return self.a is not self.b

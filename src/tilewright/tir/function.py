@@ -64,7 +64,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
             raise TypeError(f"PrimFunc: {twice} is a parameter twice")
         for param, buffer in self.buffer_map.items():
             if param not in known:
-                raise TypeError(f"PrimFunc: buffer {buffer.name} is bound to {param.name}, which is no parameter")
+                raise TypeError(f"PrimFunc: buffer {buffer.name} is bound to {param.name}, which is not a parameter")
             if param.dtype is not HANDLE:
                 raise TypeError(
                     f"PrimFunc: buffer {buffer.name} is bound to parameter {param.name}, which must be a handle, but is {param.dtype}"
@@ -78,7 +78,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         env: dict[Var, PrimExpr] = {}
         for param, value in param_map.items():
             if param not in self.params:
-                raise TVMError(f"specialize: {param.name} is no parameter; they are {[p.name for p in self.params]}")
+                raise TVMError(f"specialize: {param.name} is not a parameter; they are {[p.name for p in self.params]}")
             if isinstance(value, Buffer):
                 old = self.buffer_map[param]
                 if len(old.shape) != len(value.shape):

@@ -38,7 +38,7 @@ from tilewright.tir.expr import (
 )
 
 PURE, READS, UPDATES = "pure", "reads", "updates"
-"""What a call may do: nothing but give a value; read state; change state."""
+"""The effect of a call: none, reading state, or changing state."""
 
 ACTIVATIONS = ("gelu", "silu", "one_plus_erf", "one_plus_tanh")
 """Functions of float32 that FuseActivations finds: x * (1 + erf(x / sqrt(2))) / 2, x * sigmoid(x), 1 + erf(x), 1 + tanh(x)."""
@@ -86,7 +86,7 @@ for _count, _names in (
 
 
 def call_effect(call: Call) -> str:
-    """What a call may do."""
+    """The effect of a call."""
     if isinstance(call.op, GlobalVar):
         return UPDATES
     effect: str = call.op.get_attr("TCallEffectKind") or UPDATES  # type: ignore[attr-defined]
@@ -460,13 +460,13 @@ prod = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), name="prod")
 
 
 def lowest(dtype: str) -> PrimExpr:
-    """What any value of a type is at least: minus infinity where the type has it."""
+    """The smallest value of a type: minus infinity if the type has it."""
     kind = DataType(dtype)
     return const(-math.inf, kind) if kind.is_float and kind.bits >= 16 else min_value(dtype)
 
 
 def highest(dtype: str) -> PrimExpr:
-    """What any value of a type is at most: infinity where the type has it."""
+    """The largest value of a type: infinity if the type has it."""
     kind = DataType(dtype)
     return const(math.inf, kind) if kind.is_float and kind.bits >= 16 else max_value(dtype)
 

@@ -1,4 +1,4 @@
-"""What operations on scalars mean: the one definition for constant folding, the interpreter, the code generators and the printers.
+"""Semantics of operations on scalars: the one definition for constant folding, the interpreter, the code generators and the printers.
 
 Integers are computed exactly and wrapped around to their type (`wrap_int`), floats rounded to theirs after every operation
 (`round_float`). Between the two, `saturated` converts as all back ends do. A quotient by zero raises ZeroDivisionError; a shift by less

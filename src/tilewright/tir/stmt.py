@@ -35,7 +35,7 @@ register_converter("Stmt", Stmt, _as_stmt)
 
 
 class ForKind:
-    """What becomes of a loop."""
+    """Kinds of loops."""
 
     SERIAL, PARALLEL, VECTORIZED, UNROLLED, THREAD_BINDING = range(5)
     NAMES = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")

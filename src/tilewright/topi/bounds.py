@@ -11,11 +11,11 @@ from tilewright.topi.loops import loop_kind, program, unflatten
 from tilewright.topi.utils import prod, shape_of, to, whole
 
 HERE = "\1"
-"""Stands in the text of an assertion for the first of two numbers; the second is behind the text."""
+"""Stands in the text of an assertion for the first of two numbers; the second is after the text."""
 INDEX = (
     "{name}: an index along axis {axis} must lie in [{low}, extent), but the extent is " + HERE + " and the index is "
 )
-ZERO = "{name}: a whole number is divided by zero"
+ZERO = "{name}: an integer is divided by zero"
 
 
 def low_of(below: bool) -> str:

@@ -185,4 +185,4 @@ def broadcast_to(data: te.Tensor, shape: Sequence[Dim]) -> te.Tensor:
 
 
 OPERATORS = {"add": add, "subtract": subtract, "multiply": multiply, "divide": divide}
-"""What Python's operators on two tensors are; te finds it here."""
+"""Implementation of Python's operators on two tensors; te finds it here."""

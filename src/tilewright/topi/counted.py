@@ -34,7 +34,7 @@ def argwhere(condition: te.Tensor) -> list[te.Tensor]:
 
 def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
     """[the different elements, where each stands first, which of them each element is, how many they are (1,), how often each
-    stands]: in rising order, or in that of their first places; behind them zeros. `data` has one axis."""
+    stands]: in rising order, or in that of their first places; after them zeros. `data` has one axis."""
     shape = shape_of(data)
     (n,) = shape
     values, places = first(data, 0, True, n, "int32")

@@ -13,7 +13,7 @@ MODES = ("update", "add", "mul", "min", "max", "mean")
 
 
 def combine(mode: str, old: Any, new: Any) -> Any:
-    """What stands where `new` falls on `old`."""
+    """The value at a position where `new` falls on `old`."""
     if mode == "update":
         return new
     if mode in ("add", "mean"):

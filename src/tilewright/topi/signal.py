@@ -11,7 +11,7 @@ from tilewright.topi.utils import as_int, shape_of, to
 
 
 def _turned(k: Any, n: Any, dtype: str) -> tuple[Any, Any]:
-    """(cosine, sine) of 2 pi k / n. The angle is taken from the nearest quarter turn, in whole numbers, so that both are exact there."""
+    """(cosine, sine) of 2 pi k / n. The angle is taken from the nearest quarter turn, in integers, so that both are exact there."""
     whole = to(n, "int64")
     part = tir.floormod(to(k, "int64"), whole)
     quarter = tir.floordiv(8 * part + whole, 2 * whole)

@@ -302,7 +302,7 @@ def argsort(
     dtype: str = "float32",
 ) -> te.Tensor:
     """Positions in sorted order along `axis`, equal elements in their old order. With `valid_count`, only the first so many
-    elements of each line are sorted; those behind keep their places."""
+    elements of each line are sorted; those after keep their places."""
     at = normalize_axis(axis, len(data.shape))
     if valid_count is not None:
         return _argsort_valid(data, valid_count, at, is_ascend, dtype)
@@ -337,7 +337,7 @@ def topk(
 def searchsorted(
     sorted_sequence: te.Tensor, values: te.Tensor, right: bool = False, out_dtype: str = "int64"
 ) -> te.Tensor:
-    """Where each value belongs in the sorted last axis: before the equals, or behind them when `right`. The other axes of both are
+    """Where each value belongs in the sorted last axis: before the equals, or after them when `right`. The other axes of both are
     the same, or the sequence has one axis."""
     shape, wanted = shape_of(sorted_sequence), shape_of(values)
     n = shape[-1]

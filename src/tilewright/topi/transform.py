@@ -266,7 +266,7 @@ def arange_extent(start: Any, stop: Any, step: Any) -> Any:
     if all(isinstance(v, (int, float)) for v in (start, stop, step)):
         return max(0, int(-((start - stop) // step)))
     if not isinstance(step, (int, tir.IntImm)):
-        raise ValueError(f"the step of a range with bounds that are expressions must be a whole number, but is {step}")
+        raise ValueError(f"the step of a range with bounds that are expressions must be an integer, but is {step}")
     start, stop = [tir.const(v, "int64") if isinstance(v, int) else to(v, "int64") for v in (start, stop)]
     span, by = (stop - start, int(step)) if int(step) > 0 else (start - stop, -int(step))
     return tir.max(span if by == 1 else tir.floordiv(span + (by - 1), by), tir.const(0, "int64"))
@@ -293,12 +293,12 @@ def layout_axes(layout: str) -> list[tuple[str, int]]:
     axes = re.findall(r"(\d*)([A-Za-z])", layout)
     if "".join(a + b for a, b in axes) != layout:
         raise ValueError(
-            f"{layout!r} is no layout: it must be axis letters, with a size before every lower-case one, as in NCHW16c"
+            f"{layout!r} is not a layout: it must be axis letters, with a size before every lower-case one, as in NCHW16c"
         )
     for size, letter in axes:
         if letter.islower() != bool(size):
             raise ValueError(
-                f"{layout!r} is no layout: a block axis is a lower-case letter after its size, as in 16c; found {size + letter}"
+                f"{layout!r} is not a layout: a block axis is a lower-case letter after its size, as in 16c; found {size + letter}"
             )
     return [(letter, int(size) if size else 0) for size, letter in axes]
 

@@ -1,5 +1,5 @@
 """Transforms of sizes that are products of a table, of two, or a loop: against NumPy in float64. (Other runtimes are further from it than
-these are, by up to a hundred times where a size is no power of two.)"""
+these are, by up to a hundred times where a size is not a power of two.)"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def data_for(model: Any, batch: int = 2, seed: int = 0) -> list[Array]:
-    """Random inputs of a model: small numbers, places below 5 for whole numbers."""
+    """Random inputs of a model: small numbers, places below 5 for integers."""
     rng = np.random.default_rng(seed)
     found = []
     for x in model.inputs:

@@ -117,7 +117,7 @@ def _virtual(f: Any) -> None:
             lambda f: f.create_dataset("x", data=np.zeros(2, "c8")),
             "records, which is not read; save the model again with Keras",
         ),
-        (lambda f: f.create_dataset("x", data=["a"]), "texts in place of a weight"),
+        (lambda f: f.create_dataset("x", data=["a"]), "strings in place of a weight"),
         (lambda f: f.create_dataset("x", (1 << 40,), "f4"), "was never written"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Keras's layers of texts and vocabularies in files written by hand, without TensorFlow, which those layers need: known answers. Names
+"""Keras's layers of strings and vocabularies in files written by hand, without TensorFlow, which those layers need: known answers. Names
 of inputs."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from tests.frontend.keras.models import keras
 from tilewright import relay
-from tilewright.relay.frontend import decode_texts, encode_texts, from_keras
+from tilewright.relay.frontend import decode_strings, encode_strings, from_keras
 from tilewright.relay.frontend.common.hashing import fingerprint64
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -58,9 +58,9 @@ def archive(
 def answer(path: Any, data: Any) -> Any:
     mod, params = from_keras(path, layout="NHWC")
     attrs = dict(mod["main"].attrs)
-    given = encode_texts(data) if attrs.get("text_inputs") else np.asarray(data, np.int64)
+    given = encode_strings(data) if attrs.get("string_inputs") else np.asarray(data, np.int64)
     made = relay.create_executor("vm", mod=mod).evaluate()(given, **params).numpy()
-    return (decode_texts(made) if attrs.get("text_outputs") else made).tolist()
+    return (decode_strings(made) if attrs.get("string_outputs") else made).tolist()
 
 
 LINES = [["The cat sat"], ["on the mat, the MAT!"]]
@@ -135,10 +135,12 @@ def test_vocabularies_that_are_not_there(tmp_path: Path) -> None:
     ):
         from_keras(archive(tmp_path, "TextVectorization", {**STANDARD, "split": {"class_name": "function"}}))
     with pytest.raises(
-        OpNotImplemented, match="Flatten 'layer': its input is text, where a tensor of numbers is taken"
+        OpNotImplemented, match="Flatten 'layer': its input is a tensor of strings, but it takes numbers"
     ):
         from_keras(archive(tmp_path, "Flatten", {}))
-    with pytest.raises(OpNotImplemented, match="StringLookup 'layer': its input is a tensor of int64; it takes texts"):
+    with pytest.raises(
+        OpNotImplemented, match="StringLookup 'layer': its input is a tensor of int64; it takes strings"
+    ):
         from_keras(archive(tmp_path, "StringLookup", {"vocabulary": ["a"]}, dtype="int64"))
 
 
@@ -194,7 +196,7 @@ def test_names_that_mean_nothing(plain: Any) -> None:
 def test_texts_that_were_not_encoded(tmp_path: Path) -> None:
     mod, _ = from_keras(archive(tmp_path, "Hashing", {"num_bins": 9}))
     run = relay.create_executor("vm", mod=mod).evaluate()
-    with pytest.raises(TypeError, match="arrays of texts have no elements that kernels know.*encode_texts"):
+    with pytest.raises(TypeError, match="arrays of strings have no elements that kernels know.*encode_strings"):
         run(np.array([["a"]]))
 
 

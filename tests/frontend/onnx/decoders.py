@@ -87,7 +87,7 @@ def alone(seed: int = 0, push: float = 1.0) -> Any:
 
 def guided(seed: int = 0, push: float = 1.0, begins: bool = True, hidden: bool = False) -> tuple[Any, Any]:
     """An encoder and a decoder. begins: the encoder runs the decoder's first step, too; hidden: the decoder is given what the encoder made
-    of the texts."""
+    of the strings."""
     e, d = Graph(seed), Graph(seed + 100)
     x = e("Gather", e.drawn(WORDS, WIDTH), "encoder_input_ids")
     q = e.heads(e.product(x))

@@ -142,7 +142,7 @@ def imported(body: str, inputs: str, opset: int = 19) -> Any:
     ],
 )  # fmt: skip
 def test_sizes_that_do_not_fit(body: str, inputs: str, finding: str) -> None:
-    """A machine that went on would read what is no part of its inputs."""
+    """A machine that went on would read what is not part of its inputs."""
     run = relay.create_executor("vm", imported(body, inputs), tvm.cpu(), "llvm").evaluate()
     with pytest.raises(ValueError, match=finding):
         run(ROWS)

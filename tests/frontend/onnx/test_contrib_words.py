@@ -1,4 +1,4 @@
-"""Operators of com.microsoft on texts, tokens and frames, and layers that see a memory, against ONNX Runtime; what is imported at all."""
+"""Operators of com.microsoft on strings, tokens and frames, and layers that see a memory, against ONNX Runtime; what is imported at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = np.array(["Hello World", "I love computer science !", "", "  a  bb ccc  
 
 
 def check_exactly(op: str, inputs: Arrays, constants: Arrays | None = None, **attrs: Any) -> None:
-    """Results that are texts or whole numbers."""
+    """Results that are strings or integers."""
     made = model(op, inputs, constants or {}, [*inputs, *(constants or {})], **attrs)
     for got, want in zip(Program(made)(inputs), run_reference(made, inputs), strict=True):
         np.testing.assert_array_equal(np.asarray(got, want.dtype), want)
@@ -36,9 +36,9 @@ def test_hashes_of_numbers(dtype: str) -> None:
 
 
 def test_hashes_of_texts() -> None:
-    texts = np.array([["", "a", "ab"], ["abc", "abcd", "Ünïcode, longer"]], object)
-    check_exactly("MurmurHash3", {"x": texts})
-    check_exactly("MurmurHash3", {"x": texts}, positive=0, seed=7)
+    strings = np.array([["", "a", "ab"], ["abc", "abcd", "Ünïcode, longer"]], object)
+    check_exactly("MurmurHash3", {"x": strings})
+    check_exactly("MurmurHash3", {"x": strings}, positive=0, seed=7)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -205,7 +205,7 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         [{"x": floats(2, 5), "sp": ints(2, 3)}, {"x": floats(3, 6), "sp": ints(1, 3, 2)}],
     ),
 }
-"""Texts in which @n stands for n random numbers, and values of the inputs."""
+"""Strings in which @n stands for n random numbers, and values of the inputs."""
 
 
 def model(text: str) -> ModelProto:
@@ -271,7 +271,7 @@ def test_a_sequence_of_tensors_of_two_ranks() -> None:
     x = floats(3)
     np.testing.assert_array_equal(run(x, np.array(False)).numpy(), x)
     with pytest.raises(
-        ValueError, match="since ConcatFromSequence 'y' takes only what its else branch answers, must be from 0 to 0"
+        ValueError, match="since ConcatFromSequence 'y' takes only what its else branch returns, must be from 0 to 0"
     ):
         run(x, np.array(True))
 
@@ -301,7 +301,7 @@ def test_branches_inside_those_of_the_same_condition() -> None:
     with pytest.raises(Exception, match="ONNXRuntimeError"):
         session.run(None, {"x": floats(2, 5, 3)})
     with pytest.raises(
-        ValueError, match=re.escape("condition of 'v', since If 'y' takes only what its then branch answers, must be")
+        ValueError, match=re.escape("condition of 'v', since If 'y' takes only what its then branch returns, must be")
     ):
         run(floats(2, 5, 3))
 

@@ -234,7 +234,7 @@ def test_a_branch_that_what_follows_cannot_take() -> None:
     with pytest.raises(Exception, match="Gemm"):
         session.run(None, {"x": x})
     text = (
-        "the condition of '/If', since Gemm '/layer/Gemm' takes only what its then branch answers, must be from 1 to 1"
+        "the condition of '/If', since Gemm '/layer/Gemm' takes only what its then branch returns, must be from 1 to 1"
     )
     with pytest.raises(ValueError, match=text):
         run(x)

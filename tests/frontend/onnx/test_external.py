@@ -133,7 +133,7 @@ def test_what_is_no_file(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for location in ("sub", "pipe", "missing.bin", "x" * 5000):
         text = refusal(saved(folder, {"location": location}))
-        inside = "which is no file, but a folder or a device" if location in ("sub", "pipe") else "which is not in"
+        inside = "which is not a file, but a folder or a device" if location in ("sub", "pipe") else "which is not in"
         assert inside in text or "outside the model's folder" in text
         assert len(text) < 1000
 
@@ -169,7 +169,7 @@ def test_elements_that_share_bytes(folder: Path) -> None:
 
 def test_texts_are_not_read(folder: Path) -> None:
     text = refusal(saved(folder, {"location": "w.bin"}, kind=TensorProto.STRING))
-    assert "the values of 'w' are texts or of no type, and lie in 'w.bin'; only numbers can" in text
+    assert "the values of 'w' are strings or of no type, and lie in 'w.bin'; only numbers can" in text
 
 
 def test_claimed_sizes_take_no_memory() -> None:

@@ -1,4 +1,4 @@
-"""Models that are more than graphs of tensors: control flow at run time, sequences, texts, small types, functions; compiled and run."""
+"""Models that are more than graphs of tensors: control flow at run time, sequences, strings, small types, functions; compiled and run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from tilewright import relay
 from tilewright.error import ModelWarning
-from tilewright.relay.frontend.common.quirks import collected_quirks
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.compatibility import collected_notes
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.relay.frontend.onnx.compatibility import DECLARED_SHAPES
 from tilewright.relay.frontend.onnx.program import Program
-from tilewright.relay.frontend.onnx.quirks import DECLARED_SHAPES
 from tilewright.support.errors import ModelError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -150,11 +150,11 @@ def test_texts_are_forgotten_after_a_run() -> None:
         z = StringConcat (x, y)
         same = Equal (x, y)
     }""")
-    before = len(strings._texts)
+    before = len(string_table._strings)
     x, y = np.array(["a", "bc"], object), np.array(["a", "d"], object)
     z, same = run([x, y])
     assert z.tolist() == ["aa", "bcd"] and same.tolist() == [True, False]
-    assert len(strings._texts) == before
+    assert len(string_table._strings) == before
 
 
 def test_an_input_of_dynamic_size_that_decides_nothing() -> None:
@@ -263,7 +263,7 @@ def test_declared_shapes_that_are_not_those_of_the_nodes(declared: str, text: st
     assert warning.filename == __file__
     got = relay.create_executor("graph", mod).evaluate()(x).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-6, strict=True)
-    with collected_quirks() as noted, pytest.warns(ModelWarning):
+    with collected_notes() as noted, pytest.warns(ModelWarning):
         (got,) = Program(model)([x])
     np.testing.assert_allclose(got, want, rtol=1e-6, strict=True)
     assert noted[DECLARED_SHAPES] == {"y": None}

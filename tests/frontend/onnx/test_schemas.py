@@ -33,7 +33,7 @@ def schemas() -> list[Any]:
 
 
 def elements(formal: Any) -> str:
-    """Types of an input's elements; "" where it may be no tensor."""
+    """Types of an input's elements; "" where it may not be a tensor."""
     types = sorted(formal.types)
     if not all(t.startswith("tensor(") for t in types):
         return ""
@@ -66,8 +66,8 @@ def table() -> str:
         ")",
         "OPERATORS = {",
     ]
-    for domain, texts in rows.items():
-        filled = textwrap.fill("; ".join(texts), 138, break_long_words=False, break_on_hyphens=False)
+    for domain, strings in rows.items():
+        filled = textwrap.fill("; ".join(strings), 138, break_long_words=False, break_on_hyphens=False)
         lines.append(f'    "{domain}": """\n{filled}\n""",')
     return "\n".join([*lines, "}", ""])
 

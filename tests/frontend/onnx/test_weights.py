@@ -62,8 +62,8 @@ def test_weights_are_taken_out_and_aligned(tmp_path: Path) -> None:
 
 def test_values_that_are_no_raw_data_stay() -> None:
     values = helper.make_tensor("f", TensorProto.FLOAT, [600], np.arange(600.0))
-    texts = helper.make_tensor("s", TensorProto.STRING, [200], [b"a longer text"] * 200)
-    proto = model(values, texts)
+    strings = helper.make_tensor("s", TensorProto.STRING, [200], [b"a longer text"] * 200)
+    proto = model(values, strings)
     read, weights = split(proto.SerializeToString())
     assert weights == {} and read == proto
 

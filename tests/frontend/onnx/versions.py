@@ -136,10 +136,10 @@ def alike(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
     a, b = np.asarray(a), np.asarray(b)
-    texts = a.dtype.kind in "OUS"
-    if a.shape != b.shape or a.dtype != b.dtype and not texts:
+    strings = a.dtype.kind in "OUS"
+    if a.shape != b.shape or a.dtype != b.dtype and not strings:
         return False
-    if texts or a.dtype.kind == "b":
+    if strings or a.dtype.kind == "b":
         return bool((a.astype(str) == b.astype(str)).all())
     kind = np.complex128 if a.dtype.kind == "c" else np.float64
     return np.allclose(a.astype(kind), b.astype(kind), rtol=1e-3, atol=1e-4, equal_nan=True)

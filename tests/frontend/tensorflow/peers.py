@@ -178,7 +178,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "band": (lambda x: tf.linalg.band_part(x, 0, -1) + tf.linalg.diag(x[0])[:3], (X,)),
     "diag": (lambda x: tf.linalg.diag_part(x) + tf.linalg.set_diag(x, [1.0, 2.0, 3.0])[:, 0], (X,)),
     "cast": (lambda x: (tf.cast(x * 3, tf.int32), tf.cast(x > 0, tf.float32)), (X,)),
-    # What no output needs is no input of the program, so the ones are made of x.
+    # What no output needs is not an input of the program, so the ones are made of x.
     "range": (lambda x: tf.range(0, 6, 2) + tf.shape(x)[0] * tf.cast(x[:, 0] < 99, tf.int32), (X,)),
     "clip": (lambda x: tf.clip_by_value(x, -0.5, 0.5) + tf.clip_by_norm(x, 1.0), (X,)),
     "conv": (lambda x, k: tf.nn.conv2d(x, k, 1, "SAME") + 1, (IMAGE, K)),

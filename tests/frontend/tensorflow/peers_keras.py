@@ -1,4 +1,4 @@
-"""Keras's layers of texts and vocabularies beside Keras on TensorFlow (make test-tensorflow): live models, and files of them."""
+"""Keras's layers of strings and vocabularies beside Keras on TensorFlow (make test-tensorflow): live models, and files of them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 
 from tests.frontend.tensorflow.peers import Array, run, tf
 from tilewright import relay
-from tilewright.relay.frontend import decode_texts, encode_texts
+from tilewright.relay.frontend import decode_strings, encode_strings
 
 keras = tf.keras
 L = keras.layers
 
 
-def texts(*values: str) -> Array:
+def strings(*values: str) -> Array:
     return np.array(values, object)
 
 
-LINES = texts("The cat sat", "on the mat, the MAT!", "NAÏVE Café  -- 'x'", "")[:, None]
-WORDS = texts("a", "b", "zebra", "", "d", "[UNK]").reshape(3, 2)
+LINES = strings("The cat sat", "on the mat, the MAT!", "NAÏVE Café  -- 'x'", "")[:, None]
+WORDS = strings("a", "b", "zebra", "", "d", "[UNK]").reshape(3, 2)
 NUMBERS = np.array([[5, 7], [9, -3], [0, 11]])
 
 
@@ -116,9 +116,9 @@ def compare(model: Any, data: list[Array], tmp_path: Path, live: bool) -> None:
     model.save(tmp_path / "m.keras")
     for source in (tmp_path / "m.keras", *([model] if live else ())):
         mod, params = relay.frontend.from_keras(source, layout="NHWC")
-        (found,) = run(mod, params, [encode_texts(x) if x.dtype == object else x for x in data])
+        (found,) = run(mod, params, [encode_strings(x) if x.dtype == object else x for x in data])
         if wanted.dtype == object:
-            found = decode_texts(found)
+            found = decode_strings(found)
             assert found.tolist() == [[t.decode() for t in row] for row in wanted]
             continue
         assert found.shape == wanted.shape

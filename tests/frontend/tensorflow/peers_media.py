@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.frontend.tensorflow.peers import Array, numbers, raw, run, tf
-from tests.frontend.tensorflow.peers_tables_and_matrices import compare, texts
-from tilewright.relay.frontend import encode_texts
+from tests.frontend.tensorflow.peers_tables_and_matrices import compare, strings
+from tilewright.relay.frontend import encode_strings
 from tilewright.relay.frontend.common.hashing import fingerprint64, murmur64, siphash
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 
@@ -33,7 +33,7 @@ def test_hashes() -> None:
         )
 
 
-T = texts("Hello, World", "", "naïve café 12", "a-b-c", "x" * 70)
+T = strings("Hello, World", "", "naïve café 12", "a-b-c", "x" * 70)
 GRID = T[:4].reshape(2, 2)
 
 
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "fingerprint_rows": (lambda x: tf.fingerprint(x), (GRID,)),
     "fingerprint_row_of_one": (lambda x: tf.fingerprint(x[:, :1]), (GRID,)),
     "fingerprint_numbers": (lambda x: tf.fingerprint(x), (numbers(3, 4, 2),)),
-    "cross": (_crossed(tf.sparse.cross), (GRID, texts("p", "q", "r", "s").reshape(2, 2))),
+    "cross": (_crossed(tf.sparse.cross), (GRID, strings("p", "q", "r", "s").reshape(2, 2))),
     "cross_numbers": (_crossed(tf.sparse.cross), (np.array([[1, 0, 5], [0, 2, 3]]), GRID)),
     "cross_hashed": (
         _crossed(lambda v: tf.sparse.cross_hashed(v, 97)), (np.array([[1, 0, -5], [0, 2, 3]]), GRID),
@@ -84,13 +84,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
             tf.strings.unicode_transcode(x, "UTF-8", "UTF-16-BE"),
             tf.strings.unicode_transcode(x, "UTF-8", "UTF-8", replace_control_characters=True),
             tf.strings.unicode_transcode(x, "ISO-8859-1", "UTF-8"),
-        ), (texts("naïve", "a\tb\x01c\nd", "", "日本語"),),
+        ), (strings("naïve", "a\tb\x01c\nd", "", "日本語"),),
     ),
     "format": (
         lambda x, y, t: (
             tf.strings.format("x is {} and y {}", (x, y)), tf.strings.format("{}", x, summarize=-1),
             tf.strings.format("<%>{} {}", [t, tf.constant([[1e-7, 1 / 3]], tf.float64)]),
-        ), (np.arange(24.0, dtype="float32").reshape(8, 3) / 7, np.array(5), texts("p", "q")),
+        ), (np.arange(24.0, dtype="float32").reshape(8, 3) / 7, np.array(5), strings("p", "q")),
     ),
     "encode_wav": (
         lambda x: tf.audio.encode_wav(x, 16000), (np.clip(numbers(50, 2), -1.2, 1.2),),
@@ -121,10 +121,10 @@ def file_of(pixels: Array, form: str, **options: Any) -> bytes:
 
 
 def decoded(f: Callable[[Any], Any], data: bytes) -> Array:
-    """A picture by the program that decodes a text; TensorFlow's is compared."""
+    """An image by the program that decodes a string; TensorFlow's is compared."""
     concrete = tf.function(f).get_concrete_function(tf.TensorSpec([], tf.string, name="data"))
     mod, params = from_tensorflow(concrete.graph.as_graph_def(), outputs=[t.name for t in concrete.outputs])
-    (found,) = run(mod, params, [encode_texts(data)])
+    (found,) = run(mod, params, [encode_strings(data)])
     wanted = f(tf.constant(data)).numpy()
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     return np.abs(found.astype("float64") - wanted)

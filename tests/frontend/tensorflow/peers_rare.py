@@ -11,7 +11,7 @@ import pytest
 
 from tests.frontend.common.test_operator_tables import NOT_YET
 from tests.frontend.tensorflow.peers import IMAGE, Array, check, numbers, raw, tf
-from tests.frontend.tensorflow.peers_tables_and_matrices import compare, texts
+from tests.frontend.tensorflow.peers_tables_and_matrices import compare, strings
 from tilewright.relay.frontend.tensorflow import supported_operators
 from tilewright.relay.frontend.tensorflow.outputs import COUNTS, OUTPUTS
 from tilewright.relay.frontend.tensorflow.unsupported import reason
@@ -20,7 +20,7 @@ X, G = numbers(3, 4), numbers(3, 4)
 
 
 def gradient(f: Callable[..., Any]) -> Callable[..., Any]:
-    """What TensorFlow makes of a function's adjoint, for a sum of squares of what it answers."""
+    """What TensorFlow makes of a function's adjoint, for a sum of squares of what it returns."""
 
     def whole(*xs: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -140,7 +140,7 @@ MORE: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     ),
     "sets_of_texts": (
         lambda a, b: (tf.sets.difference(a, b, aminusb=False), tf.sets.union(a, b)),
-        (texts("b", "a", "é", "z").reshape(2, 2), texts("a", "c", "Z", "z").reshape(2, 2)),
+        (strings("b", "a", "é", "z").reshape(2, 2), strings("a", "c", "Z", "z").reshape(2, 2)),
     ),
     "set_size": (lambda a: tf.sets.size(tf.sparse.from_dense(a)), (np.array([[1, 5, 5, 2], [9, 2, 2, 0]]),)),
 }  # fmt: skip
@@ -195,10 +195,10 @@ SERIALISED: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     ),
     "tensor": (lambda x: tf.io.serialize_tensor(x), (X,)),
     "csv": (
-        lambda x: tf.io.decode_csv(x, [[0.5], ["-"], [3]]), (texts('1.5,"a,b",7', "2,c,", ",,9"),),
+        lambda x: tf.io.decode_csv(x, [[0.5], ["-"], [3]]), (strings('1.5,"a,b",7', "2,c,", ",,9"),),
     ),
     "csv_columns": (
-        lambda x: tf.io.decode_csv(x, [["-"], [3]], field_delim=";", na_value="NA", select_cols=[1, 2]), (texts("1;a;7", "2;NA;NA"),),
+        lambda x: tf.io.decode_csv(x, [["-"], [3]], field_delim=";", na_value="NA", select_cols=[1, 2]), (strings("1;a;7", "2;NA;NA"),),
     ),
     "compressed": (
         lambda x: tf.io.decode_compressed(x, "GZIP"), (np.array([gzip.compress(b"hello")], object),),

@@ -1,4 +1,4 @@
-"""Rarer operators of TensorFlow beside TensorFlow itself (make test-tensorflow): texts, tables, ragged and sparse data, matrices."""
+"""Rarer operators of TensorFlow beside TensorFlow itself (make test-tensorflow): strings, tables, ragged and sparse data, matrices."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from tests.frontend.tensorflow.peers import Array, numbers, raw, run, same, tf
-from tilewright.relay.frontend import decode_texts, encode_texts
+from tilewright.relay.frontend import decode_strings, encode_strings
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 
 
-def texts(*values: str) -> Array:
+def strings(*values: str) -> Array:
     return np.array(values, object)
 
 
 def compare(f: Callable[..., Any], *data: Array, rtol: float = 1e-4, dynamic_axes: bool = False) -> None:
-    """A function of tensors, some of them texts, as the graph that TensorFlow writes of it."""
+    """A function of tensors, some of them strings, as the graph that TensorFlow writes of it."""
     given = [tf.constant(x.tolist() if x.dtype == object else x) for x in data]
     specs = [
         tf.TensorSpec([None if dynamic_axes and k == 0 else d for k, d in enumerate(x.shape)], x.dtype, name=f"x{n}")
@@ -28,21 +28,21 @@ def compare(f: Callable[..., Any], *data: Array, rtol: float = 1e-4, dynamic_axe
     concrete = tf.function(f).get_concrete_function(*specs)
     wanted = tf.nest.flatten(tf.function(f)(*given), expand_composites=True)
     mod, params = from_tensorflow(concrete.graph.as_graph_def(), outputs=[t.name for t in concrete.outputs])
-    found = run(mod, params, [encode_texts(x) if x.dtype == object else x for x in data])
+    found = run(mod, params, [encode_strings(x) if x.dtype == object else x for x in data])
     assert len(found) == len(wanted)
     for a, w in zip(found, wanted, strict=True):
         if w.dtype == tf.string:
             assert (
-                decode_texts(a).tolist()
+                decode_strings(a).tolist()
                 == np.vectorize(lambda b: b.decode("utf-8", "surrogateescape"), otypes=[object])(w.numpy()).tolist()
             )
         else:
             same([a], [w], rtol)
 
 
-T = texts("Hello, World", "", "naïve café 12", "a-b-c", "  padded ")
+T = strings("Hello, World", "", "naïve café 12", "a-b-c", "  padded ")
 GRID = T[:4].reshape(2, 2)
-WORDS = texts("the cat sat", "on", "", "the  mat ")
+WORDS = strings("the cat sat", "on", "", "the  mat ")
 
 TEXTS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "case": (
@@ -68,9 +68,12 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         (GRID,),
     ),
     "segment_join": (lambda x: tf.strings.unsorted_segment_join(x, [0, 2, 0, 1, 2], 4, ":"), (T,)),
-    "substr": (lambda x: (tf.strings.substr(x, 0, 3), tf.strings.substr(x, -1, 2)), (texts("hello", "world!", "caf"),)),
-    "substr_chars": (lambda x: tf.strings.substr(x, 2, 3, "UTF8_CHAR"), (texts("naïve", "日本語です"),)),
-    "substr_each": (lambda x: tf.strings.substr(x, [1, 2], [2, 1]), (texts("hello", "world"),)),
+    "substr": (
+        lambda x: (tf.strings.substr(x, 0, 3), tf.strings.substr(x, -1, 2)),
+        (strings("hello", "world!", "caf"),),
+    ),
+    "substr_chars": (lambda x: tf.strings.substr(x, 2, 3, "UTF8_CHAR"), (strings("naïve", "日本語です"),)),
+    "substr_each": (lambda x: tf.strings.substr(x, [1, 2], [2, 1]), (strings("hello", "world"),)),
     "split": (lambda x: tf.strings.split(x), (WORDS,)),
     "split_by": (lambda x: tf.strings.split(x, "-", 1), (T,)),
     "split_old": (lambda x: list(raw.StringSplit(input=x, delimiter=" -", skip_empty=True)), (T,)),
@@ -92,9 +95,9 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "match": (lambda x: (tf.strings.regex_full_match(x, ".*[0-9]+"), tf.strings.regex_full_match(x, r"(\w|-)+")), (T,)),
     "to_number": (
         lambda x: (tf.strings.to_number(x), tf.strings.to_number(x, tf.float64)),
-        (texts("1.5", "-2e3", "7"),),
+        (strings("1.5", "-2e3", "7"),),
     ),
-    "to_integer": (lambda x: tf.strings.to_number(x, tf.int64), (texts("12", "-7"),)),
+    "to_integer": (lambda x: tf.strings.to_number(x, tf.int64), (strings("12", "-7"),)),
     "as_string": (
         lambda x: (
             tf.strings.as_string(x),
@@ -120,7 +123,7 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
             tf.io.decode_raw(x, tf.int16),
             tf.io.decode_raw(x, tf.int16, little_endian=False),
         ),
-        (texts("abcd", "wxyz"),),
+        (strings("abcd", "wxyz"),),
     ),
     "raw_padded": (lambda x: tf.io.decode_raw(x, tf.uint8, fixed_length=6), (T,)),
     "unicode": (lambda x: tf.strings.unicode_decode(x, "UTF-8"), (T,)),
@@ -143,10 +146,10 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         ),
         (T,),
     ),
-    "unique": (lambda x: tf.unique(x), (texts("b", "a", "b", "c"),)),
+    "unique": (lambda x: tf.unique(x), (strings("b", "a", "b", "c"),)),
     "branches": (
         lambda x: tf.cond(tf.reduce_any(x == "yes"), lambda: tf.strings.upper(x), lambda: x),
-        (texts("yes", "no"),),
+        (strings("yes", "no"),),
     ),
     "labels": (lambda x: tf.gather(tf.constant(["cat", "dog", "bird"]), tf.argmax(x, 1)), (numbers(4, 3),)),
     "constants": (
@@ -571,17 +574,17 @@ def test_tables(tmp_path: Path) -> None:
 
     net = Net()
     tf.saved_model.save(net, str(tmp_path / "net"))
-    x, k = texts("b", "two", "naïve", ""), np.array([6, 7], np.int64)
+    x, k = strings("b", "two", "naïve", ""), np.array([6, 7], np.int64)
     wanted = net(tf.constant(x.tolist()), tf.constant(k))
     mod, params = from_tensorflow(tmp_path / "net")
-    assert mod["main"].attrs["text_inputs"] == ("x",) and mod["main"].attrs["text_outputs"] == ("b",)
-    found = run(mod, params, [k, encode_texts(x)])
-    assert decode_texts(found[1]).tolist() == ["six", "?"]
+    assert mod["main"].attrs["string_inputs"] == ("x",) and mod["main"].attrs["string_outputs"] == ("b",)
+    found = run(mod, params, [k, encode_strings(x)])
+    assert decode_strings(found[1]).tolist() == ["six", "?"]
     same([found[0], found[2], found[3]], [wanted["a"], wanted["c"], wanted["d"]])
 
 
 def test_text_vectorization(tmp_path: Path) -> None:
-    """A Keras model that begins with texts, exported."""
+    """A Keras model that begins with strings, exported."""
     keras = tf.keras
     given = keras.Input((), dtype="string", name="text")
     layer = keras.layers.TextVectorization(
@@ -590,6 +593,6 @@ def test_text_vectorization(tmp_path: Path) -> None:
     y = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(20, 4)(layer(given)))
     model = keras.Model(given, keras.layers.Dense(3)(y))
     model.export(str(tmp_path / "m"), verbose=False)
-    x = texts("The cat, sat!", "on the mat", "")
+    x = strings("The cat, sat!", "on the mat", "")
     mod, params = from_tensorflow(tmp_path / "m")
-    same(run(mod, params, [encode_texts(x)]), [model(tf.constant(x.tolist()))])
+    same(run(mod, params, [encode_strings(x)]), [model(tf.constant(x.tolist()))])

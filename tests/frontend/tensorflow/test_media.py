@@ -12,7 +12,7 @@ from PIL import Image
 from tests.frontend.tensorflow.test_operators import constant, fill, graph_of, run
 from tests.frontend.tensorflow.test_tables_and_matrices import answers, text_graph
 from tilewright import relay
-from tilewright.relay.frontend import encode_texts
+from tilewright.relay.frontend import encode_strings
 from tilewright.relay.frontend.common.hashing import fingerprint64, murmur64, siphash
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 from tilewright.support.errors import TVMError
@@ -44,10 +44,10 @@ def test_buckets() -> None:
         ("StringToHashBucketFast", "fast", ("x",), {"num_buckets": 1000}),
         ("StringToHashBucket", "old", ("x",), {"num_buckets": 1000}),
     )
-    texts = ["Hello, World", "", "naïve"]
-    assert answers(graph, texts, outputs=["fast", "old"]) == [
-        [fingerprint64(t.encode()) % 1000 for t in texts],
-        [murmur64(t.encode()) % 1000 for t in texts],
+    strings = ["Hello, World", "", "naïve"]
+    assert answers(graph, strings, outputs=["fast", "old"]) == [
+        [fingerprint64(t.encode()) % 1000 for t in strings],
+        [murmur64(t.encode()) % 1000 for t in strings],
     ]
 
 
@@ -65,7 +65,7 @@ def test_crossed_features() -> None:
 def decoded(op: str, data: bytes, **attrs: Any) -> np.ndarray:
     graph = text_graph((op, "picture", ("x",), attrs), shape=())
     mod, params = from_tensorflow(graph)
-    return relay.create_executor("vm", mod=mod).evaluate()(encode_texts(data), **params).numpy()  # type: ignore[no-any-return]
+    return relay.create_executor("vm", mod=mod).evaluate()(encode_strings(data), **params).numpy()  # type: ignore[no-any-return]
 
 
 def file_of(pixels: np.ndarray, form: str, **options: Any) -> bytes:
@@ -89,8 +89,8 @@ def test_pictures() -> None:
 @pytest.mark.parametrize(
     "op, data, message",
     [
-        ("DecodePng", b"no picture", "DecodeP?ng|image 'picture': the text is no picture in a format that is known: PNG, JPEG, GIF"),
-        ("DecodeWebP", file_of(NOISE, "PNG"), "the text is a picture in the format PNG; it reads WebP"),
+        ("DecodePng", b"no picture", "DecodeP?ng|image 'picture': the string is not an image in a known format: PNG, JPEG, GIF"),
+        ("DecodeWebP", file_of(NOISE, "PNG"), "the string is an image in the format PNG; it reads WebP"),
         ("DecodePng", file_of(NOISE, "PNG")[:60], "the picture cannot be read"),
         ("DecodeBmp", file_of(NOISE[..., :3], "BMP")[:80], "the file has 80 bytes, but a picture of 7 x 5 needs 174"),
         ("DecodeImage", file_of(NOISE[..., 0], "GIF"), "decode it with expand_animations=False"),

@@ -530,7 +530,7 @@ def test_shapes_that_are_none() -> None:
         ({"x": "3,4"}, "shape gives the input 'x' '3,4'; give a tuple of extents"),
         (
             {"x": (3, "four")},
-            "shape gives axis 1 of the input 'x' the extent 'four'; extents are whole numbers, -1 or None",
+            "shape gives axis 1 of the input 'x' the extent 'four'; extents are integers, -1 or None",
         ),
         ({"x": (2.5, 4)}, "gives axis 0 of the input 'x' the extent 2.5"),
         ({0: (3, 4)}, "shape has the key 0; its keys are names of inputs"),

@@ -12,7 +12,7 @@ from tests.frontend.tensorflow.test_operators import X, constant, fill, graph_of
 from tests.frontend.tensorflow.test_tables_and_matrices import answers, text_constant, text_graph
 from tilewright import relay
 from tilewright.formats.tensorflow_messages import message
-from tilewright.relay.frontend import encode_texts
+from tilewright.relay.frontend import encode_strings
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 from tilewright.support.errors import OpNotImplemented, TVMError
 
@@ -126,13 +126,13 @@ def example_graph() -> Any:
 
 
 def test_examples() -> None:
-    texts = [example(f=[1.5], n=[3, 4]), example(n=[5])]
-    found = answers(example_graph(), texts, outputs=["parsed", "parsed:1", "parsed:2", "parsed:3"])
+    strings = [example(f=[1.5], n=[3, 4]), example(n=[5])]
+    found = answers(example_graph(), strings, outputs=["parsed", "parsed:1", "parsed:2", "parsed:3"])
     assert found == [[[0, 0], [0, 1], [1, 0]], [3, 4, 5], [2, 2], [[1.5], [9.0]]]
     with pytest.raises(TVMError, match="dense 'parsed': the feature 'f' has a int64_list; it takes a float_list"):
-        answers(example_graph(), [example(f=[1]), texts[1]], outputs=["parsed:3"])
-    with pytest.raises(TVMError, match="the text is no tf.Example"):
-        answers(example_graph(), [b"\xff\xff", texts[1]], outputs=["parsed:3"])
+        answers(example_graph(), [example(f=[1]), strings[1]], outputs=["parsed:3"])
+    with pytest.raises(TVMError, match="the string is not a tf.Example"):
+        answers(example_graph(), [b"\xff\xff", strings[1]], outputs=["parsed:3"])
 
 
 def test_lines() -> None:
@@ -151,7 +151,7 @@ def test_lines() -> None:
 def test_compressed_texts() -> None:
     graph = text_graph(("DecodeCompressed", "plain", ("x",), {"compression_type": "ZLIB"}), shape=(1,))
     assert answers(graph, [zlib.compress(b"hello")]) == [["hello"]]
-    with pytest.raises(TVMError, match="DecodeCompressed 'plain': the text is not compressed so"):
+    with pytest.raises(TVMError, match="DecodeCompressed 'plain': the string is not compressed this way"):
         answers(graph, ["hello"])
     graph = text_graph(("DecodeCompressed", "plain", ("x",), {"compression_type": "ZSTD"}), shape=(1,))
     with pytest.raises(OpNotImplemented, match="its compression_type is 'ZSTD'; supported: ZLIB and GZIP"):
@@ -159,4 +159,4 @@ def test_compressed_texts() -> None:
 
 
 def test_encoded_once() -> None:
-    assert encode_texts([b"\xff"]).tolist() == encode_texts(["\udcff"]).tolist()
+    assert encode_strings([b"\xff"]).tolist() == encode_strings(["\udcff"]).tolist()

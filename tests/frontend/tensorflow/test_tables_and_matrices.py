@@ -1,4 +1,4 @@
-"""Rarer operators of TensorFlow without TensorFlow: texts, tables, dynamic dimensions, matrices, special functions; known answers."""
+"""Rarer operators of TensorFlow without TensorFlow: strings, tables, dynamic dimensions, matrices, special functions; known answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from tests.frontend.tensorflow.test_operators import X, add, constant, fill, graph_of, run
 from tilewright import relay
 from tilewright.formats.tensorflow_messages import message
-from tilewright.relay.frontend import decode_texts, encode_texts
+from tilewright.relay.frontend import decode_strings, encode_strings
 from tilewright.relay.frontend.common import special
 from tilewright.relay.frontend.tensorflow import from_tensorflow
-from tilewright.relay.frontend.tensorflow.ops.text import pattern
+from tilewright.relay.frontend.tensorflow.ops.strings import pattern
 from tilewright.relay.op.program import host
 from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
@@ -36,7 +36,7 @@ def text_constant(graph: Any, name: str, *values: str | bytes, shape: Sequence[i
 
 
 def text_graph(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (3,)) -> Any:
-    """A graph whose input x holds texts."""
+    """A graph whose input x holds strings."""
     graph = message("GraphDef")()
     node = graph.node.add(name="x", op="Placeholder")
     node.attr["dtype"].type = STRING
@@ -49,14 +49,14 @@ def text_graph(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (3,)) -> Any:
     return graph
 
 
-def answers(graph: Any, texts: Any, **options: Any) -> list[Any]:
-    """What a graph makes of texts; its own texts as such."""
+def answers(graph: Any, strings: Any, **options: Any) -> list[Any]:
+    """What a graph makes of strings; its own strings as such."""
     mod, params = from_tensorflow(graph, **options)
-    made = relay.create_executor("vm", mod=mod).evaluate()(encode_texts(texts), **params)
+    made = relay.create_executor("vm", mod=mod).evaluate()(encode_strings(strings), **params)
     arrays = [made.numpy()] if hasattr(made, "numpy") else [m.numpy() for m in made]
     names = mod["main"].attrs["output_tensor_names"]
-    held = dict(mod["main"].attrs).get("text_outputs", ())
-    return [decode_texts(a).tolist() if n in held else a.tolist() for n, a in zip(names, arrays, strict=True)]
+    held = dict(mod["main"].attrs).get("string_outputs", ())
+    return [decode_strings(a).tolist() if n in held else a.tolist() for n, a in zip(names, arrays, strict=True)]
 
 
 WORDS = ["Hello, World", "naïve", "a-b"]
@@ -66,7 +66,7 @@ def test_texts_are_inputs_and_outputs() -> None:
     graph = text_graph(("StringLower", "y", ("x",), {"encoding": "utf-8"}), shape=(-1,))
     mod, _ = from_tensorflow(graph)
     main = mod["main"]
-    assert (main.attrs["text_inputs"], main.attrs["text_outputs"]) == (("x",), ("y",))
+    assert (main.attrs["string_inputs"], main.attrs["string_outputs"]) == (("x",), ("y",))
     assert str(main.params[0].type_annotation) == "Tensor[(x_0,), int64]"
     assert answers(graph, WORDS) == [["hello, world", "naïve", "a-b"]]
     assert answers(graph, ["", "ÄB"]) == [["", "äb"]]
@@ -119,7 +119,7 @@ def test_joined_and_moved_texts() -> None:
 
 
 def test_texts_are_no_numbers() -> None:
-    with pytest.raises(OpNotImplemented, match=r"Exp 'y': its input is text, where a tensor of numbers is taken"):
+    with pytest.raises(OpNotImplemented, match=r"Exp 'y': its input is a tensor of strings, but it takes numbers"):
         from_tensorflow(text_graph(("Exp", "y", ("x",))))
 
 

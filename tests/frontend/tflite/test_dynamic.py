@@ -1,4 +1,4 @@
-"""Floats rounded to bytes when the program runs (dynamic range): the whole numbers that LiteRT's reference kernels multiply, every one."""
+"""Floats rounded to bytes when the program runs (dynamic range): the integers that LiteRT's reference kernels multiply, every one."""
 
 from __future__ import annotations
 

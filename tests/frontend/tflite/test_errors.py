@@ -63,7 +63,7 @@ def test_a_result_of_another_kind_than_the_inputs() -> None:
     w = Writer()
     x, y = [w.main.input("uint8", (3,), (0.5, 3), name=n) for n in "xy"]
     data = w.finish(w.main.op("MUL", [x, y], [(F, (3,))], {"fused_activation_function": 0}, "MulOptions"))
-    assert "its inputs are whole numbers that stand for others, but its result 'mul0_0' is float32" in refused(
+    assert "its inputs are integers that stand for others, but its result 'mul0_0' is float32" in refused(
         data, OpNotImplemented
     )
 
@@ -140,7 +140,7 @@ def test_all_unsupported_at_once() -> None:
 def test_forms_that_are_not_supported() -> None:
     w = Writer()
     x = w.main.input("complex64", (3,))
-    assert "the input 'x0' is of type COMPLEX64; tensors of real numbers and of texts are supported" in refused(
+    assert "the input 'x0' is of type COMPLEX64; tensors of real numbers and of strings are supported" in refused(
         w.finish([x]), OpNotImplemented
     )
     w = Writer()

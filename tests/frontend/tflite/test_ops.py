@@ -1,4 +1,4 @@
-"""Every operator of the TFLite importer against LiteRT's reference kernels: floats closely, whole numbers bit by bit."""
+"""Every operator of the TFLite importer against LiteRT's reference kernels: floats closely, integers bit by bit."""
 
 from __future__ import annotations
 

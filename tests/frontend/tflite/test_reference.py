@@ -74,7 +74,7 @@ def test_models_that_litert_refuses(tmp_path: Path) -> None:
 
 def test_bytes_are_measured_by_their_range() -> None:
     one = Difference("x", "ADD", np.array([3, 4], np.int8), np.array([3, 5], np.int8))
-    assert one.error == pytest.approx(1 / 255) and one.departs(1e-3)
-    assert not Difference("x", "ADD", np.array([3, 4], np.int8), np.array([3, 5], np.int8), rounding=0.05).departs(1e-3)
+    assert one.error == pytest.approx(1 / 255) and one.differs(1e-3)
+    assert not Difference("x", "ADD", np.array([3, 4], np.int8), np.array([3, 5], np.int8), rounding=0.05).differs(1e-3)
     floats = Difference("x", "ADD", np.array([1.0], np.float32), np.array([1.01], np.float32), rounding=0.05)
-    assert floats.departs(1e-3)
+    assert floats.differs(1e-3)

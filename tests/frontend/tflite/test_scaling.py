@@ -1,4 +1,4 @@
-"""Sums of FULLY_CONNECTED brought to a result's scale: bit for bit what whole numbers of any length give, at the ends of int32 too."""
+"""Sums of FULLY_CONNECTED brought to a result's scale: bit for bit what integers of any length give, at the ends of int32 too."""
 
 from __future__ import annotations
 

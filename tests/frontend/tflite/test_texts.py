@@ -1,4 +1,4 @@
-"""Texts in TFLite models, and sparse look-ups in tables of embeddings, beside LiteRT."""
+"""Strings in TFLite models, and sparse look-ups in tables of embeddings, beside LiteRT."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from tests.frontend.tflite.ops.writer import TYPES, Graph, Writer, litert, ours
-from tilewright.relay.frontend import decode_texts, encode_texts, from_tflite
+from tilewright.relay.frontend import decode_strings, encode_strings, from_tflite
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 
-def packed(*texts: str) -> bytes:
-    """Texts as a buffer holds them."""
-    parts = [t.encode() for t in texts]
+def packed(*strings: str) -> bytes:
+    """Strings as a buffer holds them."""
+    parts = [t.encode() for t in strings]
     ends = np.cumsum([4 * (len(parts) + 2), *[len(p) for p in parts]]).astype(np.int32)
     return np.int32(len(parts)).tobytes() + ends.tobytes() + b"".join(parts)
 
 
-def constant(g: Graph, *texts: str, data: bytes | None = None) -> int:
-    return g.tensor(f"t{len(g.table.tensors)}", "string", (len(texts),), data=data or packed(*texts))
+def constant(g: Graph, *strings: str, data: bytes | None = None) -> int:
+    return g.tensor(f"t{len(g.table.tensors)}", "string", (len(strings),), data=data or packed(*strings))
 
 
 def as_texts(found: np.ndarray[Any, Any]) -> list[str]:
@@ -28,30 +28,30 @@ def as_texts(found: np.ndarray[Any, Any]) -> list[str]:
 
 
 def test_labels() -> None:
-    """Numbers in, texts out."""
+    """Numbers in, strings out."""
     w = Writer()
     g = w.main
     at = g.input("int32", (4,))
     made = g.op("GATHER", [constant(g, "cat", "dog", "naïve"), at], [("string", (4,))], {}, "GatherOptions")
     data, places = w.finish(made), np.array([2, 0, 0, 1], np.int32)
     mod, _ = from_tflite(data)
-    assert dict(mod["main"].attrs)["text_outputs"] == ("gather0_0",)
+    assert dict(mod["main"].attrs)["string_outputs"] == ("gather0_0",)
     want = as_texts(litert(data, [places], optimised=True)[0])
-    assert decode_texts(ours(data, [places])[0]).tolist() == want == ["naïve", "cat", "cat", "dog"]
+    assert decode_strings(ours(data, [places])[0]).tolist() == want == ["naïve", "cat", "cat", "dog"]
 
 
 def test_texts_compared() -> None:
-    """Texts in, numbers out."""
+    """Strings in, numbers out."""
     w = Writer()
     g = w.main
     x = g.input("string", (3,), name="words")
     made = g.op("EQUAL", [x, constant(g, "a", "bb", "c")], [("bool", (3,))], {}, "EqualOptions")
     data = w.finish(made)
     mod, _ = from_tflite(data)
-    assert dict(mod["main"].attrs)["text_inputs"] == ("words",)
+    assert dict(mod["main"].attrs)["string_inputs"] == ("words",)
     given = np.array([b"a", b"b", b"c"], object)
     want = litert(data, [given], optimised=True)[0].tolist()
-    assert ours(data, [encode_texts(given)])[0].tolist() == want == [True, False, True]
+    assert ours(data, [encode_strings(given)])[0].tolist() == want == [True, False, True]
 
 
 def test_tables_of_texts() -> None:
@@ -71,13 +71,13 @@ def test_tables_of_texts() -> None:
     made = g.op("HASHTABLE_FIND", [table(g), x, default], [("int64", (4,))], {}, "HashtableFindOptions")
     data, given = w.finish(made), np.array([b"z", b"y", b"yy", b""], object)
     want = litert(data, [given], optimised=True)[0].tolist()
-    assert ours(data, [encode_texts(given)])[0].tolist() == want == [7, -1, 6, -1]
+    assert ours(data, [encode_strings(given)])[0].tolist() == want == [7, -1, 6, -1]
 
 
 def test_texts_are_no_numbers() -> None:
     w = Writer()
     made = w.main.op("NEG", [w.main.input("string", (2,))], [("string", (2,))], {}, "NegOptions")
-    with pytest.raises(OpNotImplemented, match="its input is text, where a tensor of numbers is taken"):
+    with pytest.raises(OpNotImplemented, match="its input is a tensor of strings, but it takes numbers"):
         from_tflite(w.finish(made))
 
 
@@ -88,7 +88,7 @@ def test_damaged_texts(data: bytes) -> None:
     made = g.op(
         "GATHER", [constant(g, "a", "b", data=data), g.input("int32", (1,))], [("string", (1,))], {}, "GatherOptions"
     )
-    with pytest.raises(ModelError, match=r"the texts of the tensor 't0' of shape \(2,\) do not lie in its \d+ bytes"):
+    with pytest.raises(ModelError, match=r"the strings of the tensor 't0' of shape \(2,\) do not lie in its \d+ bytes"):
         from_tflite(w.finish(made))
 
 

@@ -1,6 +1,6 @@
 """Whole TFLite files, compiled, against LiteRT: `make test-tflite` (python -m tests.frontend.tflite.whole FOLDER-OR-FILE ...).
 
-Whole numbers must be those of LiteRT's reference kernels, bit by bit (within two units where a model has operators that have none, so
+Integers must be those of LiteRT's reference kernels, bit by bit (within two units where a model has operators that have none, so
 that the other kernels run), floats within 1e-4 of the largest. Operators that round floats to bytes (dynamic range) are given LiteRT's
 own floats, each its own: of floats that differ by their last bit one may fall to the other side of a border, and what is a step of 255
 there grows in every layer behind. Ends with 1 where a file is not so, or where LiteRT's answer hardly depends on what it is
@@ -28,7 +28,7 @@ from tilewright.support.errors import TVMError
 
 Arrays = list[np.ndarray]
 CLOSE, NEAR = 1e-4, 2
-"""Floats, as a share of the largest; whole numbers where other kernels than the reference answer."""
+"""Floats, as a share of the largest; integers where other kernels than the reference answer."""
 TELLING, TELLING_UNITS = 0.05, 8
 """How far an answer's numbers must be from each other, and from those of another input."""
 
@@ -109,7 +109,7 @@ def numbers_of_inputs(data: bytes) -> list[int]:
 
 
 def apart(x: np.ndarray, y: np.ndarray) -> float:
-    """How far two answers are from each other: floats as a share of the largest of y, whole numbers in units."""
+    """How far two answers are from each other: floats as a share of the largest of y, integers in units."""
     if y.dtype.kind == "f":
         return float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-30))
     return float(np.abs(x.astype(np.int64) - y.astype(np.int64)).max())

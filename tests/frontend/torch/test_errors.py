@@ -1,4 +1,4 @@
-"""What the PyTorch importer says of what it does not take: the full texts."""
+"""What the PyTorch importer says of what it does not take: the full strings."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def operator(name: str) -> Any:
 def convert(
     op: Any, args: Any, kwargs: Any, fold: bool = False, first: bool = False
 ) -> tuple[Any, Importer, list[Any]]:
-    """(what the converter answers, the importer, the tensors among the arguments); `fold`: whole numbers are known."""
+    """(what the converter answers, the importer, the tensors among the arguments); `fold`: integers are known."""
     home = Importer("the sample", "float32", None, False)
     given: list[Any] = []
 

@@ -96,7 +96,7 @@ def test_indices_that_place_other_reads_are_not_overwritten() -> None:
 
 @pytest.mark.parametrize("dtype, total", [("float32", "float32"), ("uint8", "int32"), ("int8", "int32")])
 def test_products_of_a_kernel(dtype: str, total: str) -> None:
-    """Multiply-adds of whole numbers count two, too."""
+    """Multiply-adds of integers count two, too."""
     x, w = (
         relay.var("x", shape=(3, 20), dtype=dtype),
         relay.const(np.ones((64, 20), "int8" if total == "int32" else dtype)),

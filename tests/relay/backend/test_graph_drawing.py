@@ -1,4 +1,4 @@
-"""The picture of a compiled model: rows, edges by the memory that calls write and read, lanes, and the times of what is no pass."""
+"""The picture of a compiled model: rows, edges by the memory that calls write and read, lanes, and the times of what is not a pass."""
 
 from __future__ import annotations
 

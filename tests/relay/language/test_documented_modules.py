@@ -86,7 +86,7 @@ def test_natural_numbers() -> None:
     assert nat.count(prelude, three) == 3 and nat.count(prelude, nat.make_nat_value(prelude, 4)) == 4
     double = prelude.mod.get_global_var("nat_double")
     assert nat.count(prelude, relay.create_executor("debug", mod=prelude.mod).evaluate(double(three))) == 6
-    with pytest.raises(ValueError, match="-1 is no natural number"):
+    with pytest.raises(ValueError, match="-1 is not a natural number"):
         nat.make_nat_expr(prelude, -1)
     with pytest.raises(TypeError, match="count takes a value of type nat"):
         nat.count(prelude, relay.const(1))

@@ -43,7 +43,7 @@ def text_of(kind: type[Exception], run: Callable[[], Any]) -> str:
         ("%x $ %x", "no relay word starts with '$'", "$"),
         ('"abc', 'this string has no closing `"` on its line', '"'),
         ("%x /* why", "this comment has no closing `*/`", "/*"),
-        ("1e5i8", "1e5i8 is no number; the suffixes are f, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64", "1e5i8"),
+        ("1e5i8", "1e5i8 is not a number; the suffixes are f, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64", "1e5i8"),
         ("300i8", "300i8 does not fit in int8", "300i8"),
         ("if (%x) { 1 }", "`else` is expected, but `}` was found", "}"),
         ("match (%x) { Non => 1 }", "the constructor Non is not defined here; near it: None", "Non"),
@@ -58,7 +58,7 @@ def text_of(kind: type[Exception], run: Callable[[], Any]) -> str:
         ("(1, 2).5", "element 5 is taken of a tuple of 2: (int32, int32)", "(1, 2).5"),
         ("if (1) { 1 } else { 2 }", "the condition of an if must be a bool scalar, but is int32", "if (1) { 1 } else { 2 }"),
         ("if (True) { 1 } else { 2f }", "the branches of an if must have one type, but are int32 and float32", ""),
-        ("%x(1)", "Tensor[(2, 3), float32] is called, but it is no function", "%x(1)"),
+        ("%x(1)", "Tensor[(2, 3), float32] is called, but it is not a function", "%x(1)"),
         ("@id(1, 2)", "a function of 1 arguments is called with 2", "@id(1, 2)"),
         ("match (Nil()) { Nil => 1 }", "the match has no clause for Cons(_, _). Add one, or write `match?`", ""),
         ("match (1) { Nil => 1 }", "a pattern of Nil, which makes List, is matched with int32", ""),
@@ -167,7 +167,7 @@ def test_findings_go_to_the_renderer_that_is_set() -> None:
         text_of(DiagnosticError, lambda: relay.parse("def @main() { (1(2), 2(3)) }"))
     finally:
         override_renderer(None)
-    called = "int32 is called, but it is no function"
+    called = "int32 is called, but it is not a function"
     assert seen == [
         (DiagnosticLevel.ERROR, "the variable %x is not defined here"),
         *[(DiagnosticLevel.ERROR, called)] * 2,

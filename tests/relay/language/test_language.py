@@ -263,7 +263,7 @@ def error(text: str) -> str:
             "ref_write(ref(%x), 1f)",
             "float32 is written to a reference of type ref(int32)\n    ref_write(ref(%x), 1f)\n    ^^^^^^^^^^^^^^^^^^^^^^",
         ),
-        ("%x(1)", "int32 is called, but it is no function\n    %x(1)\n    ^^^^^"),
+        ("%x(1)", "int32 is called, but it is not a function\n    %x(1)\n    ^^^^^"),
         (
             "@map(%x, Nil())",
             "argument 0 of the called function must be fn (?) -> ?, but is int32\n"

@@ -126,5 +126,5 @@ def test_kinds() -> None:
         analysis.check_kind(relay.TypeCall(of, [number, number]), mod)
     with pytest.raises(TVMError, match="is not well-kinded: List takes 1 types, but is given 0"):
         analysis.check_kind(relay.TupleType([of]), mod)
-    with pytest.raises(TVMError, match="s in it is no type of values"):
+    with pytest.raises(TVMError, match="s in it is not a type of values"):
         analysis.check_kind(relay.TupleType([shape]))

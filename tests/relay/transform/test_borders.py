@@ -1,4 +1,4 @@
-"""WriteBorders: which values are written with a border for the convolutions that read them, and that these compute the same."""
+"""WriteHalos: which values are written with a border for the convolutions that read them, and that these compute the same."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_an_open_batch_keeps_its_copies() -> None:
 @pytest.mark.parametrize("size", [14, 28])
 def test_sums_are_the_same(images: int, size: int) -> None:
     body, data = chain(images, size), random(images, 32, size, size)
-    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteBorders",)))
+    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_every_padding(options: dict[str, Any]) -> None:
     x = picture(2, 32, 16, 18)
     body = around(pointwise(x, 32, 64), 64, 32, **options)
     data = random(2, 32, 16, 18)
-    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteBorders",)))
+    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 
 
 @pytest.mark.parametrize("executor", ["aot", "vm"])
 def test_executors(executor: str) -> None:
     body, data = chain(1, 14), random(1, 32, 14, 14)
-    wanted = outputs(body, data, ("WriteBorders",))
+    wanted = outputs(body, data, ("WriteHalos",))
     assert np.array_equal(outputs(body, data, executor=executor), wanted)
 
 
 def test_borders_of_many_elements_are_written_in_parallel() -> None:
     body, data = chain(8, 28), random(8, 32, 28, 28)
-    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteBorders",)))
+    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 
 
 def test_bytes() -> None:
@@ -148,7 +148,7 @@ def test_bytes() -> None:
     body = relay.nn.conv2d(y, bytes_of(32, 64, 3, 3), padding=(1, 1), strides=(2, 2), out_dtype="int32")
     assert bordered(body, "float32", "llvm -mcpu=cascadelake") == 1
     data = rng.integers(0, 255, (1, 32, 16, 16)).astype("uint8")
-    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteBorders",)))
+    assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 
 
 def test_functions_of_no_arguments_read_no_data() -> None:

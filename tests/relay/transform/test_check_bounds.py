@@ -177,7 +177,7 @@ def test_integers_by_zero(name: str, kind: str) -> None:
     np.testing.assert_array_equal(folded["main"].body.value, DIVISIONS[name])
     with pytest.raises(DivisionByZeroError) as caught:
         run(kind, mod, a, b, check=True)
-    assert str(caught.value) == f"{name} (node_7): a whole number is divided by zero"
+    assert str(caught.value) == f"{name} (node_7): an integer is divided by zero"
     assert isinstance(caught.value, ZeroDivisionError) and isinstance(caught.value, TVMError)
     whole = np.where(b == 0, 3, b)
     np.testing.assert_array_equal(run(kind, mod, a, whole, check=True), run(kind, mod, a, whole))

@@ -93,11 +93,11 @@ class Differentiated:
     def proof(self) -> str:
         """How its gradient is shown to be right."""
         if not any([x.dtype.kind == "f" for x in self.leaves]):
-            return "whole numbers in"
+            return "integers in"
         if self.call.attrs.undifferentiable is not None:
             return "an error"
         if not self.floats:
-            return "whole numbers out"
+            return "integers out"
         return "zeros" if self.call.attrs.flat else "differences"
 
 
@@ -129,7 +129,7 @@ def both_modes(function: relay.Function, leaves: list[Any]) -> dict[str, list[An
 def test_operator(key: str, card: type[OpCard], sample: Any) -> None:
     d = Differentiated(key, card, sample)
     proof, leaves, params = d.proof, d.leaves, d.params
-    if proof.startswith("whole numbers"):
+    if proof.startswith("integers"):
         # Counted by test_no_operator_is_left_out.
         return
     if proof == "an error":
@@ -175,7 +175,7 @@ fixed_point_multiply fixed_point_multiply_per_axis greater greater_equal high_pr
 less less_equal logical_and logical_not logical_or logical_xor ndarray_size nn.bitpack nn.bitserial_conv2d nn.bitserial_dense not_equal ones
 random.multinomial random.threefry_generate random.threefry_split reinterpret right_shift searchsorted shape_of sparse_reshape
 unravel_index vm.argwhere vm.shape_of zeros""".split()
-"""Operators of whole numbers alone, or with whole numbers for results: nothing flows back."""
+"""Operators of integers alone, or with integers for results: nothing flows back."""
 
 
 def prelude(text: str) -> relay.IRModule:

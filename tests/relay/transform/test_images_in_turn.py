@@ -1,4 +1,4 @@
-"""ImagesInTurn: which operators work on each image alone (all samples of all cards), what runs in turn and what does not, and that
+"""SplitBatch: which operators work on each image alone (all samples of all cards), what runs in turn and what does not, and that
 what is built of it answers the same, in less memory."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.ir import IRModule, TupleType
 from tilewright.relay.analysis import list_op_freqs
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import cards
-from tilewright.relay.transform.memory.images_in_turn import of_images
+from tilewright.relay.transform.memory.batch_splitting import of_images
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import OpError, TVMError
@@ -58,7 +58,7 @@ def function_of(card: Any, arrays: list[Any], attrs: Any) -> relay.Function | No
 
 
 def test_what_works_on_each_image_alone() -> None:
-    """What is said to work on each image alone answers for one what it answers for it among others."""
+    """What is said to work on each image alone answers for one what it returns for it among others."""
     found: set[str] = set()
     for key, card in sorted(cards().items()):
         for inputs, attrs in card.samples:

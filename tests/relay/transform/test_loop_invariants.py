@@ -93,7 +93,7 @@ def test_what_a_reference_holds_is_read_in_each_round() -> None:
 
 
 def test_sizes_that_a_loop_computes_with_stay_known_to_it() -> None:
-    """Half of an extent is no extent of what the loop reads; what it is half of stands in front of the loop."""
+    """Half of an extent is not an extent of what the loop reads; what it is half of stands in front of the loop."""
     x = relay.var("x", shape=(relay.Any(),), dtype="float32")
     half = relay.nn.max_pool1d(relay.reshape(relay.exp(x), newshape=(1, 1, -1)), pool_size=2, strides=2)
     k, total, loop = (

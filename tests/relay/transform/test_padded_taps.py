@@ -13,7 +13,7 @@ from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.convolution.conv import np_conv
-from tilewright.relay.op.convolution.taps import met_taps
+from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
 from tilewright.topi.utils import window_extent
 
 
@@ -31,7 +31,7 @@ def test_fewer_taps_give_the_same_on_every_axis() -> None:
         if window_extent(extent, kernel, before, after, stride, dilation) < 1:
             continue
         x, w = rng.integers(1, 100, extent), rng.integers(1, 100, kernel)
-        found = met_taps(extent, kernel, before, after, stride, dilation)
+        found = offsets_on_data(extent, kernel, before, after, stride, dilation)
         if found is None:
             continue
         cut += 1

@@ -1,4 +1,4 @@
-"""`tilewright bench`: the latency distribution of a model, beside a peer's."""
+"""`tilewright bench`: latencies of a model, beside a peer's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Build, Feed, feed_options, model_options, shown, thread_option, use_threads
+from tilewright.cli.options import Build, Feed, duration_option, feed_options, model_options, shown, thread_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,38 +19,27 @@ if TYPE_CHECKING:
 @model_options
 @feed_options
 @thread_option
-@click.option(
-    "--duration",
-    "--seconds",
-    "seconds",
-    type=click.FloatRange(0.1),
-    default=3.0,
-    show_default=True,
-    help="Measuring time for each contestant, in seconds.",
-)
-@click.option(
-    "--iterations", type=click.IntRange(1), help="Measure so many runs of each contestant, instead of a time."
-)
+@duration_option
+@click.option("--iterations", type=click.IntRange(1), help="Number of measured runs, instead of a duration.")
 @click.option(
     "--warmup",
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="Runs before each round of measuring that do not count.",
+    help="Number of runs before each round of measuring, not counted.",
 )
 @click.option(
     "--streams",
     type=click.IntRange(1, 1024),
     default=1,
     show_default=True,
-    help="Run so many at once, each with inputs and outputs of its own: for throughput.",
+    help="Number of runs at the same time, each with its own inputs and outputs: measures throughput.",
 )
 @click.option(
     "--peer/--no-peer",
     default=True,
     show_default=True,
-    help="Also measure ONNX Runtime on an .onnx file, when it is installed: the same inputs, bound before, outputs in the same"
-    " memory each time where ours are, and left there.",
+    help="Also measure ONNX Runtime on an .onnx file, if it is installed, on the same inputs, bound before the runs.",
 )
 @shown
 def bench_command(
@@ -64,7 +53,9 @@ def bench_command(
     peer: bool,
     form: Form,
 ) -> None:
-    """Show the latency distribution and throughput of MODEL (a model file or a compiled library), beside ONNX Runtime's.
+    """Measure latency and throughput of MODEL (a model file or a compiled library), beside ONNX Runtime's.
+
+    --duration, --iterations and --warmup apply to each of the two.
 
     \b
     tilewright bench resnet50.onnx --threads 1
@@ -74,16 +65,15 @@ def bench_command(
     from tilewright import runtime
     from tilewright.cli.machine import MachineExecutor
     from tilewright.cli.measuring import Contestant, disturbance, measure_in_turn
-    from tilewright.cli.models import executor_of, load_or_compile
+    from tilewright.cli.models import executor_of
     from tilewright.cli.peers import onnxruntime_peer
+    from tilewright.cli.running import run_once
     from tilewright.cli.screen import progress, render_seconds, told
-    from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
+    from tilewright.cli.tensors import fill_inputs
 
-    use_threads(threads)
-    library, prepared = load_or_compile(build)
-    executors = [executor_of(library) for _ in range(streams)]
-    inputs = feed_model(executors[0], feed)
-    run_checked(executors[0])
+    first = run_once(build, feed, threads)
+    executors = [first.executor, *[executor_of(first.library) for _ in range(streams - 1)]]
+    inputs, prepared = first.inputs, first.seconds
     for other in executors[1:]:
         fill_inputs(other, inputs)
     precision = build.precision if "import" in prepared else "as compiled"
@@ -114,7 +104,7 @@ def bench_command(
 
 
 def latency_table(rows: list[dict[str, Any]], title: str) -> Table:
-    """A row for each contestant."""
+    """A table with a row per contestant."""
     from rich.table import Table
 
     columns = ("median", "mean", "p5", "p95", "p99", "min", "max")
@@ -126,7 +116,7 @@ def latency_table(rows: list[dict[str, Any]], title: str) -> Table:
 
 
 def ratio_text(rows: list[dict[str, Any]]) -> str:
-    """The ratio of medians, with what it compares where the precisions are not the same."""
+    """The ratio of medians; names the precisions if they differ."""
     mine, theirs = rows
     other = ""
     if mine["precision"] != theirs["precision"]:

@@ -1,4 +1,4 @@
-"""`tilewright cache`: the on-disk cache."""
+"""`tilewright cache`: the on-disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @cli.group("cache")
 def cache_group() -> None:
-    """Look at or clear the on-disk cache of compiled kernels.
+    """Show or clear the on-disk cache of compiled kernels.
 
     \b
     tilewright cache info --json
@@ -24,7 +24,7 @@ def cache_group() -> None:
 @cache_group.command("info")
 @shown
 def cache_info(form: Form) -> None:
-    """Show where the cache is and how full."""
+    """Show the directory, size and limit of the cache."""
     from tilewright.cli.screen import in_bytes
     from tilewright.support.cache import default_cache
 
@@ -39,7 +39,7 @@ def cache_info(form: Form) -> None:
 @cache_group.command("clear")
 @shown
 def cache_clear(form: Form) -> None:
-    """Remove every entry."""
+    """Remove all entries."""
     from tilewright.support.cache import default_cache
 
     facts = {"removed": default_cache().clear()}

@@ -1,4 +1,4 @@
-"""`tilewright compare`: a model beside a reference, layer by layer."""
+"""`tilewright compare`: differences between a model and a reference, layer by layer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tilewright.cli.options import (
     model_options,
     shown,
     thread_option,
+    top_option,
     use_threads,
 )
 
@@ -30,33 +31,26 @@ if TYPE_CHECKING:
 @click.option(
     "--reference",
     type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "interp", "float32"]),
-    help="What to compare with: the model in another runtime or in the interpreter (interp, for small models), layer by layer, or the"
-    " build in float32."
-    "  [default: at fp32 the runtime of the model's own framework, else float32]",
+    help="The reference: another runtime, the interpreter (interp, for small models), or the build in float32."
+    "  [default: at fp32 the runtime of the model's framework, else float32]",
 )
 @click.option(
     "--library",
     type=input_path,
-    help="Compare the outputs of this compiled library, which was made of MODEL, in place of a build.",
+    help="Compare the outputs of this library, compiled from MODEL, instead of a new build.",
 )
 @click.option(
     "--samples",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Compare on so many sets of random inputs. Files of --input that give an input again are further sets, too.",
+    help="Number of sets of random inputs. Files of --input that give an input again are further sets.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=15,
-    show_default=True,
-    help="Layers to show: those with the largest errors.",
-)
+@top_option(15, "layers, those with the largest errors,")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
-    help="Exit with 1 where an output differs by more than this share of its largest value."
+    help="Largest error of an output, as a share of its largest value; exit code 1 above it."
     "  [default: 1e-3 at fp32 with another runtime, else none]",
 )
 @shown
@@ -71,11 +65,11 @@ def compare_command(
     tolerance: float | None,
     form: Form,
 ) -> None:
-    """Show how far MODEL is from a reference, layer by layer, which layer is the first that departs, and what overflows.
+    """Compare MODEL with a reference, layer by layer, and name the first layer that differs.
 
-    The reference is another runtime (--reference onnxruntime, torch, ...), whose results of every node are compared with ours, or,
-    for narrow types, the build in float32, kernel by kernel. Exits with 1 if an output is further off than --tolerance, or if a number
-    is lost: infinite or NaN, and finite in the reference; the message names the first layer at fault.
+    The reference is another runtime (--reference onnxruntime, torch, ...), compared at every node, or, for narrow types, the build in
+    float32, compared at every kernel. The exit code is 1 if an output differs by more than --tolerance, or if a value is infinite or
+    NaN here and finite in the reference. The message names the first such layer.
 
     \b
     tilewright compare resnet50.onnx --reference onnxruntime --samples 5

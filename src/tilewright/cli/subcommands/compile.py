@@ -1,4 +1,4 @@
-"""`tilewright compile`: a model file to a native library."""
+"""`tilewright compile`: compiles a model file to a native library."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     "--output",
     required=True,
     type=output_path,
-    help="The library to write: .so (linked), or .tar and .o (objects); or its kernels as text: .ll (LLVM IR), .s (assembly).",
+    help="File to write: a library (.so, linked; .tar or .o, objects), or the kernels as text (.ll, LLVM IR; .s, assembly).",
 )
 @click.option(
     "--report",
     type=output_path,
-    help="Also write this HTML file: every pass in order with its time and what it changed, and the memory plan.",
+    help="HTML file for a report: passes in order, their times and changes, and the memory plan.",
 )
 @shown
 def compile_command(build: Build, output: Path, report: Path | None, form: Form) -> None:
-    """Compile MODEL (ONNX, PyTorch, ...: see `tilewright import`) to a native library.
+    """Compile MODEL (ONNX, PyTorch, ...; see `tilewright import --help`) to a native library.
 
     \b
     tilewright compile resnet50.onnx -o resnet50.so
@@ -47,10 +47,10 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     from tilewright.support.linker import need_writer
     from tilewright.target import Target
 
-    # Said before minutes of compiling, not after.
+    # Checked before minutes of compiling, not after.
     if output.suffix not in (".so", ".dylib", ".dll", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
-            f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar, .o, .ll or .s"
+            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
     if report is not None:
@@ -62,7 +62,7 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     try:
         library, seconds = compile_model(build, watching)
     except BaseException:
-        # The page tells how far it came.
+        # The report shows how far compiling came.
         for watch in watching:
             if watch.events:
                 watch.write()

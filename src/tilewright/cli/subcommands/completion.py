@@ -1,4 +1,4 @@
-"""`tilewright completion`: the script that lets a shell complete commands and options."""
+"""`tilewright completion`: the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.cli import cli
 @cli.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the script that lets SHELL complete commands, options and file names.
+    """Print the script with which SHELL completes commands, options and file names.
 
     \b
     tilewright completion bash > ~/.local/share/bash-completion/completions/tilewright
@@ -25,5 +25,5 @@ def completion_command(shell: str) -> None:
         "complete_var": "_TILEWRIGHT_COMPLETE",
         "prog_name": "tilewright",
     }
-    # `source` of click's class would ask for the version of a bash that need not be the one that reads this.
+    # `source` of click's class would check the version of the bash found here, which may be another than the reader's.
     click.echo(kind.source_template % variables)

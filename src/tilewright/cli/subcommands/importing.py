@@ -1,4 +1,4 @@
-"""`tilewright import`: a model as a relay program, or a report on it."""
+"""`tilewright import`: a model as a relay program, or a report on the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_argument, shape_option, shown, target_option
+from tilewright.cli.options import Shapes, model_argument, output_path, shape_option, shown, target_option
 
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     is_flag=True,
-    help="Only report: operators, what is not supported and where, inputs, weights, operations, memory, what was handled. Nothing is"
-    " compiled. Exits with 0 where the model can be imported, else with 1.",
+    help="Report instead: inputs, operators, unsupported operators and their nodes, weights, FLOP, memory, compatibility notes. Compiles"
+    " nothing. Exit code 0 if the model can be imported, else 1.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the relay program: .json (whole, with weights), else its text.  [default: text to standard output]",
+    type=output_path,
+    help="File for the relay program: .json with weights, else text.  [default: text on standard output]",
 )
-@click.option(
-    "--params", type=click.Path(dir_okay=False, path_type=Path), help="Also write the weights that are parameters here."
-)
+@click.option("--params", type=output_path, help="File for the weights that are parameters of the program.")
 @shown
 def import_command(
     model: Path,
@@ -44,21 +42,21 @@ def import_command(
     params: Path | None,
     form: Form,
 ) -> None:
-    """Import MODEL as a relay program, or say beforehand what would come of it (--check, which --json and --csv imply).
+    """Import MODEL as a relay program, or report what an import would give (--check; --json and --csv imply it).
 
     \b
     tilewright import model.onnx --check
     tilewright import model.pt2 --check --json
     tilewright import model.onnx --shape x=1,3,224,224 -o model.relay
 
-    Formats, by the file's ending or content: ONNX (.onnx); PyTorch (.pt2 of torch.export.save; .pt, .pth, .ts, .torchscript of
-    torch.jit.save, with --shape for each input); TFLite (.tflite, .lite); TensorFlow (folders of a SavedModel, .pb of a frozen graph);
+    Formats, by suffix or content: ONNX (.onnx); PyTorch (.pt2 from torch.export.save; .pt, .pth, .ts, .jit, .torchscript from
+    torch.jit.save, with --shape for each input); TFLite (.tflite, .lite); TensorFlow (folder of a SavedModel, .pb of a frozen graph);
     Keras (.keras, .h5, .hdf5).
     """
     from tilewright.cli.importing import check_model, import_model
 
     if check or form.as_json or form.as_csv:
         if output is not None or params is not None:
-            raise click.UsageError("--check only reports; give -o and --params without it")
+            raise click.UsageError("--check writes no files; leave out -o and --params, or --check")
         sys.exit(check_model(model, shapes, target, form))
     import_model(model, shapes, output, params)

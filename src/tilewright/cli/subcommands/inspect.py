@@ -1,4 +1,4 @@
-"""`tilewright inspect`: what a compiled library says of itself."""
+"""`tilewright inspect`: the description that a compiled library holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def inspect_command(library: Path, form: Form) -> None:
     """Show inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY.
 
-    The file is read, not loaded: it may be for another machine.
+    The file is read, not loaded, so it may be for another machine.
 
     \b
     tilewright inspect resnet50.so

@@ -1,4 +1,4 @@
-"""`tilewright memory`: what a run of a model takes."""
+"""`tilewright memory`: the memory that a run of a model takes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @feed_options
 @shown
 def memory_command(build: Build, feed: Feed, form: Form) -> None:
-    """Show how much memory MODEL (a model file or a compiled library) takes when it runs, and which tensors fill the peak.
+    """Show the memory that a run of MODEL (a model file or a compiled library) takes, and the tensors at its peak.
 
-    Where sizes are known, that is the plan, and nothing is compiled. Where they are open, the model is compiled for the virtual
-    machine, runs on the inputs (--input, --run-shape, or random ones), and what its tensors took at once is measured.
+    For static dimensions this is the memory plan, and nothing is compiled. A model with dynamic dimensions is compiled for the virtual
+    machine and run on the inputs (--input, --run-shape, or random ones), and the peak of its tensors is measured.
 
     \b
     tilewright memory resnet50.onnx

@@ -1,4 +1,4 @@
-"""`tilewright run`: a compiled library, or a model, once."""
+"""`tilewright run`: one run of a compiled library or a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tilewright.cli.options import (
     output_path,
     shown,
     thread_option,
-    use_threads,
 )
 
 if TYPE_CHECKING:
@@ -27,12 +26,11 @@ if TYPE_CHECKING:
 @cli.command("run")
 @model_options
 @feed_options
-@click.option("-o", "--output", type=output_path, help="Write the outputs to this .npz.")
+@click.option("-o", "--output", type=output_path, help="Write the outputs to this .npz file.")
 @thread_option
 @shown
 def run_command(build: Build, feed: Feed, output: Path | None, threads: int | None, form: Form) -> None:
-    """Run MODEL (a compiled library, or a model file, which is compiled first) once. Inputs that are not given are random, and a line says
-    so; --strict refuses that.
+    """Run MODEL once: a compiled library, or a model file, which is compiled first.
 
     \b
     tilewright run resnet50.so --input picture.npz --output scores.npz
@@ -42,17 +40,12 @@ def run_command(build: Build, feed: Feed, output: Path | None, threads: int | No
     import numpy as np
     from rich.table import Table
 
-    from tilewright.cli.models import executor_of, load_or_compile
-    from tilewright.cli.tensors import feed_model, outputs_of, run_checked, write_outputs
+    from tilewright.cli.running import run_once
+    from tilewright.cli.tensors import outputs_of, write_outputs
 
     if output is not None:
         check_writable(output, "--output")
-    use_threads(threads)
-    library, _ = load_or_compile(build)
-    executor = executor_of(library)
-    feed_model(executor, feed)
-    run_checked(executor)
-    results = outputs_of(executor)
+    results = outputs_of(run_once(build, feed, threads).executor)
     rows = []
     for name, value in results.items():
         row = {"output": name, "shape": "x".join(map(str, value.shape)), "dtype": value.dtype.name}
@@ -73,6 +66,6 @@ def run_command(build: Build, feed: Feed, output: Path | None, threads: int | No
 
 
 def plain(row: dict[str, str]) -> dict[str, object]:
-    """A row as values: extents as a list, numbers as numbers."""
+    """A row for JSON: the shape as a list, figures as numbers."""
     numbers = {k: float(row[k]) if row[k] else None for k in ("min", "mean", "max")}
     return {**row, "shape": [int(d) for d in row["shape"].split("x")] if row["shape"] else [], **numbers}

@@ -1,4 +1,4 @@
-"""What the Python source of interpreted programs calls, by name."""
+"""Functions that the Python source of interpreted programs calls, by name."""
 
 from __future__ import annotations
 

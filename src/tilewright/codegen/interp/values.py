@@ -1,4 +1,4 @@
-"""What interpreted programs work on: storage with its checks, pointers, accessors of buffers, arithmetic helpers."""
+"""Values of interpreted programs: storage with its checks, pointers, accessors of buffers, arithmetic helpers."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def address(value: int) -> Pointer | None:
 
 
 def failure(message: Any) -> InterpError:
-    """The error of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands behind the text, one before
+    """The error of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands after the text, one before
     that in the place of its character 1."""
     kind, text, *numbers = message if isinstance(message, tuple) else ("AssertionError", str(message))
     if len(numbers) > 1:
@@ -199,7 +199,7 @@ class Accessor:
         if pointer is None:  # null: legal as long as nothing is accessed
             pointer = Pointer(Storage("null", np.zeros(0, np.uint8), None))
         if not isinstance(pointer, Pointer):
-            raise InterpError(f"buffer {name}: its data is no pointer, but {pointer!r}")
+            raise InterpError(f"buffer {name}: its data is not a pointer, but {pointer!r}")
         kind = np_type(dtype)
         if isinstance(pointer, RawPointer):
             last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if strides else math.prod(shape) - 1
@@ -212,7 +212,7 @@ class Accessor:
             data = data.view(np.uint8)[:size].view(kind)
         if pointer.offset % kind.itemsize:
             raise InterpError(
-                f"buffer {name}: its data begins at byte {pointer.offset}, which is no multiple of {kind.itemsize}"
+                f"buffer {name}: its data begins at byte {pointer.offset}, which is not a multiple of {kind.itemsize}"
             )
         self.storage, self.data, self.ready = storage, data, ready
         self.lanes = dtype.lanes
@@ -285,7 +285,7 @@ class Accessor:
 
     def runs_on(self, index: tuple[Any, ...]) -> int:
         """How far neighbouring elements of a compact buffer go from the start of the last axis, whole rows at a time; 0 where
-        the index is no vector of neighbours that begins a row. So are several rows loaded at once."""
+        the index is not a vector of neighbours that begins a row. So are several rows loaded at once."""
         *outer, last = index
         lanes = np.asarray(last)
         if (

@@ -54,7 +54,7 @@ def wrapped(mod: IRModule, target: Target) -> Wrapped:
 
 
 def sizes_of(func: PrimFunc) -> list[Var]:
-    """Variables in the shapes, strides and offsets of parameters that are no parameters themselves."""
+    """Variables in the shapes, strides and offsets of parameters that are not parameters themselves."""
     found: dict[Var, None] = {}
 
     def look(e: object) -> None:
@@ -70,7 +70,7 @@ def sizes_of(func: PrimFunc) -> list[Var]:
 
 
 def _arguments(func: PrimFunc) -> list[PrimExpr]:
-    """What a kernel gets for its parameters: of tensors the address of their first element."""
+    """The arguments of a kernel for its parameters; for tensors the address of the first element."""
     return [_address(func.buffer_map[p]) if p in func.buffer_map else p for p in func.params]
 
 

@@ -10,9 +10,9 @@ Terms = dict[PrimExpr, int]
 
 
 class Affine:
-    """`const + sum(coefficient * leaf)` per lane, plus `lane * stride` for vectors; None strides are no vectors.
+    """`const + sum(coefficient * leaf)` per lane, plus `lane * stride` for vectors; None strides are not vectors.
 
-    A leaf is a variable or an expression that is no sum; `stride` is a constant.
+    A leaf is a variable or an expression that is not a sum; `stride` is a constant.
     """
 
     __slots__ = ("const", "lanes", "stride", "terms")

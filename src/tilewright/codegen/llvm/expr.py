@@ -45,7 +45,7 @@ class ExprEmitter:
         if rule is None:
             rule = EXPRESSIONS.rule(type(e), self.parts)
             if rule is None:
-                raise self.frame.error(f"{type(e).__name__} is no lowered expression", e)
+                raise self.frame.error(f"{type(e).__name__} is not a lowered expression", e)
             self._rules[type(e)] = rule
         return rule(e)
 

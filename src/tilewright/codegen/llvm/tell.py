@@ -118,4 +118,4 @@ tell:
   ret void
 }}
 """
-"""Puts a number in the place of the character 1 in the text, and another one behind the text, with `TELL_NUMBER`."""
+"""Puts a number in the place of the character 1 in the text, and another one after the text, with `TELL_NUMBER`."""

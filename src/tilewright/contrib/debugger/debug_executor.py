@@ -106,7 +106,7 @@ class GraphModuleDebug(GraphModule):
         return found
 
     def execute_next_node(self) -> int:
-        """Runs the node after the one that was run last, and answers its number; after the last node the first follows."""
+        """Runs the node after the one that was run last, and returns its number; after the last node the first follows."""
         i = self._next
         self._execute_node(i)
         self._next = (i + 1) % len(self.nodes)

@@ -1,4 +1,4 @@
-"""What the debug executor gathers of a run: times and tensors of all nodes, as a table and as files."""
+"""The data that the debug executor gathers in a run: times and tensors of all nodes, as a table and as files."""
 
 from __future__ import annotations
 

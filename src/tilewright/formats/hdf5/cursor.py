@@ -49,7 +49,7 @@ class Cursor:
     def take(self, size: int) -> memoryview:
         """The next bytes. Raises ModelError."""
         if not 0 <= size <= self.left:
-            raise damaged(f"{size} bytes from byte {self.at} on go on behind their end at {self.end}")
+            raise damaged(f"{size} bytes from byte {self.at} on go on past their end at {self.end}")
         self.at += size
         return self.source.data[self.at - size : self.at]
 
@@ -59,7 +59,7 @@ class Cursor:
         return Cursor(self.source, self.at - size, self.at)
 
     def number(self, size: int) -> int:
-        """A whole number without a sign."""
+        """An integer without a sign."""
         return int.from_bytes(self.take(size), "little")
 
     def offset(self) -> int | None:
@@ -90,7 +90,7 @@ class Cursor:
         return version
 
     def checked(self) -> Cursor:
-        """What is left but for the checksum at its end, which must be right."""
+        """The bytes up to the checksum at the end, which must be right."""
         inner = Cursor(self.source, self.at, self.end - 4)
         if self.left < 4 or checksum(self.source.data[self.at : self.end - 4]) != int.from_bytes(
             self.source.data[self.end - 4 : self.end], "little"

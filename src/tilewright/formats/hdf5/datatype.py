@@ -13,7 +13,7 @@ from tilewright.formats.hdf5.heaps import heap_object
 
 MOST_AXES = 32
 FIXED, FLOAT, STRING, ENUM, TEXT = 0, 1, 3, 8, 9
-CLASSES = ("whole numbers", "floats", "times", "strings", "bit fields", "opaque data", "records", "references", "enumerations",
+CLASSES = ("integers", "floats", "times", "strings", "bit fields", "opaque data", "records", "references", "enumerations",
            "sequences", "arrays", "complex numbers")  # fmt: skip
 FLOATS: dict[tuple[int, ...], str] = {
     (2, 10, 5, 0, 10, 15): "f2", (4, 23, 8, 0, 23, 127): "f4", (8, 52, 11, 0, 52, 1023): "f8",
@@ -23,7 +23,7 @@ BFLOAT16 = (2, 7, 8, 0, 7, 127)
 
 
 class Datatype(NamedTuple):
-    """The type of elements as they lie in the file. `text`: each names a text in a global heap."""
+    """The type of elements as they lie in the file. `text`: each names a string in a global heap."""
 
     dtype: np.dtype[Any]
     text: bool = False
@@ -39,7 +39,7 @@ def datatype(c: Cursor) -> Datatype:
     if kind == FIXED:
         begin, precision = c.number(2), c.number(2)
         if size not in (1, 2, 4, 8) or (begin, precision) != (0, 8 * size):
-            raise not_read(f"whole numbers of {precision} bits in {size} bytes")
+            raise not_read(f"integers of {precision} bits in {size} bytes")
         return Datatype(np.dtype(f"{order}{'iu'[not bits & 8]}{size}"))
     if kind == FLOAT:
         begin, precision = c.number(2), c.number(2)
@@ -112,7 +112,7 @@ def attribute(c: Cursor) -> tuple[str, Cursor]:
 
 
 def value_of(c: Cursor) -> Any:
-    """The value of an attribute: a text, a number, an array of them; None where it holds nothing."""
+    """The value of an attribute: a string, a number, or an array of them; None if it is empty."""
     version, flags = c.number(1), c.number(1)
     sizes = [c.number(2) for _ in range(3)]
     c.take(version == 3)
@@ -125,7 +125,7 @@ def value_of(c: Cursor) -> Any:
         return None
     found = array_of(kind, shape, c.take(size_of(kind, shape)))
     if kind.text:
-        found = texts(c.source, found)
+        found = strings(c.source, found)
     return found if shape else found[()]
 
 
@@ -134,16 +134,16 @@ def array_of(kind: Datatype, shape: tuple[int, ...], data: memoryview) -> np.nda
     return np.frombuffer(data, kind.dtype, math.prod(shape)).reshape(shape)
 
 
-def texts(source: Source, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The texts that elements name by length, address of a heap, and number in it."""
+def strings(source: Source, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The strings that elements name by length, address of a heap, and number in it."""
     found = np.empty(places.shape, object)
     for at, place in np.ndenumerate(places):
         c = Cursor(Source(memoryview(place.tobytes())), 0, places.itemsize)
         c.source.offset_size = source.offset_size
-        size, heap, index = c.number(4), c.place("a text"), c.number(4)
+        size, heap, index = c.number(4), c.place("a string"), c.number(4)
         data = heap_object(source, heap, index) if heap else memoryview(b"")
         if len(data) != size and heap:
-            raise damaged(f"a text of {size} bytes has {len(data)} in its heap at byte {heap}")
+            raise damaged(f"a string of {size} bytes has {len(data)} in its heap at byte {heap}")
         found[at] = _text(bytes(data))
     return found
 

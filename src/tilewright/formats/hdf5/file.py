@@ -60,14 +60,14 @@ def _widths(c: Cursor) -> tuple[int, int]:
 
 
 class Object:
-    """What has a header: a group or a dataset."""
+    """An object with a header: a group or a dataset."""
 
     def __init__(self, source: Source, address: int) -> None:
         self.source, self.address = source, address
 
     @cached_property
     def messages(self) -> list[Message]:
-        """What its header says."""
+        """The content of its header."""
         return messages(self.source, self.address)
 
     def said(self, kind: int) -> Cursor | None:
@@ -75,7 +75,7 @@ class Object:
         return next((m.body() for m in self.messages if m.kind == kind), None)
 
     def kept(self, kind: int, info: int, counter: int, tree: int) -> Iterator[Cursor]:
-        """Messages of a kind: those of the header, and those in a heap, which a message of kind `info` names, perhaps behind a
+        """Messages of a kind: those of the header, and those in a heap, which a message of kind `info` names, perhaps after a
         counter of so many bytes; a B-tree of the kind `tree` lists them."""
         yield from [m.body() for m in self.messages if m.kind == kind]
         body = self.said(info)
@@ -123,7 +123,7 @@ class Group(Object, Mapping[str, Any]):
 
     @cached_property
     def links(self) -> dict[str, int | None]:
-        """Addresses by name; None of what is no object of this file."""
+        """Addresses by name; None of what is not an object of this file."""
         found: dict[str, int | None] = {}
         for name, address in self._all_links():
             if name in found or not name or "/" in name:
@@ -252,7 +252,7 @@ class Dataset(Object):
         """Its elements: those of the file, not copied, unless they are in chunks."""
         kind, shape, c = datatype(self._must(header.TYPE, "type")), self.shape, self._must(header.LAYOUT, "layout")
         if kind.text:
-            raise not_read("texts in place of a weight")
+            raise not_read("strings in place of a weight")
         if self.said(header.OTHER_FILES) is not None:
             raise not_read("weights in other files")
         size = size_of(kind, shape)

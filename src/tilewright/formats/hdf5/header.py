@@ -13,7 +13,7 @@ SHARED = 2
 
 
 class Message(NamedTuple):
-    """What an object's header says."""
+    """The content of an object's header."""
 
     kind: int
     flags: int
@@ -69,7 +69,7 @@ def _new(source: Source, address: int) -> list[Message]:
         if k:
             block = block.checked()
             if bytes(block.take(4)) != b"OCHK":
-                raise damaged(f"the header at byte {address} goes on with what is no header")
+                raise damaged(f"the header at byte {address} goes on with what is not a header")
         ordered = 2 * bool(flags & 0x04)
         while block.left >= 4 + ordered:
             kind, size, own = block.number(1), block.number(2), block.number(1)

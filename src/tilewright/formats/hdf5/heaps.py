@@ -1,4 +1,4 @@
-"""Heaps of an HDF5 file: global ones, which hold texts, and fractal ones, which hold the links or attributes of objects that have many."""
+"""Heaps of an HDF5 file: global heaps, which hold strings, and fractal heaps, which hold links or attributes of large objects."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tilewright.support.errors import TVMError
 
 
 class AnnotatedRegion:
-    """What lies between borders: `nodes` with the borders, `args` where values enter, `rets` where they leave, `target`."""
+    """A region between annotations: `nodes`, annotations included; `args`, where values enter; `rets`, where they leave; `target`."""
 
     def __init__(self, number: int, target: str, nodes: list[Expr], args: list[Expr], rets: list[Expr]) -> None:
         self.id, self.target, self.nodes, self.args, self.rets = number, target, nodes, args, rets
@@ -26,7 +26,7 @@ class AnnotatedRegionSet:
     Raises TVMError for other operators, and where borders contradict each other."""
 
     def __init__(self, expr: Expr, region_begin_op: Any = None, region_end_op: Any = None) -> None:
-        from tilewright.relay.transform.byoc.borders import BEGIN, END
+        from tilewright.relay.transform.byoc.annotations import BEGIN, END
         from tilewright.relay.transform.byoc.regions import RegionSet
 
         for given, known in ((region_begin_op, BEGIN), (region_end_op, END)):

@@ -60,7 +60,7 @@ __all__ = [
 
 
 class Feature:
-    """What a program may use; the numbers are those of classic TVM."""
+    """Features that a program may use, with the numbers of classic TVM."""
 
     fVar, fGlobalVar, fConstant, fTuple, fTupleGetItem, fFunction, fOp, fCall, fLet, fIf = range(10)
     fRefCreate, fRefRead, fRefWrite, fConstructor, fMatch, fGraph, fLetRec = range(10, 17)
@@ -187,7 +187,7 @@ def findings(program: Expr | IRModule) -> list[str]:
 
 
 def function_findings(func: Function, bound: set[Var]) -> list[str]:
-    """What makes a module's function not well formed; `bound` are variables that other functions bind, and gets its own."""
+    """Finds what makes a function of a module malformed. `bound`: variables that other functions bind; those of this function are added."""
     checker = _Scopes(bound, set())
     checker.walk(func)
     free = [f"%{v.name_hint} is used, but nothing binds it" for v in checker.free]

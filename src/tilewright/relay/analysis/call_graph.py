@@ -62,7 +62,7 @@ class CallGraph:
         return gvar in self._calls[gvar]
 
     def print_var(self, var: GlobalVar | str) -> str:
-        """What a function calls, as text."""
+        """The functions that a function calls, as text."""
         gvar = self._find(var)
         lines = [f"call graph node: {gvar.name_hint}, referred to {self.ref_count(gvar)} times"]
         return "\n".join([*lines, *[f"  calls {g.name_hint}, {n} times" for g, n in self._calls[gvar].items()]])

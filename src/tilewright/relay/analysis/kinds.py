@@ -21,7 +21,7 @@ from tilewright.support.errors import TVMError
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> int:
-    """The kind of a type (see TypeKind). Raises TVMError if the type is not well-kinded: a part is no type, or an
+    """The kind of a type (see TypeKind). Raises TVMError if the type is not well-kinded: a part is not a type, or an
     algebraic type has the wrong number of arguments (if `mod` defines it).
     """
     if isinstance(t, (TypeVar, GlobalTypeVar, IncompleteType)):
@@ -55,11 +55,11 @@ def check_kind(t: Type, mod: IRModule | None = None) -> int:
 
 
 def _type(part: Type, mod: IRModule | None, whole: Type) -> None:
-    """Refuses a part that is no type of values."""
+    """Refuses a part that is not a type of values."""
     kind = check_kind(part, mod)
     # The name of an algebraic type without parameters is a type, too.
     if kind not in (TypeKind.Type, TypeKind.BaseType) and not isinstance(part, GlobalTypeVar):
-        raise TVMError(f"{type_text(whole)} is not well-kinded: {type_text(part)} in it is no type of values")
+        raise TVMError(f"{type_text(whole)} is not well-kinded: {type_text(part)} in it is not a type of values")
 
 
 def _arguments(header: GlobalTypeVar, given: int, mod: IRModule | None, whole: Type) -> None:

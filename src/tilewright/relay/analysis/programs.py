@@ -1,4 +1,4 @@
-"""What programs consist of: layers, operators, multiply-accumulates, fused functions, weights that are transposed."""
+"""Counts of a program's parts: layers, operators, multiply-accumulates, fused functions, transposed weights."""
 
 from __future__ import annotations
 

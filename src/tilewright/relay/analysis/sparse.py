@@ -37,7 +37,7 @@ class Bsr(NamedTuple):
 
 
 def to_bsr(matrix: Array, block: tuple[int, int]) -> Bsr:
-    """A matrix in block sparse row form. Raises TVMError if its shape is no multiple of the block's."""
+    """A matrix in block sparse row form. Raises TVMError if its shape is not a multiple of the block's."""
     rows, columns = matrix.shape
     r, c = block
     if rows % r or columns % c:

@@ -37,7 +37,7 @@ NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
 
 
 def precision() -> str:
-    """What products and activations are stored in, by the option "relay.build.precision": float32 unless it says bfloat16 or float16."""
+    """Element type of products and activations: the option "relay.build.precision", by default float32."""
     found = str(PassContext.current().config.get("relay.build.precision", "float32"))
     if found not in NARROW:
         raise ValueError(f'option "relay.build.precision" must be one of {", ".join(NARROW)}, but is {found!r}')
@@ -86,11 +86,11 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.FoldConstant(),
             transform.PackWinograd(),
             transform.FuseAttention(),
-            transform.WriteBorders(),
+            transform.WriteHalos(),
         ),
         *devices,
         transform.FuseOps(),
-        *tuned(*([transform.ImagesInTurn()] if alone else []), transform.WidenKernels()),
+        *tuned(*([transform.SplitBatch()] if alone else []), transform.WidenKernels()),
     ]
     return Passes(passes, name="relay.build")
 
@@ -183,7 +183,7 @@ def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
 
 
 def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
-    """What the memory of the model would be, compiled by `build`; no kernel is compiled for it."""
+    """The memory that a model compiled by `build` would take. Compiles no kernel."""
     config = config_of(target)
     with config.targets[0], deep_recursion():
         optimized, _ = optimize(mod, config, params)

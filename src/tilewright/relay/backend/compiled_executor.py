@@ -17,7 +17,7 @@ from tilewright.relay.expr import Function
 
 
 class CompiledExecutor(ProgramExecutor):
-    """Compiles functions of tensors with known shapes; results are NDArrays, in lists where the function answers tuples."""
+    """Compiles functions of tensors with known shapes; results are NDArrays, in lists where the function returns tuples."""
 
     kind = "aot"
 

@@ -1,4 +1,4 @@
-"""What all executors of `relay.create_executor` have in common: `evaluate` answers a callable for a function, and the value of any
+"""Base of the executors of `relay.create_executor`. `evaluate` returns a callable for a function, and the value of any
 other expression."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ProgramExecutor(ABC):
 
     @abstractmethod
     def make(self, gvar: GlobalVar | None, func: Function) -> Call:
-        """What runs a function: one of the module under its name, or one that is not in it."""
+        """Runs a function: one of the module by its name, or one outside the module."""
 
     def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
         """A callable of a function (default: main; a Function, a GlobalVar or a name), which takes its arguments by position and by

@@ -1,4 +1,4 @@
-"""What relay.build answers: the compiled model, its metadata, the executors made from it, and its export as a library."""
+"""Result of relay.build: the compiled model, its metadata, its executors, and its export as a library."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class KernelTexts:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What `of` can be asked for: TIR_FORMS, and the forms of the back end's code, its own language first of them."""
+        """Forms that `of` accepts: TIR_FORMS and those of the back end, its own language first."""
         return (*TIR_FORMS, *back_end_of(self.target).forms)
 
     def all(self, kind: str = "") -> str:
@@ -151,7 +151,7 @@ class ExecutorFactoryModule:
         return self.graph_json
 
     def get_executor_config(self) -> str:
-        """What the executor runs by."""
+        """The program that the executor runs."""
         return self.graph_json
 
     def get_params(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class ExecutorFactoryModule:
         return {name: code.text.encode() for name, code in self.written(True).items()}
 
     def source(self, facts: Mapping[str, Any] | None = None, constants: Any = None) -> runtime.ModuleSource:
-        """What export needs: objects, metadata and constants."""
+        """Objects, metadata and constants, for export."""
         if self.unpacked:
             unpacked = runtime.ModuleSource(self._unpacked_objects, {}, self.target.triple)
             unpacked.archive = self._archive
@@ -246,7 +246,7 @@ class ExecutorFactoryModule:
 
     @property
     def _exports(self) -> list[str]:
-        """What is looked up in the objects."""
+        """Symbols to look up in the objects."""
         return [*self.symbols, CONTEXT, *self.external.slots()]
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:

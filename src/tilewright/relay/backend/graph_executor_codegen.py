@@ -1,4 +1,4 @@
-"""What classic programs ask of the graph executor's code generator: the graph, the kernels' loops and the parameters, not compiled."""
+"""The graph executor's code generator as classic programs call it: graph, loops of kernels and parameters, without compiling."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Interpreter:
             raise TVMError(f"@{g.name_hint} is called, but there is no module to find it in")
         f = self.mod[g]
         if not isinstance(f, Function):
-            raise TVMError(f"@{g.name_hint} is called, but it is no relay function and cannot be interpreted")
+            raise TVMError(f"@{g.name_hint} is called, but it is not a relay function and cannot be interpreted")
         top = Interpreter(self.mod)
         top.budget = self.budget
         return Closure(f, top, f"@{g.name_hint}")
@@ -330,7 +330,7 @@ def brief(value: Value) -> str:
 
 
 def misfit(e: Call, card: OpCard, args: Sequence[Value], error: Exception) -> TVMError:
-    """What to tell of values that an operator does not take: the broken rule of its types where there is one."""
+    """A message about values that an operator refuses: the broken type rule, if there is one."""
     types = [value_type(a) for a in args]
     try:
         card.infer(*types)
@@ -373,7 +373,7 @@ def run_card(e: Call, args: Sequence[Value], sizes: Mapping[SizeName, IntImm] | 
 
 
 class DebugExecutor(ProgramExecutor):
-    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy; `evaluate()` answers a function from arrays to
+    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy; `evaluate()` returns a function from arrays to
     NDArrays."""
 
     def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
@@ -443,4 +443,4 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
 
 
 Executor = ProgramExecutor
-"""What all executors of programs are, under the name that programs import it by."""
+"""Base of all executors of programs, under the name that programs import."""

@@ -1,4 +1,4 @@
-"""What entries of the on-disk cache depend on: the compiler itself, the target, the options of the pass context."""
+"""Keys of the on-disk cache: the compiler, the target, the options of the pass context."""
 
 from __future__ import annotations
 

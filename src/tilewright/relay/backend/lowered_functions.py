@@ -1,4 +1,4 @@
-"""What classic programs ask of the compiler of primitive functions: the ways to compute an operator, the best of them, the tensors
+"""The classic interface of the compiler of primitive functions: implementations of an operator, the best one, tensors
 and loops of one function, and a cache of those that were lowered (`relay.backend.te_compiler` has these names)."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class CachedFunc:
 
 
 class CCacheValue:
-    """What a key stands for, and how often it was asked for."""
+    """The value of a key, and the number of times it was asked for."""
 
     def __init__(self, cached_func: CachedFunc) -> None:
         self.cached_func, self.use_count = cached_func, 0

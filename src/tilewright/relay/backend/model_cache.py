@@ -42,7 +42,7 @@ Array = np.ndarray[Any, Any]
 
 
 class StoredModel(NamedTuple):
-    """What a library consists of. kernels: the kernels' relay programs by name, as JSON."""
+    """Parts of a compiled library. kernels: relay programs of the kernels by name, as JSON."""
 
     objects: list[bytes]
     symbols: list[str]

@@ -54,12 +54,12 @@ def _joined(prefix: str, names: str | Sequence[str]) -> str:
 
 
 def prefix_name(names: str | Sequence[str]) -> str:
-    """A name, or the parts of one, behind the prefix TVM: ["model", "run"] -> TVM_model_run."""
+    """A name, or the parts of one, after the prefix TVM: ["model", "run"] -> TVM_model_run."""
     return _joined("TVM", names)
 
 
 def prefix_generated_name(names: str | Sequence[str]) -> str:
-    """A name, or the parts of one, behind the prefix of what is generated: ["model", "run"] -> TVMGen_model_run."""
+    """A name, or the parts of one, after the prefix of what is generated: ["model", "run"] -> TVMGen_model_run."""
     return _joined("TVMGen", names)
 
 

@@ -1,4 +1,4 @@
-"""What an executor and a runtime are chosen by: a name and options that are declared for it."""
+"""A choice of executor or runtime: a name with the options that are declared for it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Executor(NamedOptions):
 
 
 class Runtime(NamedOptions):
-    """What the compiled code is loaded by: `Runtime("cpp")` the native runtime, `Runtime("crt")` the one of microcontrollers."""
+    """The runtime that loads compiled code: `Runtime("cpp")`, the native runtime; `Runtime("crt")`, the one for microcontrollers."""
 
     what = "Runtime"
     flag_registry_name = "Runtime"

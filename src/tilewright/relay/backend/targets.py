@@ -43,7 +43,7 @@ def need_code_generators(config: CompilationConfig, what: str) -> None:
 
 
 def target_facts(config: CompilationConfig) -> dict[str, Any]:
-    """What a machine must be to run the code for all targets."""
+    """The machine that is needed to run the code of all targets."""
     hosts = [host_target(t) for t in config.targets]
     features = {f for t in hosts for f in t.features}
     default: Target = hosts[0]

@@ -77,7 +77,7 @@ def source_of(func: Function) -> str:
 
 
 def is_told_by_relay(func: Function) -> bool:
-    """Whether what a primitive function computes follows from its relay program and this compiler: no program gave an operator a
+    """Whether the result of a primitive function depends on its relay program and this compiler only: no program gave an operator a
     compute, a strategy or a card of its own."""
     for node in post_order(func.body):
         if isinstance(node, Call):
@@ -135,7 +135,7 @@ class TECompiler:
         self.lowered.clear()
 
     def get_current_ccache_key(self, source_func: Function, target: Target | str | None = None) -> CCacheKey:
-        """What a function is known by, for this compiler's target unless another one is given."""
+        """The name of a function for this compiler's target, or for another one."""
         return CCacheKey(source_func, self.target if target is None else target)
 
     def lower(
@@ -165,7 +165,7 @@ class TECompiler:
         )[name]
 
     def items(self) -> list[tuple[CCacheKey, CCacheValue]]:
-        """What was lowered, with its keys."""
+        """Lowered functions, with their keys."""
         return list(self.lowered.items())
 
     def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:

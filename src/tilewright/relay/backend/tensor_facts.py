@@ -1,4 +1,4 @@
-"""What is known of a kernel from its tensors before it is scheduled: operations, bytes it must move, what it may write over."""
+"""Facts about a kernel that follow from its tensors, before scheduling: operations, bytes to move, inputs it may overwrite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.tir.expr import ProducerLoad, Reduce
 
 
 class KernelFacts(NamedTuple):
-    """What is known of a kernel. flops: arithmetic operations of one call; products: element types of factors and sums, where it sums
+    """Facts about a kernel. flops: arithmetic operations of one call; products: element types of factors and sums, if it sums
     products up; traffic: bytes of each input and output that one call must move (both nothing where a run decides on sizes); in_place:
     which inputs the output may overwrite, each element being read only before it is written."""
 
@@ -69,7 +69,7 @@ class _Arithmetic(Visitor):
     def _reduce(self, e: Reduce) -> None:
         self.count += len(e.source)
         for s in e.source:
-            # Products of whole numbers that are summed up are arithmetic as well.
+            # Products of integers that are summed up are arithmetic as well.
             self.count += isinstance(s, tir.Mul) and not s.dtype.is_float
             self.visit(s)
 
@@ -120,7 +120,7 @@ def bytes_read(
         for load in finder.loads:
             if load.producer in loads:
                 loads[load.producer] += _places(load, extents)
-    # What is read by operations that are no expressions is not known.
+    # What is read by operations that are not expressions is not known.
     whole = {t for op in _other_operations(outputs) for t in op.input_tensors}
     return tuple([_size(t) if t in whole else min(_size(t), n * t.dtype.bytes) for t, n in loads.items()])
 

@@ -1,4 +1,4 @@
-"""What a candidate partition costs, in seconds: measured, made up for tests, or asked of a function of the program's."""
+"""Estimates the cost of a candidate partition in seconds: by measuring, by made-up costs for tests, or by a function of the program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARMUP_MIN_REPEAT_MS = 250
 """How long, at least, a module runs before it is measured."""
 
 FUSION_BENEFIT = 0.9
-"""What a further operator costs a MockCostEstimator, relative to the one before in the same function."""
+"""Cost of each further operator in a function for MockCostEstimator, relative to the one before it."""
 
 
 class CostEstimator:
@@ -76,7 +76,7 @@ class CustomCostEstimator(CostEstimator):
 
 
 def arg_for(arg_type: Any, device: Device) -> NDArray:
-    """A random argument of a type. TVMError for what is no tensor of known shape."""
+    """A random argument of a type. TVMError for what is not a tensor of known shape."""
     if not isinstance(arg_type, TensorType) or not all([hasattr(d, "value") for d in arg_type.shape]):
         raise TVMError(
             f"collage measures functions of tensors whose shapes are known, but an argument is of type {arg_type}"

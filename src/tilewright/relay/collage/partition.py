@@ -14,7 +14,7 @@ from tilewright.relay.collage.partition_spec import PartitionSpec, gather_partit
 from tilewright.relay.collage.sub_graph import DataflowGraph, SubGraph, bits
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, flow_children
-from tilewright.relay.transform.byoc.borders import is_composite, is_external, own_functions
+from tilewright.relay.transform.byoc.annotations import is_composite, is_external, own_functions
 from tilewright.relay.transform.byoc.compiler_functions import OutlineCompilerFunctionsWithExistingGlobalSymbols
 from tilewright.relay.transform.byoc.partition_graph import identifier, optimized
 from tilewright.relay.typing.infer_type import infer_module
@@ -47,7 +47,7 @@ class CandidatePartition:
         return optimized(made, self.spec.target.kind.name), args
 
     def module(self) -> IRModule:
-        """What its cost is estimated of: a main that computes it."""
+        """A module to estimate its cost with: a main that computes it."""
         made, _ = self.function("collage_candidate")
         if not self.is_external:
             return infer_module(IRModule.from_expr(made))
@@ -153,7 +153,7 @@ class _Rewriter(ExprMutator):
         return self.made.get(node)
 
     def operands(self, node: Expr) -> Sequence[Expr]:
-        """What must be rewritten before a value."""
+        """Expressions that must be rewritten before a value."""
         taken = self.taken(node)
         return taken[1] if taken is not None else flow_children(node)
 

@@ -19,7 +19,7 @@ def _accept(e: Expr) -> bool:
 
 
 class PartitionRule:
-    """What finds sub-graphs: subclasses answer those of a graph."""
+    """Base of rules that find sub-graphs of a graph."""
 
     def __init__(self, rule_name: str) -> None:
         self.rule_name = rule_name
@@ -70,7 +70,7 @@ class CompositePartitionRule(PartitionRule):
 
 
 class UnionPartitionRule(PartitionRule):
-    """What any of several rules finds."""
+    """The sub-graphs that any of several rules finds."""
 
     def __init__(self, rule_name: str, sub_rules: Sequence[PartitionRule]) -> None:
         super().__init__(rule_name)
@@ -110,12 +110,12 @@ TVM_COMBINERS = (
     SimpleCombinerRule(BROADCAST, COMM_REDUCE),
     SimpleCombinerRule(INJECTIVE, INJECTIVE),
 )
-"""What fusion of operators joins."""
+"""The sub-graphs that operator fusion joins."""
 ARBITRARY_COMBINERS = (SimpleCombinerRule(OPAQUE, OPAQUE),)
 
 
 class CombinePartitionRule(PartitionRule):
-    """What another rule finds, and all that becomes of it where combiner rules join neighbours, up to a depth in calls."""
+    """The sub-graphs of another rule, and those that combiner rules make by joining neighbours, up to a depth in calls."""
 
     def __init__(
         self, rule_name: str, sub_rule: PartitionRule, combiner_rules: Iterable[CombinerRule], max_depth: int
@@ -147,7 +147,7 @@ class CombinePartitionRule(PartitionRule):
 
 
 class OnlyValidPartitionRule(PartitionRule):
-    """What another rule finds within a depth in calls."""
+    """The sub-graphs of another rule up to a depth in calls."""
 
     def __init__(self, rule_name: str, sub_rule: PartitionRule, max_depth: int = UNLIMITED) -> None:
         super().__init__(rule_name)

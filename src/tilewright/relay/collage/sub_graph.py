@@ -12,7 +12,7 @@ from tilewright.ir import Op
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, children, post_order
 from tilewright.relay.op.card import ELEMWISE
-from tilewright.relay.transform.byoc.borders import is_composite, is_external
+from tilewright.relay.transform.byoc.annotations import is_composite, is_external
 from tilewright.relay.transform.byoc.regions import scopes_of
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.relay.typing.open_types import type_of
@@ -27,7 +27,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def _closed(e: Expr) -> bool:
-    """Functions that are no part of the program around them."""
+    """Functions that are not part of the program around them."""
     return isinstance(e, Function) and (e.is_primitive or is_composite(e) or is_external(e))
 
 

@@ -171,7 +171,7 @@ class Matcher:
         return True
 
     def inputs(self, child: DFPattern) -> set[Expr]:
-        """What the open operands of a matched child stand for, where ways upwards start."""
+        """Values of the open operands of a matched child, where paths upwards start."""
         if not isinstance(child, CallPattern) or child.args is None:
             return set()
         return {self.found[a][0] for a in child.args if isinstance(a, WildcardPattern) and a.pattern is None}

@@ -22,7 +22,7 @@ MAX_GROWTH = 1000
 
 
 class DFPatternCallback:
-    """What to do with matches: subclass, set `self.pattern`, define `callback`."""
+    """Rewrites matches: subclass it, set `self.pattern`, define `callback`."""
 
     pattern: DFPattern
 
@@ -97,8 +97,8 @@ class _Rewriter(_Reforming):
             found = found.tuple_value
         if not isinstance(found, Expr):
             raise TVMError(
-                f"{type(self.callback).__name__}.callback must answer an expression, but answered"
-                f" {type(found).__name__}. Answer `post` to leave a match as it is"
+                f"{type(self.callback).__name__}.callback must return an expression, but returned"
+                f" {type(found).__name__}. Return `post` to leave a match as it is"
             )
         self.changed = self.changed or found is not new
         return found
@@ -123,7 +123,7 @@ def rewrite(
             if len(uses) > limit:
                 raise TVMError(
                     f"the callbacks {names} made a program of more than {limit} expressions, {MAX_GROWTH} times the first,"
-                    " and go on: what they answer is matched again. Set rewrite_once=True, or match less"
+                    " and go on: what they return is matched again. Set rewrite_once=True, or match less"
                 )
             rewriter = _Rewriter(c, uses)
             expr = rewriter.visit(expr)

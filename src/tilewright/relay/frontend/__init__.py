@@ -8,7 +8,7 @@ from tilewright.support import lazy
 
 if TYPE_CHECKING:
     from tilewright.relay.frontend.change_datatype import ChangeDatatype
-    from tilewright.relay.frontend.common.texts import decode_texts, encode_texts
+    from tilewright.relay.frontend.common.strings import decode_strings, encode_strings
     from tilewright.relay.frontend.keras import from_keras
     from tilewright.relay.frontend.onnx import from_onnx
     from tilewright.relay.frontend.pytorch import from_pytorch
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.tflite import from_tflite
 
 __all__ = [
-    "ChangeDatatype", "decode_texts", "encode_texts", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
+    "ChangeDatatype", "decode_strings", "encode_strings", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
 ]  # fmt: skip
 
 _MODULES = {name: name.removeprefix("from_") for name in __all__ if name.startswith("from_")}
-_MODULES |= {"ChangeDatatype": "change_datatype", "decode_texts": "common.texts", "encode_texts": "common.texts"}
+_MODULES |= {
+    "ChangeDatatype": "change_datatype",
+    "decode_strings": "common.strings",
+    "encode_strings": "common.strings",
+}
 lazy.declare(__name__, {name: f"{__name__}.{module}:{name}" for name, module in _MODULES.items()})
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -92,7 +92,7 @@ class OpCard(Attrs, metaclass=CardMeta):
     fuse: ClassVar[int] = OPAQUE
     """Fusion kind, one of the constants above."""
     outputs: ClassVar[int] = 1
-    """Number of results; more than one makes the constructor answer a TupleWrapper. A property where attributes decide."""
+    """Number of results; more than one makes the constructor return a TupleWrapper. A property where attributes decide."""
     samples: ClassVar[Sequence[Sample]] = ()
     """Calls that the card test runs."""
     tolerance: ClassVar[float] = 1e-5

@@ -104,7 +104,7 @@ class OpImplementation:
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
-        """What the schedule function given answers."""
+        """Runs the given schedule function."""
         return self.fschedule(attrs, outs, target)
 
 
@@ -165,7 +165,7 @@ class OwnCard(OpCard):
         found = rule(list(args), self)
         if not isinstance(found, Type):
             raise TypeRuleError(
-                f"the type relation of {self.type_key} must answer the type of the result", f"it answered {found!r}"
+                f"the type relation of {self.type_key} must return the type of the result", f"it returned {found!r}"
             )
         return found
 

@@ -36,7 +36,7 @@ def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
 
 
 def name_sizes(t: Type | None, value: Any, names: dict[SizeName, IntImm]) -> None:
-    """What the variables among the dimensions of a value's type stand for."""
+    """The values of the variables among the dimensions of a value's type."""
     if isinstance(t, TupleType):
         for field, part in zip(t.fields, value, strict=True):
             name_sizes(field, part, names)

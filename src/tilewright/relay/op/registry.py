@@ -1,4 +1,4 @@
-"""What programs may say of operators that are there: how to legalise them, convert their layout, and mix precisions."""
+"""Registers for programs to extend existing operators: legalisation, layout conversion, mixed precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategies of operators under their classic names: `conv2d_strategy(attrs, inputs, out_type, target)` answers the ways to
+"""The strategies of operators under their classic names: `conv2d_strategy(attrs, inputs, out_type, target)` returns the ways to
 compute a convolution, of which there is one until a program registers others:
 
     @relay.op.strategy.dense_strategy.register("cpu")
@@ -27,7 +27,7 @@ from tilewright.tir.data_layout import layout as as_layout
 SCHEDULES = (
     "adaptive_pool", "bitpack", "concatenate", "injective", "lrn", "pad", "pool", "reduce", "softmax", "sparse_dense",
 )  # fmt: skip
-"""What classic strategies name a schedule for. The rules of the target schedule kernels, so each is the naive one."""
+"""The schedule that classic strategies name. The rules of the target schedule kernels, so each is the naive one."""
 
 __all__ = [
     "OpImplementation",

@@ -1,4 +1,4 @@
-"""What programs of the virtual machine are made of once memory is explicit (classic `relay.op.vm`)."""
+"""Operators of virtual machine programs with explicit memory (classic `relay.op.vm`)."""
 
 from __future__ import annotations
 

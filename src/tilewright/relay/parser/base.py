@@ -1,4 +1,4 @@
-"""What all parts of the parser share: the position among the words, scopes, errors, spans, and types."""
+"""Base of all parts of the parser: the position among the words, scopes, errors, spans, and types."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Source:
 
 
 def tokens(source: Source) -> list[Token]:
-    """All words, comments left out, and an "end" after them. Raises DiagnosticError at what is no word."""
+    """All words, comments left out, and an "end" after them. Raises DiagnosticError at what is not a word."""
     found: list[Token] = []
     at, text = 0, source.text
     while at < len(text):

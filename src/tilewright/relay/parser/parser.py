@@ -147,7 +147,7 @@ class Parser(BaseParser):
         self.types[header] = TypeData(header, tuple(params), tuple(found))
 
     def skip_type(self, extern: bool = False) -> None:
-        """What `type_definitions` has read."""
+        """The type definitions read so far."""
         self.next()
         if extern:
             self.type_scopes.append({})
@@ -363,7 +363,7 @@ class Parser(BaseParser):
             if found:
                 dtype = SUFFIX_DTYPES.get(mark + bits)
                 if dtype is None or (mark != "f" and not digits.isdigit()):
-                    self.fail(f"{word.text} is no number; the suffixes are {', '.join(SUFFIX_DTYPES)}", word)
+                    self.fail(f"{word.text} is not a number; the suffixes are {', '.join(SUFFIX_DTYPES)}", word)
                 return (float(digits) if mark == "f" else int(digits)), dtype
         if word.text.isdigit():
             return int(word.text), "int32"
@@ -391,12 +391,12 @@ class Parser(BaseParser):
         return Tuple(tuple(fields), self.span(start))
 
     def named(self) -> Expr:
-        """What starts with a word: literals, keywords, constructors and operators."""
+        """Parses what starts with a word: literals, keywords, constructors and operators."""
         word = self.peek()
         if word.text == "meta":
             value = self.meta_value()
             if not isinstance(value, Expr):
-                self.fail(f"this metadata entry is {type(value).__name__}, which is no expression", word)
+                self.fail(f"this metadata entry is {type(value).__name__}, which is not an expression", word)
             return value
         self.next()
         if word.text in ("True", "False"):

@@ -28,7 +28,7 @@ from tilewright.relay.typing.infer_type import infer_module
 
 
 class QAnnotateKind(IntEnum):
-    """What a value is to a quantised layer."""
+    """The role of a value in a quantised layer."""
 
     IDENTITY = 0
     INPUT = 1
@@ -51,7 +51,7 @@ def _pass(name: str, change: Any) -> Pass:
 
 
 def partition() -> Pass:
-    """Marks where the parts of a program that will be integers begin: what a chosen layer reads, and is no input, becomes
+    """Marks where the parts of a program that will be integers begin: what a chosen layer reads, and is not an input, becomes
     `annotation.stop_fusion(annotation.cast_hint(x, dtype_input))`. A part is computed by kernels of its own then, and what
     `annotate` rounds is what the part stores."""
 
@@ -128,7 +128,7 @@ def _is(e: Any, name: str) -> bool:
 
 
 def activation(e: Any) -> Any:
-    """What is rounded, for the dequantize that ends a rounded activation; else None."""
+    """The value to round, for the dequantize at the end of a rounded activation; else None."""
     if not _is(e, "qnn.dequantize") or not _is(e.args[0], "qnn.quantize"):
         return None
     return e.args[0].args[0]

@@ -1,4 +1,4 @@
-"""What tests and examples of relay programs are made with: small models with weights, layers, and checks of gradients and types."""
+"""Tools for tests and examples of relay programs: small models with weights, layers, and checks of gradients and types."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def lstm_cell(num_hidden: int, batch_size: int = 1, dtype: str = "float32", name
 
 
 def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Function:
-    """The cell applied `iterations` times, each time to what it answered before."""
+    """The cell applied `iterations` times, each time to what it returned before."""
     builder = ScopeBuilder()
     cell: Any = builder.let("cell_fn", lstm_cell(num_hidden, batch_size, dtype))
     zeros = op.zeros((batch_size, num_hidden), dtype)

@@ -57,5 +57,5 @@ def make_nat_expr(prelude: Prelude, n: int) -> Expr:
 
 def _natural(n: int) -> int:
     if n < 0:
-        raise ValueError(f"{n} is no natural number")
+        raise ValueError(f"{n} is not a natural number")
     return n

@@ -203,7 +203,7 @@ class PythonConverter:
         return _name(result)
 
     def pattern(self, p: Pattern, value: ast.expr, scope: _Scope) -> ast.expr | None:
-        """What must hold of a value for it to fit (None: nothing); variables are assigned in the clause."""
+        """The condition under which a value matches (None: always); variables are assigned in the clause."""
         if isinstance(p, PatternVar):
             scope.body.append(_assign(scope.bind(p.var), value))
             return None
@@ -326,7 +326,7 @@ def to_python(expr: Expr, mod: IRModule | None = None, target: Any = "llvm") -> 
 
 
 def run_as_python(expr: Expr, mod: IRModule | None = None, target: Any = "llvm") -> Any:
-    """What `expr` is, by way of Python: an NDArray, a tuple, a ConstructorValue, a RefValue, or a Python function of such."""
+    """The value of `expr`, computed in Python: an NDArray, a tuple, a ConstructorValue, a RefValue, or a Python function of such."""
     tree, namespace = _converted(expr, mod, target)
     with deep_recursion():
         exec(compile(tree, "relay", "exec"), namespace)

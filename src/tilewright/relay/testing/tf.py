@@ -1,4 +1,4 @@
-"""What programs that import TensorFlow graphs use besides the importer (classic `relay.testing.tf`). TensorFlow is imported
+"""Tools of programs that import TensorFlow graphs, besides the importer (classic `relay.testing.tf`). TensorFlow is imported
 when it is needed."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def convert_to_list(x: Any) -> list[Any]:
 
 
 def vmobj_to_list(o: Any) -> list[Any]:
-    """What the virtual machine answered as arrays: those of data types and tuples in order, in one list."""
+    """The results of the virtual machine as arrays in one list; data types and tuples are flattened."""
     if isinstance(o, NDArray):
         return [o.numpy()]
     if isinstance(o, (ADT, list, tuple)):

@@ -17,7 +17,7 @@ FILTERS = (64, 128, 256, 512, 512)
 
 
 def get_feature(internal_layer: Any, depths: Sequence[int], filters: Sequence[int], batch_norm: bool = False) -> Any:
-    """Groups of convolutions with a pooling behind each."""
+    """Groups of convolutions with a pooling after each."""
     for i, count in enumerate(depths):
         for j in range(count):
             name = f"conv{i + 1}_{j + 1}"

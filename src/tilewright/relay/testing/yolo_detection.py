@@ -28,7 +28,7 @@ class Box(NamedTuple):
 
 
 def overlap(a: Box, b: Box) -> float:
-    """What two boxes share, over what both cover."""
+    """The area that two boxes share, over the area that both cover."""
     width = min(a.x + a.w / 2, b.x + b.w / 2) - max(a.x - a.w / 2, b.x - b.w / 2)
     height = min(a.y + a.h / 2, b.y + b.h / 2) - max(a.y - a.h / 2, b.y - b.h / 2)
     if width <= 0 or height <= 0:

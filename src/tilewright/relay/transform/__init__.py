@@ -45,13 +45,13 @@ from tilewright.relay.transform.fusion.fuse_ops import FuseOps
 from tilewright.relay.transform.fusion.slice_splits import SliceSplits
 from tilewright.relay.transform.fusion.split_args import SplitArgs
 from tilewright.relay.transform.layout.alter_layout import AlterOpLayout, PackDense
-from tilewright.relay.transform.layout.borders import WriteBorders
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout, LayoutConfig
 from tilewright.relay.transform.layout.flatten_rows import FlattenRows
+from tilewright.relay.transform.layout.halo import WriteHalos
 from tilewright.relay.transform.layout.image_views import ImageViews
 from tilewright.relay.transform.layout.pack_winograd import PackWinograd
+from tilewright.relay.transform.memory.batch_splitting import SplitBatch
 from tilewright.relay.transform.memory.device_planner import PlanDevices
-from tilewright.relay.transform.memory.images_in_turn import ImagesInTurn
 from tilewright.relay.transform.memory.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
@@ -133,7 +133,7 @@ __all__ = [
     "FlattenAtrousConv",
     "FlattenRows",
     "ImageViews",
-    "ImagesInTurn",
+    "SplitBatch",
     "FlexibleShapeDispatch",
     "FoldConstant",
     "FoldConstantExpr",
@@ -188,7 +188,7 @@ __all__ = [
     "CheckBounds",
     "TransposedConvolutions",
     "WidenKernels",
-    "WriteBorders",
+    "WriteHalos",
     "build_config",
     "function_pass",
     "gradient",

@@ -23,7 +23,7 @@ def evaluated(e: Expr) -> Sequence[Expr]:
 
 
 def calls_unknown(e: Expr) -> bool:
-    """Whether `e` calls a function that is no kernel, or an operator that is not pure."""
+    """Whether `e` calls a function that is not a kernel, or an operator that is not pure."""
     if not isinstance(e, Call) or isinstance(e.op, Constructor):
         return False
     if type(e.op) is Op:

@@ -1,4 +1,4 @@
-"""What a layout rule that a program writes itself answers (`relay.op.register_infer_correct_layout`)."""
+"""Result of a layout rule that a program registers (`relay.op.register_infer_correct_layout`)."""
 
 from __future__ import annotations
 

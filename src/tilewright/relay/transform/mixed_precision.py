@@ -235,7 +235,7 @@ def _dtypes(t: Any) -> list[DataType]:
 
 
 def _scalar(e: Expr) -> bool:
-    """Whether casting `e` costs nothing: what is no float, and constants."""
+    """Whether casting `e` costs nothing: what is not a float, and constants."""
     return isinstance(e, Constant) or not any([d.is_float for d in _dtypes(e.checked_type)])
 
 

@@ -1,4 +1,4 @@
-"""What the rewriting passes share: a typed post-order rewrite over every function of a module, and small matchers."""
+"""Base of the rewriting passes: a typed post-order rewrite over every function of a module, and small matchers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def typed_pass(
 
 class CallRewriter(ExprMutator):
     """Rewrites calls of operators bottom-up with typed operands; `rule` gets each call and answers another form or None,
-    and is asked again about what it answered. `counts`, where given, is kept true for rewritten calls."""
+    and is asked again about what it returned. `counts`, where given, is kept true for rewritten calls."""
 
     def __init__(self, rule: Rule, counts: dict[Expr, int] | None = None) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ def keep_type(new: Call, old: Call) -> None:
 
 
 def same_result(new: Call, old: Call) -> Call:
-    """A call of a function with other arguments: what it answers does not change with how these are computed. A function that stands in
+    """A call of a function with other arguments: what it returns does not change with how these are computed. A function that stands in
     the call has its type first: nothing below what has a type is without one."""
     known = type_of(old)
     if known is not None and (type(new.op) is GlobalVar or type_of(new.op) is not None):
@@ -232,7 +232,7 @@ def tensor_of(e: Expr) -> TensorType:
 
 
 def static_shape(e: Expr) -> tuple[int, ...] | None:
-    """The shape as ints; None when a dimension is symbolic or `e` is no tensor."""
+    """The shape as ints; None when a dimension is symbolic or `e` is not a tensor."""
     t = typed(e).checked_type
     if not isinstance(t, TensorType):
         return None

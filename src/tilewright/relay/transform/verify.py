@@ -1,4 +1,4 @@
-"""What makes a relay function wrong: scopes, and types that are not what the operators' rules say. For `PassVerifier`."""
+"""Verifier of relay functions: scopes, and types against the operators' rules. Used by `PassVerifier`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.support.errors import TVMError
 
 
 def faults(func: Any, mod: IRModule) -> list[str]:
-    """What is wrong with a function of a module, in words."""
+    """The faults of a function of a module, in words."""
     found = function_findings(func, set())
     if found:
         return found

@@ -18,7 +18,7 @@ class _BoundOnce(ExprMutator):
         self.bound: set[Var] = set()
 
     def inside(self, variables: Iterable[Var], make: Callable[[], Any]) -> Any:
-        """What `make` makes of a scope that binds `variables`."""
+        """The result of `make` for a scope that binds `variables`."""
         fresh: dict[Expr, Var] = {}
         for v in variables:
             if v in self.bound:

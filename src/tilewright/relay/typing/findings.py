@@ -1,4 +1,4 @@
-"""What type inference found wrong: where it is, and the text."""
+"""An error of type inference: its place and its text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Findings:
         self.active: dict[GlobalVar, FuncType] = {}
         """The functions that are looked at, the innermost last, with what is known of their types."""
         self.root: Expr | None = None
-        """What is looked at, if it is no function of a module."""
+        """The expression, if it is not a function of a module."""
         self.findings: list[str] = []
         self.found_at: list[tuple[Any, str]] = []
 

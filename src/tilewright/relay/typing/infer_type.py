@@ -66,7 +66,7 @@ class _Inference(OpenTypes):
         super().__init__(mod)
         self.signatures: dict[GlobalVar, FuncType] = {}
         self.binders: dict[Var, Expr | Pattern] = {}
-        """What binds each variable of the module's function that is looked at."""
+        """The binders of each variable of the current function."""
         self.rebinding: dict[GlobalVar, list[Var]] = {}
         """Functions that bind variables in several places, and these."""
 
@@ -130,7 +130,7 @@ class _Inference(OpenTypes):
         if type(t) is IncompleteType:
             return self.wait(e, t)
         if not isinstance(t, TupleType):
-            self.report(e, f"element {e.index} is taken of {type_text(t)}, which is no tuple")
+            self.report(e, f"element {e.index} is taken of {type_text(t)}, which is not a tuple")
             return None
         if not 0 <= e.index < len(t.fields):
             self.report(e, f"element {e.index} is taken of a tuple of {len(t.fields)}: {type_text(t)}")
@@ -342,7 +342,7 @@ class _Inference(OpenTypes):
             result = self.hole(e)
             return result if self.unifier.unify(callee, FuncType(tuple(types), result)) is not None else None
         if not isinstance(callee, FuncType):
-            self.report(e, f"{type_text(callee)} is called, but it is no function")
+            self.report(e, f"{type_text(callee)} is called, but it is not a function")
             return None
         return self.apply_function(e, callee, types)
 

@@ -98,7 +98,7 @@ class OpenTypes(Findings):
         return t
 
     def need_kind(self, t: Type, e: Expr) -> None:
-        """Refuse an annotation that is no type of values, such as an algebraic type without its arguments."""
+        """Refuse an annotation that is not a type of values, such as an algebraic type without its arguments."""
         from tilewright.relay.analysis.kinds import check_kind
 
         try:

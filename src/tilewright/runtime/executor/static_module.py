@@ -1,4 +1,4 @@
-"""What all executors of graphs with fixed shapes offer: inputs, outputs, runs, and their times."""
+"""Base of executors of graphs with static shapes: inputs, outputs, runs, and their times."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StaticModule:
         self._set_input(key, value)
 
     def _converted(self, key: str | int, value: Any) -> Any:
-        """What is no NDArray, in the dtype of an input; dtypes that are that one already are remembered."""
+        """A value that is not an NDArray, in the dtype of an input. dtypes that match are remembered."""
         wanted: str = self._get_input_dtype(key)
         if not isinstance(value, np.ndarray) and hasattr(type(value), "__dlpack__"):
             tensor = from_dlpack(value)
@@ -110,7 +110,7 @@ class StaticModule:
         return name
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Shapes and dtypes, by name, of the inputs that are no parameters."""
+        """Shapes and dtypes, by name, of the inputs that are not parameters."""
         shapes: dict[str, tuple[int, ...]] = {}
         dtypes: dict[str, str] = {}
         for i in range(self.get_num_inputs()):

@@ -21,7 +21,7 @@ def dot_product_of(block: BlockView, target: Target) -> DotProduct | None:
         return None
     group, vector = block.reduction[-1], block.spatial[-1]
     data, weight = block.block.reads
-    # One number for all sums, which has no axis, is no row of groups.
+    # One number for all sums, which has no axis, is not a row of groups.
     if len(weight.region) < 2 or not data.region or weight.region[-1].min is not group.var:
         return None
     if vector.var in uses(data.region[-1].min).vars:

@@ -112,7 +112,7 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
 def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
     """The number of leading spatial axes that all blocks have in common, without reduced ones."""
     last = blocks[-1]
-    # What has no axis counts along one of a single step, for which there may be no loop.
+    # What has no axis counts along one of a single step, for which there may be not a loop.
     idle = len(last.block.iter_vars) - len(view.loops(last))
     if idle and idle != last.extents[: len(last.spatial)].count(1):
         return 0

@@ -47,7 +47,7 @@ class IRBuilder:
 
     @staticmethod
     def current() -> ScriptParser:
-        """What the words that are called now belong to. Raises TVMError outside of builders."""
+        """The open frame that called words add to. Raises TVMError outside of builders."""
         p = active_or_none()
         if p is None:
             raise TVMError("IRBuilder.current: no builder is being used; write `with IRBuilder() as ib:`")

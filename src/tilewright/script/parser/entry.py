@@ -19,7 +19,7 @@ ParserType = Callable[[Source, dict[str, Any], Any], ScriptParser]
 
 
 def captured_names(func: FunctionType, frame: FrameType | None) -> dict[str, Any]:
-    """What the names in a function mean where it is defined: globals, names of the frame, closure."""
+    """The values of names where a function is defined: globals, names of the frame, closure."""
     names = dict(func.__globals__)
     frames: list[FrameType] = []
     while frame is not None and frame.f_globals is func.__globals__ and len(frames) < 2:
@@ -250,7 +250,7 @@ class _TextParser(ModuleParser):
                         raise self.located(node, error) from error
                 elif isinstance(node, ast.ClassDef):
                     if not _is_module(node, self.source, self.names):
-                        raise self.error(node, f"the class {node.name} is no module", "write @I.ir_module above it")
+                        raise self.error(node, f"the class {node.name} is not a module", "write @I.ir_module above it")
                     inner = ModuleParser(self.source, dict(self.names))
                     inner.declared = self.declared
                     self.result = inner.parse(node, **options)

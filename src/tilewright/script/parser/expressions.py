@@ -103,7 +103,7 @@ class Expressions:
         return self.error(node, text if known else f"{type(error).__name__}: {text}", self.remedy(error))
 
     def remedy(self, error: Exception) -> str:
-        """What a dialect knows to do about an error of evaluation."""
+        """A dialect's explanation of an error of evaluation."""
         return ""
 
     def misused(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> DiagnosticError | None:

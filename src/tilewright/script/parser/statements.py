@@ -17,7 +17,7 @@ Statements = Sequence[ast.stmt]
 
 
 class Scope:
-    """What an expression such as `T.allocate(...)` gives: a statement around others.
+    """The frame of an expression such as `T.allocate(...)`: a statement around others.
 
     It holds the body of `with scope as value:`, or, as a line of its own, all that follows it in its suite.
     """
@@ -299,7 +299,7 @@ class ScriptParser(Expressions):
         self.loop(node, domain)
 
     def range(self, *args: Any) -> Any:
-        """What `range(...)` means as the domain of a loop."""
+        """The domain of a loop that `range(...)` means."""
         return range(*args)
 
     def _if(self, node: ast.If) -> None:

@@ -194,7 +194,7 @@ class HybridParser:
             self.fail(node, f"{self.name} returns once, in its last statement")
         if isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             return None
-        return self.fail(node, f"{type(node).__name__} is no statement of hybrid scripts: {ast.unparse(node)[:60]}")
+        return self.fail(node, f"{type(node).__name__} is not a statement of hybrid scripts: {ast.unparse(node)[:60]}")
 
     def _for(self, node: ast.For) -> Stmt:
         call = node.iter
@@ -358,7 +358,9 @@ class HybridParser:
             return self._subscript(node)
         if isinstance(node, ast.Call):
             return self._call(node)
-        return self.fail(node, f"{type(node).__name__} is no expression of hybrid scripts: {ast.unparse(node)[:60]}")
+        return self.fail(
+            node, f"{type(node).__name__} is not an expression of hybrid scripts: {ast.unparse(node)[:60]}"
+        )
 
     def _name(self, node: ast.Name) -> Any:
         found = self.env.get(node.id, self.outside.get(node.id))
@@ -421,7 +423,7 @@ class HybridParser:
                     out = getattr(intrin, name)(out, a)
                 return out
             return getattr(intrin, name)(*args)
-        return self.fail(node, f"{name} is no function of hybrid scripts; known are {', '.join(sorted(INTRINSICS))}")
+        return self.fail(node, f"{name} is not a function of hybrid scripts; known are {', '.join(sorted(INTRINSICS))}")
 
     def _inline(self, function: Callable[..., Any], args: list[Any]) -> Any:
         """The results of another hybrid function. Its statements precede the one that calls it."""

@@ -140,7 +140,7 @@ def OOBChecker() -> Pass:
 
 
 class _Effects(Visitor):
-    """What in a function changes the world outside of it."""
+    """Side effects of a function."""
 
     def __init__(self) -> None:
         self.own: set[Var] = set()

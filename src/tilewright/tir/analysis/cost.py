@@ -45,7 +45,7 @@ class _Flops(Visitor):
     def _for(self, s: For) -> None:
         if not isinstance(s.extent, IntImm):
             raise TVMError(
-                f"estimate_tir_flops: loop {s.loop_var.name} has the extent {s.extent}, which is no constant"
+                f"estimate_tir_flops: loop {s.loop_var.name} has the extent {s.extent}, which is not a constant"
             )
         outer = self.times
         self.times *= s.extent.value

@@ -1,4 +1,4 @@
-"""Whether what a step of a loop reads of a buffer was written before in the same step, proved element by element."""
+"""Whether every element that an iteration reads of a buffer was written before in the same iteration, proved element by element."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOP, CONDITION, BLOCK, UNKNOWN = range(4)
 
 
 class Frame:
-    """What stands around an access: a loop, a condition that holds there, a block, or something that decides at run time."""
+    """A scope around an access: a loop, a condition that holds there, a block, or a decision at run time."""
 
     __slots__ = ("domain", "kind", "node", "var")
 
@@ -356,7 +356,7 @@ class _Wrote:
         self.indices: list[PrimExpr] = []
 
     def lay_out(self) -> bool:
-        """Gives the write's steps variables of their own; False where what it writes is no function of them."""
+        """Gives the write's steps variables of their own; False where what it writes is not a function of them."""
         assert self.places is not None
         if any([f.kind == UNKNOWN for f in self.frames]):
             return False

@@ -66,7 +66,7 @@ class _Kernels(Visitor):
         if kind == "blockIdx":
             return
         if not isinstance(extent, IntImm):
-            self.errors.append(f"the extent of {tag} is {extent}, which is no constant")
+            self.errors.append(f"the extent of {tag} is {extent}, which is not a constant")
             return
         if kind == "vthread":
             self.virtual *= extent.value
@@ -94,7 +94,7 @@ class _Kernels(Visitor):
         size = s.dtype.bytes * s.dtype.lanes
         for e in s.extents:
             if not isinstance(e, IntImm):
-                self.errors.append(f"the size of {s.buffer_var.name} is no constant")
+                self.errors.append(f"the size of {s.buffer_var.name} is not a constant")
                 size = 0
                 break
             size *= e.value
@@ -118,7 +118,7 @@ class _Kernels(Visitor):
 
 
 def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]:
-    """What in the kernels of a lowered function is beyond the limits, in words. See verify_gpu_code."""
+    """The excesses of the kernels of a lowered function over the limits, in words. See verify_gpu_code."""
     unknown = sorted(set(constraints) - set(LIMITS))
     if unknown:
         raise TVMError(f"verify_gpu_code: unknown limits {', '.join(unknown)}; known: {', '.join(LIMITS)}")
@@ -133,6 +133,6 @@ def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, int]) -> bool:
 
     constraints: any of max_local_memory_per_block, max_shared_memory_per_block (bytes), max_threads_per_block,
     max_thread_x, max_thread_y, max_thread_z, max_vthread, max_vector_bytes, max_kernels. Sizes and extents that
-    are no constants are beyond every limit. Raises TVMError for other names.
+    are not constants are beyond every limit. Raises TVMError for other names.
     """
     return not gpu_code_errors(func, constraints)

@@ -1,4 +1,4 @@
-"""What a block reads and writes, as regions of buffers."""
+"""The regions of buffers that a block reads and writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand in a program at each stage of lowering; run after every pass in tests."""
+"""Rules for the content of a program at each stage of lowering; checked after every pass in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a function well-formed, whatever its stage of lowering: four rules, each with its own message."""
+"""Rules of well-formed functions at any stage of lowering: four rules, each with its own message."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class _Rules(Visitor):
 
 
 def problems(func: PrimFunc, missing: list[Var] | None = None) -> list[str]:
-    """What makes a function ill-formed, in words, with the user's lines where they are known.
+    """The faults of an ill-formed function, in words, with the user's lines if they are known.
 
     missing: its undefined variables, where they are known already.
     """

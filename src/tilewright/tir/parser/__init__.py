@@ -1,4 +1,4 @@
-"""What tensor programs in Python syntax mean: the rules of statements, and the vocabulary `T`."""
+"""Meaning of tensor programs in Python syntax: the rules of statements, and the vocabulary `T`."""
 
 from tilewright.support import lazy
 

@@ -59,7 +59,7 @@ class BlockScope(Scope):
 
 
 class InitScope(Scope):
-    """What a reduction block does before its first iteration."""
+    """Statements that a reduction block runs before its first iteration."""
 
     what = "the init of a block"
     inline = False

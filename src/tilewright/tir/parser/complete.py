@@ -1,4 +1,4 @@
-"""What goes without saying in a program: the root block, and the regions of blocks that do not state them."""
+"""Completion of programs: adds the root block, and the regions of blocks that do not state them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_regions(block: Block, by_data: Mapping[Var, Buffer], missing: tuple[boo
     if missing[1]:
         changes["writes"] = (*writes, *opaque)
     if missing[0]:
-        # A reduction's own running value is no input of it.
+        # A reduction's own running value is not an input of it.
         excluded = {id(w.buffer) for w in changes.get("writes", block.writes)} if block.init is not None else set()
         kept: list[BufferRegion] = [r for r in reads if id(r.buffer) not in excluded]
         changes["reads"] = (*kept, *opaque)

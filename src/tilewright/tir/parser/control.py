@@ -86,17 +86,17 @@ def If(condition: Any) -> IfScope:
 
 
 def Then() -> CaseScope:
-    """What happens when the condition of the T.If around holds."""
+    """The branch of the enclosing T.If for a true condition."""
     return CaseScope("T.Then")
 
 
 def Else() -> CaseScope:
-    """What happens when the condition of the T.If around does not hold."""
+    """The branch of the enclosing T.If for a false condition."""
     return CaseScope("T.Else")
 
 
 def While(condition: Any) -> WhileScope:
-    """What is done for as long as the condition holds."""
+    """The body, run while the condition holds."""
     return WhileScope(as_prim_expr(plain(condition), "the condition of T.While"))
 
 

@@ -91,7 +91,7 @@ class TirParser(ScriptParser):
     def made(self, node: ast.expr, value: Any) -> Any:
         setter = SPAN_SETTERS[type(value)]
         if setter is not None and value.span is None:
-            # Nothing has seen the node yet, and its place is no part of what it is.
+            # Nothing has seen the node yet, and its place is not part of what it is.
             setter(value, self.source.span(node))
         return value
 
@@ -156,7 +156,7 @@ class TirParser(ScriptParser):
         elif not callable(function):
             name = ast.unparse(node.func)
             remedy = f"its elements are {name}[...]" if isinstance(function, Buffer) else ""
-            raise self.error(node, f"{name} is no function, but {type(function).__name__}", remedy)
+            raise self.error(node, f"{name} is not a function, but {type(function).__name__}", remedy)
         return super().call(node, function, args, kwargs)
 
     def remedy(self, error: Exception) -> str:
@@ -295,7 +295,7 @@ class TirParser(ScriptParser):
             return Var(name, note)
         if isinstance(note, str):
             return Var(name, DataType(note))
-        what = f"{ast.unparse(place)} is no type, but {type(note).__name__}"
+        what = f"{ast.unparse(place)} is not a type, but {type(note).__name__}"
         raise self.error(place, what, "types are T.int32, T.handle, T.Buffer(shape, dtype) and their like")
 
     def _type(self, place: ast.expr, note: Any) -> Type | None:
@@ -392,9 +392,7 @@ class TirParser(ScriptParser):
             self.emit(ProducerStore(buffer, as_prim_expr(plain(value), "the value of a store"), indices))
             return
         if not isinstance(buffer, Buffer):
-            what = (
-                f"{ast.unparse(target.value)} is no buffer, but {type(buffer).__name__}, so nothing can be stored to it"
-            )
+            what = f"{ast.unparse(target.value)} is not a buffer, but {type(buffer).__name__}, so nothing can be stored to it"
             raise self.error(target.value, what, "declare a buffer with T.match_buffer, T.alloc_buffer or T.Buffer")
         try:
             self.emit(store_to(buffer, index, value))

@@ -24,10 +24,10 @@ NUMBERS = (int, float, np.number, np.bool_)
 
 
 def plain(value: Any) -> Any:
-    """A region as the load that it is, a comparison as an expression; anything else unchanged. Buffers are no values."""
+    """A region as the load that it is, a comparison as an expression; anything else unchanged. Buffers are not values."""
     if type(value) is Buffer:
         index = ", ".join("ijklmnuvw"[: len(value.shape)])
-        raise TypeError(f"buffer {value.name} has elements, and is no value itself; write {value.name}[{index}]")
+        raise TypeError(f"buffer {value.name} has elements, and is not a value itself; write {value.name}[{index}]")
     return value.asobject() if isinstance(value, LAZY) else value
 
 
@@ -91,7 +91,7 @@ def renewed(buffer: Buffer, name: str) -> Buffer:
 
 
 class _Setters(dict[type, "Callable[[Any, Any], None] | None"]):
-    """How to set the span of a new expression; None for those that are shared, and for what is no expression."""
+    """How to set the span of a new expression; None for those that are shared, and for what is not an expression."""
 
     def __missing__(self, kind: type) -> Callable[[Any, Any], None] | None:
         shared = not issubclass(kind, PrimExpr) or issubclass(kind, (Var, IntImm)) or not hasattr(kind, "span")
@@ -148,7 +148,7 @@ def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
 
 
 def as_region(value: Any, what: str) -> BufferRegion:
-    """What a block reads, writes or matches: `A[i, 0:4]`, or a whole buffer."""
+    """A region that a block reads, writes or matches: `A[i, 0:4]`, or a whole buffer."""
     if isinstance(value, BufferRegion):
         return value
     if isinstance(value, BufferLoad):
@@ -167,4 +167,4 @@ OPERATORS: dict[type, Callable[..., Any]] = {
     **{k: PYTHON_OPERATORS[k] for k in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
     **{k: _comparison(f, PYTHON_OPERATORS[k]) for k, f in _COMPARISONS.items()},
 }
-"""What Python's operators do to values of programs."""
+"""Python's operators on values of programs."""

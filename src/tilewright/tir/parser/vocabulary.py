@@ -125,7 +125,7 @@ prim_func.parser = TirParser  # type: ignore[attr-defined]
 def macro(func: object = None, *, hygienic: bool = True) -> object:
     """A piece of program that is read anew wherever it is called.
 
-    hygienic: names that are no parameters mean what they meant at the definition, else at the call.
+    hygienic: names that are not parameters mean what they meant at the definition, else at the call.
     """
     frame = sys._getframe(1)
     if func is None:
@@ -276,7 +276,7 @@ def index_map(
 
 
 def llvm_lookup_intrinsic_id(name: str) -> str:
-    """What T.call_llvm_intrin takes for an LLVM intrinsic: the name itself."""
+    """The argument of T.call_llvm_intrin for an LLVM intrinsic: the name itself."""
     if not name.startswith("llvm."):
         raise ValueError(f"the name of an LLVM intrinsic begins with llvm., but was given {name!r}")
     return name

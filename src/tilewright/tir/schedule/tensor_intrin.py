@@ -162,7 +162,7 @@ class _Match:
         lead = len(have.indices) - len(want.indices)
         if lead < 0 or want.buffer.dtype != have.buffer.dtype:
             self.no(
-                f"{have.buffer.name} ({have.buffer.dtype}) is no tile of the kind of {want.buffer.name} ({want.buffer.dtype})",
+                f"{have.buffer.name} ({have.buffer.dtype}) is not a tile of the kind of {want.buffer.name} ({want.buffer.dtype})",
                 have,
             )
         base: list[Lin] = []

@@ -58,7 +58,7 @@ SIDE = 16
 """Rows of a tile, and columns of 32 bits."""
 ROW_BYTES = 64
 FILL, DOT, STORE, STORE_LOCAL = PARTS = ("fill", "dot", "store", "store_local")
-"""What an intrinsic does; sums are stored to memory of scope "global" or "local"."""
+"""The operation of an intrinsic; sums are stored to memory of scope "global" or "local"."""
 TAPS = (1, 1, 1)
 """The axes of packed weights between panels and groups of channels: chunks of channels, and the kernel's height and width."""
 _A, _B = 4, 6
@@ -66,7 +66,7 @@ _A, _B = 4, 6
 
 
 class Kind(NamedTuple):
-    """What an instruction multiplies: types of A, B and C, and how many pairs each sum takes at once."""
+    """The operands of an instruction: types of A, B and C, and the number of pairs that each sum takes at once."""
 
     dtypes: tuple[str, str, str]
     group: int
@@ -145,7 +145,7 @@ class _Builder:
         return found
 
     def description(self) -> PrimFunc:
-        """What the part computes, in plain loops."""
+        """The computation of the part, in plain loops."""
         buffers = self.buffers()
         names = [f"i{k}" for k in range(len(self.sums))]
         extents = [*self.sums, *((self.tile.steps, self.group) if self.part == DOT else ())]

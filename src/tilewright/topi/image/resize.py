@@ -69,7 +69,7 @@ def _bound(index: Any, extent: Dim) -> Any:
 def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[int, int, int, bool]:
     """(m, b, d, up): the nearest input place of output place o is (o * m + b) / d, rounded down or up.
 
-    Whole numbers only: ties fall as the rounding says, whatever the processor does with fractions.
+    Integers only: ties fall as the rounding says, whatever the processor does with fractions.
     """
     if mode == "align_corners":
         m, b, d = (2 * (extent - 1), 0, 2 * (target - 1)) if target > 1 else (0, 0, 2)

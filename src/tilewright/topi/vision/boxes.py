@@ -62,7 +62,7 @@ def multibox_transform_loc(
     keep_background: bool = False,
 ) -> list[te.Tensor]:
     """[(batch, anchors, 6) rows (class, score, x, y, x, y) of the anchors whose best class (0 is background) scores the threshold, in
-    front, -1 behind; how many they are (batch,)], from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4)
+    front, -1 after; how many they are (batch,)], from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4)
     and anchor (1, anchors, 4). keep_background: class 0 is a class like the others."""
     start = 0 if keep_background else 1
     batch, classes, count = shape_of(cls_prob)

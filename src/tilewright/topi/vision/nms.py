@@ -16,7 +16,7 @@ def get_valid_counts(
     data: te.Tensor, score_threshold: Any = 0.0, id_index: int = 0, score_index: int = 1
 ) -> list[te.Tensor]:
     """[how many boxes of each batch score above the threshold (and have a class of 0 or more where id_index is not negative), those
-    boxes in front, their places]; what is behind them is -1. `data` is (batch, boxes, elements)."""
+    boxes in front, their places]; what is after them is -1. `data` is (batch, boxes, elements)."""
     batch, boxes, elements = shape_of(data)
     given = [score_threshold] if isinstance(score_threshold, te.Tensor) else []
 
@@ -84,9 +84,9 @@ def non_max_suppression(
 ) -> Any:
     """The boxes of each batch, best first, without those that overlap a better one of their class by more than `iou_threshold`.
 
-    data: (batch, boxes, elements); valid_count: (batch,); indices: (batch, boxes), the places to answer. With `return_indices`
-    [places of what is kept in front and -1 behind, how many they are (batch, 1)], else the boxes themselves with -1 for what is left out,
-    which `invalid_to_bottom` moves behind the rest. max_output_size and iou_threshold are numbers or scalars tensors."""
+    data: (batch, boxes, elements); valid_count: (batch,); indices: (batch, boxes), the positions to return. With `return_indices`
+    [places of what is kept in front and -1 after, how many they are (batch, 1)], else the boxes themselves with -1 for what is left out,
+    which `invalid_to_bottom` moves after the rest. max_output_size and iou_threshold are numbers or scalars tensors."""
     batch, boxes, elements = shape_of(data)
     scores: te.Tensor = te.compute((batch, boxes), lambda b, k: data(b, k, score_index), name="scores", tag="injective")
     order = argsort(scores, valid_count, 1, False, "int32")
@@ -178,7 +178,7 @@ def all_class_non_max_suppression(
     """Suppression for each class alone: boxes (batch, boxes, 4) by two opposite corners, scores (batch, classes, boxes).
 
     "onnx": [(batch * classes * boxes, 3) rows (batch, class, box) of int64, their number (1,)]; "tensorflow": [(batch, classes * boxes, 2)
-    rows (class, box) with the best scores first, the scores, the number of each batch (batch,)]. Rows behind are zero."""
+    rows (class, box) with the best scores first, the scores, the number of each batch (batch,)]. Rows after are zero."""
     if output_format not in ("onnx", "tensorflow"):
         raise ValueError(
             f'all_class_non_max_suppression: output_format must be "onnx" or "tensorflow", but is {output_format!r}'
@@ -300,7 +300,7 @@ def regular_non_max_suppression(
     score_threshold: float,
 ) -> list[te.Tensor]:
     """[(batch, max_detections, 4) boxes, their classes, their scores, how many they are (batch,)] of suppression for each class alone, best
-    first and zero behind. boxes (batch, boxes, 4); scores (batch, classes, boxes), of which the last `num_classes` count."""
+    first and zero after. boxes (batch, boxes, 4); scores (batch, classes, boxes), of which the last `num_classes` count."""
     batch, given, count = shape_of(scores)
     skipped = to(as_int(given - num_classes), "int64")
     objects: te.Tensor = te.compute(

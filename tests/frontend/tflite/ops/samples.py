@@ -22,7 +22,7 @@ def rng(name: str) -> np.random.Generator:
 def values(
     r: np.random.Generator, dtype: str, shape: Sequence[int], low: float = -3.0, high: float = 3.0
 ) -> np.ndarray:
-    """Numbers of a type: floats in a range, whole numbers over all of theirs (int32 and wider: in the range)."""
+    """Numbers of a type: floats in a range, integers over all of theirs (int32 and wider: in the range)."""
     if dtype.startswith("float"):
         return r.uniform(low, high, shape).astype(dtype)
     if dtype == "bool":
@@ -84,7 +84,7 @@ F = "float32"
 
 
 def floats() -> None:
-    """Operators on floats, and on plain whole numbers."""
+    """Operators on floats, and on plain integers."""
     x, y, row = (F, (2, 3, 4)), (F, (2, 3, 4)), (F, (4,))
     for op, kind in (("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions"), ("DIV", "DivOptions")):
         for act in (0, 1, 2, 3):

@@ -18,7 +18,7 @@ def f(
 
 
 def i(*shape: int, low: int = -5, high: int = 6, dtype: torch.dtype = torch.int64, seed: int = 0) -> torch.Tensor:
-    """Whole numbers."""
+    """Integers."""
     g = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randint(low, high, shape, generator=g).to(dtype)
 

@@ -82,7 +82,7 @@ KNOWN: list[Sample] = [
     ("repeat_interleave.self_Tensor", (f(3, 2), torch.tensor([2, 0, 1]), 0)),
     ("_local_scalar_dense", (torch.tensor(3),)),
 ]
-"""Operators that must know the whole numbers and truth values among their inputs."""
+"""Operators that must know the integers and truth values among their inputs."""
 
 BAGS: list[Sample] = [
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]))),

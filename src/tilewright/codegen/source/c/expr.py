@@ -89,7 +89,7 @@ class ExprEmitter:
                 return found[1]
         method = self._table.get(type(e))
         if method is None:
-            raise self.error(f"{type(e).__name__} is no lowered expression", e)
+            raise self.error(f"{type(e).__name__} is not a lowered expression", e)
         text = method(self, e)
         if len(text) > LONG and e.dtype.code not in ("void", "handle"):
             text = self.temporary(text, e.dtype)

@@ -112,7 +112,7 @@ class PackedEmitter(CallEmitter):
         return self._invoke(name.value, array, len(e.args) - 1, f"{array} + {len(e.args) - 1}", e)
 
     def _pack(self, args: tuple[PrimExpr, ...]) -> str:
-        """Arguments on the stack, and behind them the place of the result, which is none yet."""
+        """Arguments on the stack, and after them the place of the result, which is none yet."""
         items = []
         for arg in args:
             index, text, member = self._as_any(arg)

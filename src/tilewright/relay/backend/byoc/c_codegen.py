@@ -268,7 +268,7 @@ class _Unit:
 
 
 def _parameters(body: Body, count: int, key: str) -> list[str]:
-    """Names of a C function's parameters: those of the Python function behind the first."""
+    """Names of a C function's parameters: those of the Python function after the first."""
     found = list(inspect.signature(body).parameters.values())[1:]
     names: list[str] = []
     for p in found:

@@ -26,7 +26,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 EXTERNAL = "__tilewright_external"
-"""What a library says of constants that external code receives, and the constants."""
+"""Metadata of the constants that external code receives, and the constants."""
 
 
 def is_external(func: Function) -> bool:
@@ -70,7 +70,7 @@ class ExternalCode:
         return bool(self.symbols)
 
     def sources(self) -> list[runtime.ModuleSource]:
-        """What export needs of the modules."""
+        """Modules of external code, for export."""
         return [m._exportable() for module in self.modules for m in _with_imports(module)]
 
     def data(self) -> dict[str, runtime.NDArray]:
@@ -80,7 +80,7 @@ class ExternalCode:
         return self._data
 
     def exported(self) -> list[str]:
-        """What a library exports for external code, besides its kernels."""
+        """Symbols that a library exports for external code, besides its kernels."""
         linked = [s for s, m in zip(self.symbols, self.owners, strict=True) if m.is_dso_exportable]
         inits = [name for name, _ in self.receivers if name.removeprefix("__init_") in linked]
         held = any([s.binary is not None for s in self.sources()]) if self.symbols else False
@@ -102,7 +102,7 @@ class ExternalCode:
         return module
 
     def base(self, loaded: Loaded) -> Any:
-        """What keeps objects that call external code alive: they and the module in which they find it."""
+        """Keeps objects that call external code alive, together with the modules in which they find it."""
         if not self:
             return loaded
         if self._base is None or self._base[0] is not loaded:
@@ -154,7 +154,7 @@ class ExternalCode:
             raise
         if not isinstance(made, runtime.Module):
             raise TVMError(
-                f"{name} must answer a runtime.Module with the function {symbol}, but answered"
+                f"{name} must return a runtime.Module with the function {symbol}, but returned"
                 f" {type(made).__name__}{'' if made is None else f': {made!r}'}. runtime.c_source_module makes one of C source,"
                 " runtime.Module.from_functions one of functions of Python"
             )
@@ -201,7 +201,7 @@ class ExternalCode:
             if n not in known:
                 raise TVMError(
                     f"the code of {symbol} asks for the constant {n}, but there are {', '.join(known) or 'none'};"
-                    f" {name}.constant_updater, a function of the relay function and its symbol, may answer them by name"
+                    f" {name}.constant_updater, a function of the relay function and its symbol, may return them by name"
                 )
             places.append(self.pool.add(known[n]))
         self.receivers.append((f"__init_{symbol}", places))
@@ -234,7 +234,7 @@ def constants_of(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]
         return constants_in(func, symbol)
     made = updater(func, symbol)
     if not isinstance(made, Mapping):
-        raise TVMError(f"{name} must answer a dict from names to tensors, but answered {type(made).__name__}")
+        raise TVMError(f"{name} must return a dict from names to tensors, but returned {type(made).__name__}")
     return {str(k): np.asarray(v.numpy() if hasattr(v, "numpy") else v) for k, v in made.items()}
 
 

@@ -115,7 +115,7 @@ class Joined:
             self.whole.update({maker: (whole, offset) for maker, offset in free.items()})
 
     def is_free(self, maker: Expr) -> bool:
-        """Whether what computes a value may write it anywhere."""
+        """Whether the operator that computes a value may write it to any memory."""
         return (
             has_known_memory(maker)
             and isinstance(maker.checked_type, TensorType)

@@ -76,7 +76,7 @@ def aligned_bytes(size: int) -> Array:
 
 
 def _sample(value: Array) -> Any:
-    """What equal constants have in common and others hardly: dtype, shape, and a few values."""
+    """A key that equal constants share and others rarely do: dtype, shape, and a few values."""
     if not value.size:
         return value.dtype, value.shape
     chosen = np.linspace(0, value.size - 1, min(value.size, 64)).astype(np.int64)

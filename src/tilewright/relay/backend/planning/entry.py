@@ -97,7 +97,7 @@ def metadata(
     mod_name: str = "default",
     bound_params: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a host needs to run the library: inputs, outputs, sizes, kernels, the graph, and the CPU it was made for."""
+    """Metadata that a host needs to run the library: inputs, outputs, sizes, kernels, the graph, and the target CPU."""
 
     def argument(place: Place) -> list[Any]:
         if place.kind in ("input", "output"):

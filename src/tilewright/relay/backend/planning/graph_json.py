@@ -28,7 +28,7 @@ def param_names(plan: Plan) -> list[str]:
 
 
 def kernel_hash(kernel: Kernel) -> str:
-    """What tells kernels apart: a graph says it of the functions that it calls, a library of those that it has."""
+    """Names that distinguish kernels: the graph gives them for the functions it calls, a library for those it contains."""
     return kernel.digest.hex()[:16]
 
 
@@ -78,7 +78,7 @@ class GraphWriter:
         )
 
     def attrs(self) -> dict[str, Any]:
-        """What is said of every tensor, in their order."""
+        """Attributes of every tensor, in order."""
         devices = [self.plan.devices[t.device] for t in self.tensors]
         attrs: dict[str, Any] = {
             "dltype": ["list_str", [t.dtype for t in self.tensors]],

@@ -1,4 +1,4 @@
-"""What a memory plan takes: the peak of the activations and the tensors that fill it, as a table and as a part of a page."""
+"""Report of a memory plan: the peak of the activations and the tensors that fill it, as a table and as part of a page."""
 
 from __future__ import annotations
 

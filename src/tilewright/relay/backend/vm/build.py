@@ -152,7 +152,7 @@ def compile(
 
 
 def tensors_of_main(mod: IRModule) -> dict[str, Any]:
-    """Inputs and outputs of main for the metadata: names, types, extents (dynamic ones by their names); what is no tensor has neither
+    """Inputs and outputs of main for the metadata: names, types, extents (dynamic ones by their names); what is not a tensor has neither
     type nor extents."""
     if not any([g.name_hint == "main" for g in mod.functions]):
         return {"inputs": [], "outputs": []}
@@ -202,7 +202,7 @@ class VMCompiler:
         return optimize(mod, target, {**self.params, **(params or {})}), {}
 
     def lower(self, mod: IRModule, target: Any = None, target_host: Any = None) -> None:
-        """Compiles a module; get_exec answers the result."""
+        """Compiles a module; get_exec returns the result."""
         self._executable = compile(mod, target, target_host, self.params)
 
     def codegen(self) -> None:

@@ -39,8 +39,8 @@ LAYOUTS = {
     "part_static": "dsnY",
     "copy": "ss",
 }
-"""What follows an instruction's word: d register written, s operand (below 0: constant -1 - i), S and R counted operands and
-registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,
+"""Operands that follow the opcode of an instruction: d register written, s operand (below 0: constant -1 - i), S and R counted operands
+and registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,
 o operation on sizes. native/src/vm/program.h reads by the same table."""
 
 OPCODES = {name: i for i, name in enumerate(LAYOUTS)}

@@ -267,7 +267,7 @@ class _FunctionCompiler:
             self.tail(e)
         else:
             self.into(dst, e)
-            # Another branch may answer another size.
+            # Another branch may return another size.
             self.types.pop(dst, None)
         self.sizes, self.around = outside, around
 

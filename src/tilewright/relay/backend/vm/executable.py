@@ -1,4 +1,4 @@
-"""What relay.vm.compile answers: kernels, bytecode and constants; run here, or saved and loaded."""
+"""Result of relay.vm.compile: kernels, bytecode and constants. It can be run here, or saved and loaded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Executable(LoadedExecutable):
 
     @property
     def constants(self) -> str:
-        """What the constants are."""
+        """The constants."""
         lines = [f"const[{i}]: {self.program.types[t]}" for i, (t, _) in enumerate(self.program.constants)]
         return "\n".join(lines)
 
@@ -87,7 +87,7 @@ class Executable(LoadedExecutable):
         raise ValueError(f"the program has no function {func_name!r}; it has {', '.join(self.globals)}")
 
     def source(self) -> runtime.ModuleSource:
-        """What export needs: objects, metadata, bytecode and constants."""
+        """Objects, metadata, bytecode and constants, for export."""
         back_end = back_end_of(self.target)
         kind = back_end.object_kind(self.target)
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", kind)
@@ -102,7 +102,7 @@ class Executable(LoadedExecutable):
 
     @property
     def _exports(self) -> list[str]:
-        """What is looked up in the objects."""
+        """Symbols to look up in the objects."""
         return [*self.primitive_ops, CONTEXT, *self.external.slots()]
 
     @property

@@ -1,4 +1,4 @@
-"""What the importers share. The classic names that converters of a program's own use stand in `classic`."""
+"""Parts that all importers share. `classic` has the classic names for users' converters."""
 
 from __future__ import annotations
 

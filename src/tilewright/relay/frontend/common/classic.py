@@ -1,4 +1,4 @@
-"""What converters of a program's own call, under the classic names: types, shapes and values of what was converted so far."""
+"""Functions for users' converters under their classic names: types, shapes and values of what has been converted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def infer_type(node: Any, mod: IRModule | None = None) -> Expr:
 
 
 def infer_shape(inputs: Any, mod: IRModule | None = None) -> Any:
-    """The shape of a tensor, ints and what is not known as `Any` or a symbol; of what is no tensor its type."""
+    """The shape of a tensor, ints and what is not known as `Any` or a symbol; of what is not a tensor its type."""
     t = infer_type(inputs, mod).checked_type
     if not isinstance(t, TensorType):
         return t
@@ -95,7 +95,7 @@ def infer_value_simulated(input_val: Any, params: Mapping[str, Any]) -> NDArray:
         if v.name_hint not in given:
             t = infer_type(v).checked_type
             if not isinstance(t, TensorType):
-                raise TVMError(f"infer_value_simulated: %{v.name_hint} is no tensor, but {t}")
+                raise TVMError(f"infer_value_simulated: %{v.name_hint} is not a tensor, but {t}")
             given[v.name_hint] = rng.random(t.concrete_shape).astype(t.dtype)
     return infer_value(input_val, given)
 
@@ -230,7 +230,7 @@ _REQUIRED = RequiredAttr()
 
 
 class StrAttrsDict:
-    """Attributes as texts, read as what they stand for."""
+    """Attributes as strings, read as what they stand for."""
 
     def __init__(self, attrs: Mapping[str, str]) -> None:
         self.attrs = attrs

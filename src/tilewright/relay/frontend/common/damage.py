@@ -1,4 +1,4 @@
-"""What damaged models raise, told as an error of the model."""
+"""Errors of damaged models, raised as errors of the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.support.errors import ModelError, TVMError, said
 
 MALFORMED = (*DAMAGE, RuntimeError, OSError)
-"""What reading a damaged file raises; converters of its nodes raise DAMAGE."""
+"""Exceptions of reading a damaged file. Converters of its nodes raise DAMAGE."""
 
 
 @contextmanager

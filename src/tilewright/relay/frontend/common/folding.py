@@ -1,4 +1,4 @@
-"""What importers know how to compute at import, by the operator's name."""
+"""Operators that importers evaluate at import, by name."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class TensorInfo:
             return -(-size * bits // 8)
         try:
             return size * numpy_dtype(self.dtype).itemsize
-        except TypeError:  # texts, say
+        except TypeError:  # strings, say
             return 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class TensorInfo:
 
 
 class Survey:
-    """What a model file says of itself. framework: "ONNX"; version: what wrote it and which rules hold, for people; operators: the
+    """Description of a model file. framework: "ONNX"; version: the writer and the opset, for people; operators: the
     names of the nodes of each operator, in the framework's words; inputs, outputs, parameters (weights)."""
 
     __slots__ = ("framework", "inputs", "operators", "outputs", "parameters", "version")
@@ -90,7 +90,7 @@ class Reference:
     """A model in its framework's own runtime, which also tells what its nodes make.
 
     title: the runtime's name; nodes: those whose results can be had, by the name that the importer's spans give them, with their
-    operators, in the order in which they run; rounding: by how much of their range whole numbers of few bits may be apart, since the
+    operators, in the order in which they run; rounding: by how much of their range integers of few bits may be apart, since the
     runtime rounds otherwise.
     """
 
@@ -127,7 +127,7 @@ class ModelFormat:
         return fixed(mod, list(params), values), params
 
     def place_of(self, path: Path, name: str) -> tuple[str, int] | None:
-        """The node and the number of its result that a tensor's name in the file means; None for what is no tensor's name."""
+        """The node and the number of its result that a tensor's name in the file means; None for what is not a tensor's name."""
         return None
 
     def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]] | None:
@@ -135,7 +135,7 @@ class ModelFormat:
         return None
 
     def survey(self, path: Path, shapes: Shapes) -> Survey:
-        """What the file says, all of it that can be read where the model cannot be imported. Without a method of the format's own: what
+        """The description of a file, as far as it can be read even if the model cannot be imported. Default: the description that
         the imported module says, in relay's operators."""
         mod, params = self.load(path, shapes)
         return survey_of(self.title, mod, params)
@@ -187,7 +187,7 @@ def format_of(path: Path) -> ModelFormat:
 
 
 def fixed(mod: IRModule, params: Sequence[str], values: Mapping[str, Array]) -> IRModule:
-    """A module with constants for inputs of main, and what follows from them computed. params: parameters that are no inputs."""
+    """A module with constants for inputs of main, and what follows from them computed. params: parameters that are not inputs."""
     main: Any = mod["main"]
     inputs = {p.name_hint: p for p in main.params if p.name_hint not in params}
     constants = {}
@@ -219,7 +219,7 @@ def as_declared(name: str, value: Array, declared: Any) -> Array:
 
 
 def survey_of(framework: str, mod: IRModule, params: Mapping[str, Any]) -> Survey:
-    """What an imported module says."""
+    """The description of an imported module."""
     main: Any = mod["main"]
     operators: dict[str, list[str]] = {}
     weights = [TensorInfo(n, *_shape_of(v)) for n, v in params.items()]

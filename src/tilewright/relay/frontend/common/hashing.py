@@ -1,4 +1,4 @@
-"""The hashes of texts that models' buckets are numbered by: FarmHash's Fingerprint64, SipHash-2-4 and MurmurHash64A."""
+"""The hashes of strings that models' buckets are numbered by: FarmHash's Fingerprint64, SipHash-2-4 and MurmurHash64A."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 """FarmHash's odd constants."""
 MURMUR = 0xC6A4A7935BD1E995
 TENSORFLOW_SEED = 0xDECAFCAFFE
-"""What TensorFlow begins its hashes with where a model says no key."""
+"""Default keys of TensorFlow's hashes."""
 
 
 def _right(x: int, by: int) -> int:

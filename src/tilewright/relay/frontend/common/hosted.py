@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import Builder
-from tilewright.relay.frontend.common.texts import CARRIER, Text, strings
+from tilewright.relay.frontend.common.strings import CARRIER, StringTensor, string_table
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.op.program.host import config_text, host_function
 from tilewright.support.errors import TVMError
@@ -17,22 +17,22 @@ from tilewright.tir import Any as AnyDim
 
 Function = Callable[..., Any]
 _waiting = threading.local()
-"""What a function of data-dependent shape made when it was asked for the shape; the call for the elements follows, and takes it."""
+"""The result of a host function of data-dependent shape, computed when its shape was asked for and kept for the call that returns it."""
 
 
-def text_host(name: str, sized: bool = False) -> Callable[[Function], Function]:
-    """Register f(config, *arrays) -> array for `hosted`: texts come and go as arrays of str. sized: another function tells its shape."""
+def string_host(name: str, sized: bool = False) -> Callable[[Function], Function]:
+    """Register f(config, *arrays) -> array for `hosted`: strings come and go as arrays of str. sized: another function tells its shape."""
 
     def register(f: Function) -> Function:
         def whole(config: Any, *arrays: np.ndarray) -> np.ndarray:
-            held = set(config.get("texts", ()))
-            given = [strings.decode(a) if k in held else a for k, a in enumerate(arrays)]
+            held = set(config.get("strings", ()))
+            given = [string_table.decode(a) if k in held else a for k, a in enumerate(arrays)]
             try:
                 made = np.asarray(f(config, *given))
             except (ValueError, IndexError, np.linalg.LinAlgError) as error:
                 title = name.partition(".")[2]
                 raise TVMError(f"{title} {config.get('node', '')!r}: {error}") from None
-            return strings.encode(made) if made.dtype.kind in "OUS" else made
+            return string_table.encode(made) if made.dtype.kind in "OUS" else made
 
         def elements(config: Any, *arrays: np.ndarray) -> np.ndarray:
             found = getattr(_waiting, "found", None)
@@ -67,12 +67,12 @@ def hosted(
     pure: bool = True,
     **config: Any,
 ) -> Value:
-    """The tensor that a host function makes of values. shape: extents, or a tensor of them. dtype: "string" for texts."""
-    held = [k for k, x in enumerate(inputs) if isinstance(x, Text)]
+    """The tensor that a host function makes of values. shape: extents, or a tensor of them. dtype: "string" for strings."""
+    held = [k for k, x in enumerate(inputs) if isinstance(x, StringTensor)]
     attrs: dict[str, Any] = {
         "function": function,
         "dtype": CARRIER if dtype == "string" else dtype,
-        "config": config_text({**config, "node": c.name, **({"texts": held} if held else {})}),
+        "config": config_text({**config, "node": c.name, **({"strings": held} if held else {})}),
     }
     known = None
     if not isinstance(shape, Value):
@@ -86,7 +86,7 @@ def hosted(
             shape if isinstance(shape, Value) else c.concatenate([c.reshape(c.size(d), [1]) for d in known or ()], 0)
         )
         made = c.call("dyn.host.call", list(inputs), c.cast(sizes, "int64"), **attrs)
-    return Text(made.expr) if dtype == "string" else made
+    return StringTensor(made.expr) if dtype == "string" else made
 
 
 def hosted_like(c: Builder, function: str, inputs: Sequence[Value], like: Value, dtype: str, **config: Any) -> Value:

@@ -28,7 +28,7 @@ class Layer:
 
     @property
     def bytes(self) -> int:
-        """What its values take."""
+        """Size of its values in bytes."""
         return sum([_bytes(e.checked_type) for e in self.exprs])
 
 
@@ -80,7 +80,7 @@ def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
 
 
 def _outside(body: Expr) -> tuple[list[Expr], list[Expr]]:
-    """What runs once whenever the program does, operands first: the body without branches and loops; and the conditions of its branches."""
+    """Expressions that run once per run of the program, operands first: the body without branches and loops, and conditions of branches."""
     conditions: dict[Expr, None] = {}
 
     def skipped(e: Expr) -> bool:

@@ -23,7 +23,7 @@ def module_of(
     names: Sequence[str],
     attrs: Mapping[str, Any] | None = None,
 ) -> IRModule:
-    """`main(*params)` that answers one result, or a tuple of several, with its types.
+    """`main(*params)` that returns one result, or a tuple of several, with its types.
 
     title: the model's, for messages; names: of the results, as the model has them; attrs: more attributes of `main`. Raises
     DiagnosticError where types do not fit.

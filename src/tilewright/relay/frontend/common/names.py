@@ -72,7 +72,7 @@ def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -
         for k, d in enumerate(extents):
             if not (d is None or isinstance(d, (int, np.integer, PrimExpr)) or (names and isinstance(d, str))):
                 raise ModelError(
-                    f"{title}: {argument} gives axis {k} of the input {name!r} the extent {d!r}; extents are whole numbers, -1 or None"
+                    f"{title}: {argument} gives axis {k} of the input {name!r} the extent {d!r}; extents are integers, -1 or None"
                 )
         found[name] = tuple(extents)
     return found

@@ -1,4 +1,4 @@
-"""What is to be known of a model file before it is compiled: operators, what is unsupported, inputs, weights, work and memory."""
+"""Facts about a model file before it is compiled: operators, unsupported ones, inputs, weights, work and memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.relay.backend.compilation import plan_memory
 from tilewright.relay.backend.work import CallWork, work_of
+from tilewright.relay.frontend.common.compatibility import Found, collected_notes
 from tilewright.relay.frontend.common.formats import ModelFormat, Shapes, Survey, format_of, survey_of
 from tilewright.relay.frontend.common.problems import Problem, problems_of
-from tilewright.relay.frontend.common.quirks import Found, collected_quirks
 from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
 
 
@@ -35,7 +35,7 @@ class OperatorRow:
 
 class Preflight:
     """The report. survey: what the file says; problems: what is not supported (`advice` on all of it), or `fault`: what is wrong with the
-    model; quirks: what its framework has of its own and the importer handled; module: the imported program, if there is
+    model; notes: what its framework has of its own and the importer handled; module: the imported program, if there is
     one; memory: planned bytes by use, or `why_no_memory`."""
 
     def __init__(self, path: Path, model_format: ModelFormat, survey: Survey) -> None:
@@ -43,7 +43,7 @@ class Preflight:
         self.problems: list[Problem] = []
         self.fault = ""
         self.advice = ""
-        self.quirks: Found = {}
+        self.notes: Found = {}
         self.module: IRModule | None = None
         self.work: list[CallWork] = []
         self.memory: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Preflight:
 
     @property
     def parameter_bytes(self) -> int:
-        """What the weights take in the file."""
+        """Size of the weights in the file, in bytes."""
         return sum([p.bytes for p in self.survey.parameters])
 
     @property
@@ -117,9 +117,9 @@ class Preflight:
             "calls_of_unknown_flops": self.uncounted_calls,
             "memory": self.memory or None,
             "why_no_memory": self.why_no_memory,
-            "quirks": [
+            "notes": [
                 {"framework": q.framework, "key": q.key, "text": q.text, "places": list(places)}
-                for q, places in self.quirks.items()
+                for q, places in self.notes.items()
             ],
         }  # fmt: skip
 
@@ -136,7 +136,7 @@ def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
     mod: IRModule | None = None
     problems: list[Problem] = []
     fault = advice = ""
-    with collected_quirks() as quirks:
+    with collected_notes() as notes:
         try:
             mod, params = chosen.load(path, shapes)
         except InternalError:
@@ -156,7 +156,7 @@ def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
             survey = survey_of(chosen.title, mod, params)
     report = Preflight(path, chosen, survey)
     report.problems, report.fault, report.advice = problems, fault, advice
-    report.quirks, report.module = quirks, mod
+    report.notes, report.module = notes, mod
     if mod is not None:
         report.work = work_of(mod)
         report.memory, report.why_no_memory = planned(mod, params, target)

@@ -1,4 +1,4 @@
-"""What is not supported in a model: lines for people, with their parts for programs."""
+"""Unsupported parts of a model: lines for people, with fields for programs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Problem(str):
 DAMAGE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError, StopIteration,
 )  # fmt: skip
-"""What Python raises in a converter that meets inputs or attributes which no operator of its kind has."""
+"""Exceptions that Python raises in a converter if inputs or attributes are of an unsupported kind."""
 
 
 def finding_of(error: Exception, name: str) -> str:
-    """What an error says, where the message has the node's name before it already: type rules begin with that, too."""
+    """The text of an error without the node's name, which the message has already and with which type rules begin."""
     return str(error).removeprefix(f"{name}: ")
 
 

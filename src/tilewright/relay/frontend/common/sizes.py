@@ -76,7 +76,7 @@ class InputSizes:
                 if d is size and factor:
                     extent = extent_of(c, x, axis)
                     return c.call("floor_divide", extent, factor) if factor != 1 else extent
-        raise OpNotImplemented(f"it computes with the size {size}, which is no extent of an input. {self.remedy}")
+        raise OpNotImplemented(f"it computes with the size {size}, which is not an extent of an input. {self.remedy}")
 
 
 def extent_of(c: Any, x: Any, axis: int) -> Value:

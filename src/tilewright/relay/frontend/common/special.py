@@ -549,7 +549,7 @@ POLYNOMIALS = (
 
 def _polynomial(kind: str) -> Callable[[Array, Array], Array]:
     def value(x: Array, n: Array) -> Array:
-        # A degree that is no whole number loses its fraction; below 0 there is no polynomial.
+        # A degree that is not an integer loses its fraction; below 0 there is no polynomial.
         degree = np.where(np.isfinite(n), np.trunc(n), -1)
         before, now, k = np.zeros_like(x), np.ones_like(x), 0
         while True:

@@ -1,4 +1,4 @@
-"""What all importers work with: values that are known arrays or relay expressions, and calls of operators on them."""
+"""Values of importers, known arrays or relay expressions, and calls of operators on them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def evaluate(value: Value) -> Value:
 
 
 def as_values(result: Any) -> list[Value]:
-    """What a converter answered, as values."""
+    """The results of a converter, as values."""
     if isinstance(result, Value):
         return [result]
     if isinstance(result, np.ndarray):
@@ -126,7 +126,7 @@ def as_values(result: Any) -> list[Value]:
         return [Value(result)]
     if isinstance(result, (TupleWrapper, list, tuple)):
         return [v for r in result for v in as_values(r)]
-    raise TypeError(f"a converter answered {type(result).__name__}")
+    raise TypeError(f"a converter returned {type(result).__name__}")
 
 
 def use_text(title: str, uses: list[str], noun: str = "node") -> str:

@@ -1,4 +1,4 @@
-"""Whole numbers as importers fold them, by the rules of the operators: a quotient or remainder by 0 is 0, an index that is outside
+"""Integers as importers fold them, by the rules of the operators: a quotient or remainder by 0 is 0, an index that is outside
 stands for the nearest one."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def truncated(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """What `floored` leaves."""
+    """The remainder of `floored`."""
     return 0 if isinstance(b, int) and b == 0 else a % b
 
 

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.keras import (
     layers_core,
     layers_image,
     layers_recurrent,
-    layers_text,
+    layers_strings,
     model_file,
     ops,
     ops_linalg,

@@ -15,9 +15,9 @@ from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.texts import CARRIER, Text
+from tilewright.relay.frontend.common.strings import CARRIER, StringTensor
 from tilewright.relay.frontend.common.value import Value, near_text, problems_text, use_text
-from tilewright.relay.frontend.keras.layers_text import TEXT_LAYERS
+from tilewright.relay.frontend.keras.layers_strings import STRING_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
@@ -61,8 +61,8 @@ class KerasImporter:
         """Which steps of a value count, by the value's id; `kept` keeps the values, and so their ids."""
         self.kept: list[Any] = []
         self.batch = SizeVar("batch", "int64")
-        self.texts: list[str] = []
-        """Inputs that are texts."""
+        self.strings: list[str] = []
+        """Inputs that are strings."""
 
     def run(
         self,
@@ -101,13 +101,15 @@ class KerasImporter:
             var = Var(own.get(name, name), tensor_type(extents, CARRIER if text else dtype))
             self.inputs.append(var)
             self.sizes.homes.append(var)
-            value = Text(var, None, name) if text else Value(var, None, name)
+            value = StringTensor(var, None, name) if text else Value(var, None, name)
             values.append(self.turn(value, name, first, last) if front and not text else value)
-            self.texts += [var.name_hint] if text else []
+            self.strings += [var.name_hint] if text else []
         outputs = flat_values(self.model(spec, store, values, ""))
         self.finish()
         outputs = [
-            self.turn(v, f"output{k}", last, first) if turned and v.ndim == turned and not isinstance(v, Text) else v
+            self.turn(v, f"output{k}", last, first)
+            if turned and v.ndim == turned and not isinstance(v, StringTensor)
+            else v
             for k, v in enumerate(outputs)
         ]
         mod = self.module(outputs, output_names(spec, len(outputs)))
@@ -146,7 +148,7 @@ class KerasImporter:
         return result
 
     def weight(self, path: str, array: np.ndarray) -> Value:
-        """A parameter of main; whole numbers are constants."""
+        """A parameter of main; integers are constants."""
         if array.dtype.kind in "iub":
             return Value(array=array, name=path)
         key = path.replace("/", ".")
@@ -259,7 +261,7 @@ class KerasImporter:
         return _picked(config.get("output_layers"), made, self.title)
 
     def call(self, layer: LayerCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a layer makes of values; what is not supported is noted."""
+        """The results of a layer. Unsupported parts are noted."""
         if any([v is _BROKEN for v in _leaves([*args, *kwargs.values()])]):
             return _BROKEN
         try:
@@ -284,14 +286,16 @@ class KerasImporter:
             ) from error
 
     def convert(self, layer: LayerCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a layer makes of values."""
+        """The results of a layer."""
         if FLAT in layer.config:
             result = self.model(layer.config[FLAT], layer.store, flat_values([*args]), layer.path)
             self.finish()
             return result
         kwargs = {k: v for k, v in kwargs.items() if k != "training" and not (k == "mask" and v is None)}
-        if layer.kind not in TEXT_LAYERS and any([isinstance(v, Text) for v in _leaves([*args, *kwargs.values()])]):
-            raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
+        if layer.kind not in STRING_LAYERS and any(
+            [isinstance(v, StringTensor) for v in _leaves([*args, *kwargs.values()])]
+        ):
+            raise OpNotImplemented("its input is a tensor of strings, but it takes numbers")
         if layer.kind.startswith("keras.ops."):
             found = operations[layer.kind.removeprefix("keras.ops.")](layer, *args, **kwargs)
             return self.keep(found)
@@ -317,7 +321,7 @@ class KerasImporter:
         if isinstance(x, Value):
             want = layer.compute_dtype
             if (
-                not isinstance(x, Text)
+                not isinstance(x, StringTensor)
                 and x.dtype != want
                 and x.dtype.startswith(("float", "bfloat"))
                 and want.startswith(("float", "bfloat"))
@@ -336,8 +340,10 @@ class KerasImporter:
         self.finish()
         if not outputs:
             raise ModelError(f"{self.title}: the model has no outputs")
-        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, Text)])
-        attrs = ({"text_inputs": tuple(self.texts)} if self.texts else {}) | ({"text_outputs": made} if made else {})
+        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)])
+        attrs = ({"string_inputs": tuple(self.strings)} if self.strings else {}) | (
+            {"string_outputs": made} if made else {}
+        )
         params = [*self.inputs, *self.weights.values()]
         return module_of(self.title, params, [v.expr for v in outputs], names, attrs)
 
@@ -420,7 +426,7 @@ def model_inputs(spec: Mapping[str, Any]) -> list[tuple[str, list[Any], str]]:
         inner = specs.get(name)
         shape = _input_shape(inner) if inner is not None else None
         if inner is None or not shape:
-            raise ModelError(f"the model's input {name!r} is no layer that says its shape; the file is damaged")
+            raise ModelError(f"the model's input {name!r} is not a layer that says its shape; the file is damaged")
         found.append((name, list(shape), policy_dtype(inner["config"].get("dtype"))))
     return found
 

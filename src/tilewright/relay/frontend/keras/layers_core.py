@@ -198,7 +198,7 @@ def _merged(key: str) -> Callable[..., Any]:
 
 
 def _aligned(c: LayerCall, xs: Sequence[Value]) -> list[Value]:
-    """Operands of one rank: those of fewer axes get some behind the batch."""
+    """Operands of one rank: those of fewer axes get some after the batch."""
     rank = max([x.ndim for x in xs])
     return [x if x.ndim == rank else c.reshape(x, [x.shape[0], *[1] * (rank - x.ndim), *x.shape[1:]]) for x in xs]
 

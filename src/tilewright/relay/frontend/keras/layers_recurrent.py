@@ -150,14 +150,14 @@ def _zeros(c: LayerCall, x: Value, shape: Sequence[int]) -> Value:
 def run_cell(
     c: LayerCall, cell: Cell, x: Value, initial: Sequence[Value] | None, mask: Value | None, backwards: bool
 ) -> Any:
-    """What a recurrent layer answers: its output, or all of them, and its state as the configuration says."""
+    """The results of a recurrent layer: its last output or all outputs, and its state, by the configuration."""
     state = list(initial) if initial else [_zeros(c, x, s) for s in cell.shapes]
     given = cell.given(x)
     sequences = [given] if mask is None else [given, c.cast(mask, "bool")]
     carried = mask is not None or isinstance(cell, _Stack)
     zeros = bool(c.get("zero_output_for_mask", False))
     if carried:
-        # The output is no part of the state, or must survive steps that do not count.
+        # The output is not part of the state, or must survive steps that do not count.
         state.append(c.call("multiply", _advance(cell, c.at(given, 1, 0), state)[0], 0.0))
 
     def row(parts: list[Value], now: list[Value]) -> tuple[list[Value], Value]:

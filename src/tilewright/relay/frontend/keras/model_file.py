@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.common.texts import decode_texts
+from tilewright.relay.frontend.common.strings import decode_strings
 from tilewright.relay.frontend.keras.frontend import from_keras, guarded
 from tilewright.relay.frontend.keras.graph import MODELS, all_layers, is_operation, model_inputs, output_names
 from tilewright.relay.frontend.keras.reader import open_model
@@ -35,7 +35,7 @@ class KerasFormat(formats.ModelFormat):
         return from_keras(path, shape=dict(shapes) or None, layout=LAYOUT)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """What the file says, of layers that are not supported too."""
+        """The description of the file, unsupported layers included."""
         with guarded(str(path)):
             opened = open_model(path)
             operators: dict[str, list[str]] = {}
@@ -91,8 +91,8 @@ class KerasReference(formats.Reference):
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and what layers make."""
         keras = self.keras
-        texts = [str(x.dtype) == "string" for x in self.model.inputs]
-        data = [self.texts(v) if text else v for text, v in zip(texts, inputs.values(), strict=True)]
+        strings = [str(x.dtype) == "string" for x in self.model.inputs]
+        data = [self.strings(v) if text else v for text, v in zip(strings, inputs.values(), strict=True)]
         wanted = {n: self.model.get_layer(n).output for n in nodes}
         model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
         made, inner = model(data, training=False)
@@ -102,9 +102,9 @@ class KerasReference(formats.Reference):
 
         return arrays(made), {n: arrays(inner[n]) for n in nodes}
 
-    def texts(self, numbers: formats.Array) -> Any:
-        """Texts as Keras takes them."""
-        return self.keras.ops.convert_to_tensor(decode_texts(numbers).tolist(), dtype="string")
+    def strings(self, numbers: formats.Array) -> Any:
+        """Strings as Keras takes them."""
+        return self.keras.ops.convert_to_tensor(decode_strings(numbers).tolist(), dtype="string")
 
 
 formats.register_format(KerasFormat())

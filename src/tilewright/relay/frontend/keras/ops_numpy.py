@@ -315,7 +315,7 @@ def _rot90(c: LayerCall, x: Value) -> Any:
 
 
 def _diagonal_of(c: LayerCall, x: Value) -> Value:
-    """The diagonal between two axes, behind the others."""
+    """The diagonal between two axes, after the others."""
     a, b, offset = (
         c.axis(int(c.get("axis1", 0)), x.ndim),
         c.axis(int(c.get("axis2", 1)), x.ndim),

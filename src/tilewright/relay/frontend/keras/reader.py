@@ -96,7 +96,7 @@ def _member(archive: zipfile.ZipFile, name: str, title: str) -> bytes:
 
 @contextmanager
 def _reading(title: str, what: str) -> Iterator[None]:
-    """What reading an archive raises, but for what is found in it, is a ModelError."""
+    """Turns exceptions of reading an archive into ModelError, except those about its content."""
     try:
         yield
     except ModelError:

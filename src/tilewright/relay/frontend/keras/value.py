@@ -1,4 +1,4 @@
-"""What converters work with: the layer or operation being converted, and the registers of converters by class name."""
+"""Context of converters: the layer or operation being converted, and the registers of converters by class name."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LayerCall(Builder):
         )
 
     def run(self, layer: LayerCall, *args: Any, **kwargs: Any) -> Any:
-        """What a layer inside this one makes of values."""
+        """The results of a layer inside this one."""
         return self.home.convert(layer, args, kwargs)
 
     def mask(self, x: Any) -> Value | None:

@@ -44,7 +44,7 @@ class LiveStore(Store):
         # Keras numbers the variables that were given no name.
         found = {re.sub(r"^variable_\d+$", "variable", v.name.rpartition("/")[2]): v for v in self.layer.weights}
         for n in names:
-            # Weights of words are no variables of the layer that holds them.
+            # Weights of words are not variables of the layer that holds them.
             held = getattr(getattr(self.layer, "_lookup_layer", self.layer), n, None) if n == "idf_weights" else None
             found.update({n: held} if held is not None else {})
         missing = [n for n in names if n not in found]

@@ -1,4 +1,4 @@
-"""What branches answer: values of one structure are joined, others stay apart until a node makes something common of them."""
+"""Results of branches: values of one structure are joined; others stay apart until a node makes a common value of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def known_apart(a: Any, b: Any) -> bool:
 
 
 def either(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any], source: Choice | None = None) -> list[Any]:
-    """What two branches answer; values of which no type is common stay apart. source: the choice of which the node makes them; then
+    """The results of two branches; values without a common type stay apart. source: the choice that the node makes between them;
     different known values stay apart, too."""
     if all([same_array(a, b) for a, b in zip(yes, no, strict=True)]):
         return yes
@@ -72,7 +72,7 @@ def sheltered(node: OnnxNode, condition: Value, value: Any, taken: bool = True) 
 
 
 def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]], list[Any]]) -> list[Any]:
-    """What a node makes of inputs some of which are one of two values: a common value again, as soon as there is one.
+    """The results of a node with inputs that are one of two values: a common value as soon as there is one.
 
     Where it cannot take one of the two, a run that chooses that one ends with an error."""
     importer = node.importer
@@ -103,7 +103,7 @@ def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) ->
         sides = [demanded(node, choice, v, yes, who) for v in (value.yes, value.no)]
         return Choice(value.condition, sides[0], sides[1], value.title)
     number = node.cast(scalar(node, choice.condition), "int64")
-    name = f"the condition of {choice.title!r}, since {who} only what its {'then' if yes else 'else'} branch answers,"
+    name = f"the condition of {choice.title!r}, since {who} only what its {'then' if yes else 'else'} branch returns,"
     made = [Value(node.call("dyn.within", t, number, low=int(yes), high=int(yes), name=name)) for t in tensors(value)]
     return rebuilt(value, made)
 
@@ -131,7 +131,7 @@ def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:
 
 
 def joined(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
-    """What two branches answer, whichever is taken. Extents in which they differ are dynamic."""
+    """The results of two branches, whichever is taken. Extents that differ are dynamic."""
     pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
     sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]
     choice = If(scalar(node, condition).expr, sides[0], sides[1])

@@ -25,7 +25,7 @@ MOST_CHOICES = 64
 
 
 def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[Any]], list[Any]]) -> list[Any] | None:
-    """What `make` makes of a node's inputs with axes that a run picks; None where the node has none, or too many choices."""
+    """The results of a node whose axes a run decides, by `make`; None if the node has none, or too many choices."""
     place = PLACES.get(node.op_type)
     if place is None or place >= len(inputs) or inputs[place] is None or inputs[place].array is not None:
         return None
@@ -49,7 +49,7 @@ def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[A
         given = node.value("dyn.within", given, node.call(key, given), low=0, high=most - 1, name="an axis")
 
     def made(choice: tuple[int, ...]) -> list[Any] | None:
-        """What is made with a choice of axes; None where their extents exclude it."""
+        """The results for one choice of axes; None if the extents exclude it."""
         known = Value(array=np.array(choice, axes.dtype).reshape([count] if axes.ndim else []))
         try:
             found = make([*inputs[:place], known, *inputs[place + 1 :]])

@@ -2,7 +2,7 @@
 
 Loops of few rounds are unrolled. So are those of a known number of rounds that build sequences, which then have known lengths, or
 whose body cannot be compiled once for all rounds (a tensor changes its rank). Sequences that other loops carry, or of which two
-branches answer different lengths, are packed.
+branches return different lengths, are packed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import demanded, either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.value import (
@@ -46,7 +46,7 @@ Step = Callable[[Value, Value, list[Any]], tuple[Value | None, list[Any], list[V
 @onnx_op("If", typed=True)
 def _if(node: OnnxNode, condition: Value) -> list[Any]:
     if condition.array is not None:
-        quirks.KNOWN_COURSE.seen(node.name)
+        compatibility.KNOWN_COURSE.seen(node.name)
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     importer, names = node.importer, {"yes": "then_branch", "no": "else_branch"}
@@ -115,7 +115,7 @@ def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list
 
 
 def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None) -> list[Any]:
-    """rounds: how many are made of those that there are; rows behind them are 0."""
+    """rounds: how many are made of those that there are; rows after them are 0."""
     body, scanned = node.get("body"), node.get("num_scan_inputs")
     count = len(inputs) - scanned
     state, lines = inputs[:count], inputs[count:]
@@ -229,7 +229,7 @@ def unrolled(
     node: OnnxNode, rounds: int | None, condition: Value | None, state: list[Any], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
     """A loop round by round. Raises Unknown where whether it goes on is not known."""
-    quirks.KNOWN_COURSE.seen(node.name)
+    compatibility.KNOWN_COURSE.seen(node.name)
     going = condition is None or bool(node.numbers(condition, "condition").reshape(-1)[0])
     rows: list[list[Value]] = [[] for _ in range(gathered)]
     k = 0
@@ -255,7 +255,7 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
 
 
 def _no_rows(node: OnnxNode, row: Value) -> Value:
-    """What a loop gathers before its first round; extents that only a round tells are 0, as ONNX Runtime has them."""
+    """The initial value of what a loop accumulates; extents that only an iteration decides are 0, as in ONNX Runtime."""
     shape = [0, *[0 if isinstance(d, AnyDim) else d for d in row.shape]]
     if all([isinstance(d, int) for d in shape]):
         return Value(array=np.zeros(shape, row.dtype))
@@ -292,7 +292,7 @@ def recursion(
 
     now, after, (more, rows) = settled(carried, once)
     if not all([isinstance(r, Value) for r in rows]) or len(rows) != gathered:
-        raise OpNotImplemented("it gathers what is no tensor")
+        raise OpNotImplemented("it gathers what is not a tensor")
     parts = [
         Var(
             f"rows{i}",

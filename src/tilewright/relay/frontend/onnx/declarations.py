@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.inputs import declared, element_name
 from tilewright.relay.frontend.onnx.value import Value
 from tilewright.relay.op.relations import shape_text
@@ -40,7 +40,7 @@ class Declarations:
         if element and element != made:
             raise ModelError(f"{what} as {element}, but it is {made}. {remedy}")
         if info.type.tensor_type.HasField("shape") and (wrong := _difference(declared(info), value.shape)):
-            quirks.DECLARED_SHAPES.seen(name)
+            compatibility.DECLARED_SHAPES.seen(name)
             self.contradictions.append(f"{what} {wrong}. What the node makes counts. {remedy}")
 
 

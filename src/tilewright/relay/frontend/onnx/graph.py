@@ -11,10 +11,10 @@ import numpy as np
 from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import Builder
+from tilewright.relay.frontend.common.compatibility import collecting
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
-from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.declarations import Declarations
@@ -110,7 +110,7 @@ class Importer:
         self.unknown = set(unknown)
 
     def remedy(self, error: Exception) -> str:
-        """What would make known what an error asks for: advice that was not followed already."""
+        """Advice that would make known the values an error asks for, if it was not followed already."""
         if not isinstance(error, Unknown) or error.whole:
             return ""
         if error.values:
@@ -129,7 +129,7 @@ class Importer:
     def initializers(self, graph: Any) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
         for s in graph.sparse_initializer:
-            quirks.SPARSE_WEIGHTS.seen(s.values.name)
+            compatibility.SPARSE_WEIGHTS.seen(s.values.name)
             self.scopes[-1][s.values.name] = as_value(sparse_array(s, self.folder, self.name))
         for t in graph.initializer:
             values = self.values.get(t.name) if len(self.scopes) == 1 else None
@@ -137,7 +137,7 @@ class Importer:
             value = as_value(array)
             value.name = t.name
             if value.kind:
-                quirks.CARRIERS.seen(f"{t.name} ({value.kind})")
+                compatibility.CARRIERS.seen(f"{t.name} ({value.kind})")
             if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV" and not value.kind:
                 var = Var(t.name, tensor_type(array.shape, array.dtype.name))
                 self.weights.append(var)
@@ -167,7 +167,7 @@ class Importer:
 
     @property
     def counts(self) -> bool:
-        """Whether what is being converted is surely computed: a branch that is never taken may have no types."""
+        """Whether the current node is surely computed. A branch that is never taken may have no types."""
         return len(self.scopes) == 1
 
     def node(self, proto: Any, used: set[str]) -> None:
@@ -197,7 +197,7 @@ class Importer:
                     # Whatever its type rule finds wrong is said of this node.
                     infer_types(value.expr)
             if collecting():
-                quirks.note_version(proto.op_type, version, domain, node.attrs, name)
+                compatibility.note_version(proto.op_type, version, domain, node.attrs, name)
         except (OpError, DiagnosticError) as error:
             if isinstance(error, Unsupported):
                 raise
@@ -248,7 +248,7 @@ class Importer:
             return of_choices(node, inputs, lambda given: self.convert(node, proto, domain, given))
         function = self.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
-            quirks.MODEL_FUNCTIONS.seen(function.name)
+            compatibility.MODEL_FUNCTIONS.seen(function.name)
             return self.function(function, proto, inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -259,13 +259,13 @@ class Importer:
             folded = try_fold(node, inputs)
             if folded is not None:
                 if node.op_type in ("Shape", "Size"):
-                    quirks.SHAPE_NODES.seen(node.name)
+                    compatibility.SHAPE_NODES.seen(node.name)
                 return self.with_kinds([self.sizes_value(folded)], node, domain, inputs)
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
                 check_flags(node)
-                quirks.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
+                compatibility.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
             raise Unknown("its inputs must be known at import", shapes=True)
         if not typed and not tensors:
@@ -291,7 +291,7 @@ class Importer:
         return values if typed else self.with_kinds(values, node, domain, inputs)
 
     def sizes_value(self, folded: np.ndarray) -> Value:
-        """What was folded, as a value; sizes among which none is a symbol any more are numbers."""
+        """A folded value; sizes without symbols become numbers."""
         items = folded.reshape(-1).tolist() if folded.dtype == object else []
         if any([isinstance(v, PrimExpr) for v in items]):
             return SizesValue(folded, self.measured)
@@ -306,7 +306,7 @@ class Importer:
         return c.reshape(c.call("stack", parts, axis=0), list(sizes.shape)).expr
 
     def builder(self, name: str) -> Builder:
-        """What makes operators for a node, sizes of inputs among their arguments."""
+        """Makes operators for a node, with sizes of inputs among their arguments."""
         where = InputSizes()
         where.homes = self.inputs.variables
         return Builder(name, where)

@@ -1,4 +1,4 @@
-"""Models of ONNX as modules: what `from_onnx` is given, and what it answers."""
+"""Models of ONNX as modules: what `from_onnx` is given, and what it returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
 from tilewright.relay.frontend.onnx.graph import FAILED, Importer
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
@@ -113,7 +113,7 @@ def _walk(
         real = [i for i in graph.input if i.name not in scope]
         for i in graph.input:
             if i.name in scope:
-                quirks.WEIGHTS_AS_INPUTS.seen(i.name)
+                compatibility.WEIGHTS_AS_INPUTS.seen(i.name)
         scope.update(importer.inputs.values(real, shapes, dtype, given))
         importer.nodes(graph.node, {o.name for o in graph.output})
     except TVMError:
@@ -145,7 +145,7 @@ def _tree(importer: Importer, value: Any, fields: list[Expr]) -> Tree:
         return [_tree(importer, v, fields) for v in value.items]
     if isinstance(value, Choice):
         unknown = Unknown(
-            f"If {value.title!r}: its condition must be known at import, since its branches answer different types",
+            f"If {value.title!r}: its condition must be known at import, since its branches return different types",
             elements_of(value.condition),
         )
         raise Unsupported(f"{importer.name}: {unknown}{importer.remedy(unknown)}", unknown.values, True)

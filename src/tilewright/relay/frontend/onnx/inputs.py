@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.expr import Var
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
 from tilewright.relay.frontend.onnx.value import ListValue, MapValue, Nothing, Value, as_value
@@ -81,7 +81,7 @@ class Inputs:
         """A new parameter of the program."""
         kind = element if element in CARRIERS else ""
         if kind:
-            quirks.CARRIERS.seen(f"{name} ({kind})")
+            compatibility.CARRIERS.seen(f"{name} ({kind})")
         var = Var(name, tensor_type(shape, CARRIERS.get(element, element)))
         self.variables.append(var)
         return Value(var, None, name, kind), Leaf(len(self.variables) - 1, kind)
@@ -92,7 +92,7 @@ class Inputs:
             return Nothing(element_of(info.type)), None
         if shape is None:
             raise OpNotImplemented(
-                f"{self.name}: the input {info.name!r} is no tensor; give the dtypes and shapes of its tensors:"
+                f"{self.name}: the input {info.name!r} is not a tensor; give the dtypes and shapes of its tensors:"
                 f" shape={{{info.name!r}: [('float32', (2, 3)), ...]}}"
             )
         return self.tree(info.name, shape, element_of(info.type))
@@ -155,7 +155,7 @@ class Inputs:
 def declared(info: Any) -> list[Any]:
     """The declared extents of a tensor: numbers, and names of others."""
     if any([d.dim_value < 0 for d in info.type.tensor_type.shape.dim]):
-        quirks.NEGATIVE_EXTENTS.seen(info.name)
+        compatibility.NEGATIVE_EXTENTS.seen(info.name)
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 and not d.dim_param else d.dim_param
         for d in info.type.tensor_type.shape.dim

@@ -1,4 +1,4 @@
-"""What a model takes and gives: its inputs and outputs as trees of tensors, between users' values and what compiled code sees."""
+"""Interface of a model: inputs and outputs as trees of tensors, between users' values and compiled code."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _restore(tree: Tree, found: Sequence[Any]) -> Any:
 
 
 def structure(value: Any) -> Any:
-    """What of an input decides how it is compiled: dtypes and shapes, nested as the value."""
+    """The properties of an input that decide how it is compiled: dtypes and shapes, nested like the value."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):

@@ -2,11 +2,11 @@
 
 | kind | carrier |
 |---|---|
-| string | int64: numbers of texts in `strings` |
+| string | int64: numbers of strings in `strings` |
 | float8_*, float4_e2m1fn | uint8: the bits |
 | int4, int2 / uint4, uint2 | int8 / uint8: the numbers |
 | complex64 | int64: the bits |
-| complex128 | int64: numbers of texts that say the value, since no kernel moves 16 bytes |
+| complex128 | int64: numbers of strings that say the value, since no kernel moves 16 bytes |
 
 What only moves elements works on carriers as it is; the schema says which results have their inputs' type. What computes on
 elements decodes them first, and encodes the results: float kinds by tables, so that one piece of code serves all formats.
@@ -20,7 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 
 SMALL_FLOATS = (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
@@ -47,7 +47,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def carried(array: np.ndarray, keep: bool = True) -> tuple[np.ndarray, str]:
-    """(the array in its carrier, its kind). An array of objects that are no texts (sizes as symbols) is what it is."""
+    """(the array in its carrier, its kind). An array of objects that are not strings (sizes as symbols) is what it is."""
     if array.dtype == object and not all([isinstance(t, (str, bytes)) for t in array.reshape(-1)[:1]]):
         return array, ""
     kind = kind_of(array.dtype)
@@ -57,10 +57,10 @@ def carried(array: np.ndarray, keep: bool = True) -> tuple[np.ndarray, str]:
 def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
     """An array of a kind in its carrier."""
     if kind == "string":
-        return strings.encode(array, keep)
+        return string_table.encode(array, keep)
     if kind == "complex128":
-        texts = [f"{z.real.hex()} {z.imag.hex()}" for z in np.ravel(array).tolist()]
-        return strings.encode(np.array(texts, object), keep).reshape(np.shape(array))
+        strings = [f"{z.real.hex()} {z.imag.hex()}" for z in np.ravel(array).tolist()]
+        return string_table.encode(np.array(strings, object), keep).reshape(np.shape(array))
     if kind in SMALL_INTS:
         return np.asarray(array).astype(SMALL_INTS[kind])
     return np.asarray(np.ascontiguousarray(array, numpy_dtype(kind)).view(CARRIERS[kind])).reshape(np.shape(array))
@@ -69,9 +69,9 @@ def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
 def decode(array: np.ndarray, kind: str) -> np.ndarray:
     """An array in its carrier as one of its kind."""
     if kind == "string":
-        return strings.decode(array)
+        return string_table.decode(array)
     if kind == "complex128":
-        parts = [text.split() or ("0", "0") for text in strings.decode(array).reshape(-1)]
+        parts = [text.split() or ("0", "0") for text in string_table.decode(array).reshape(-1)]
         return np.array([complex(*map(float.fromhex, p)) for p in parts], np.complex128).reshape(array.shape)
     if kind in SMALL_INTS:
         return array.astype(numpy_dtype(kind))

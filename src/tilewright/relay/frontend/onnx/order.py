@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 
 
 def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
@@ -35,7 +35,7 @@ def reads(node: Any) -> set[str]:
 
 
 def in_order(nodes: Sequence[Any]) -> Sequence[Any]:
-    """The nodes, each behind those that it reads; as they stand where that is so, or where they form a circle."""
+    """The nodes, each after those that it reads; as they stand where that is so, or where they form a circle."""
     made: dict[str, int] = {}
     for k, node in enumerate(nodes):
         for o in node.output:
@@ -60,5 +60,5 @@ def in_order(nodes: Sequence[Any]) -> Sequence[Any]:
                 heapq.heappush(ready, user)
     if len(order) < len(nodes):
         return nodes
-    quirks.OUT_OF_ORDER.seen(nodes[late[0]].name or nodes[late[0]].output[0])
+    compatibility.OUT_OF_ORDER.seen(nodes[late[0]].name or nodes[late[0]].output[0])
     return order

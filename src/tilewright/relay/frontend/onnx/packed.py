@@ -1,4 +1,4 @@
-"""Sequences whose length only a run knows, and optionals that may be empty, as tensors: what loops carry, and branches answer."""
+"""Sequences whose length only a run knows, and optionals that may be empty, as tensors: what loops carry, and branches return."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tensors(value: Any) -> list[Value]:
         return [value.has, *tensors(value.held)]
     if isinstance(value, Nothing):
         return []
-    raise OpNotImplemented("it answers a map, which must be known at import")
+    raise OpNotImplemented("it returns a map, which must be known at import")
 
 
 def rebuilt(value: Any, made: list[Value]) -> Any:
@@ -94,7 +94,7 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
         one, other = [packed(node, v, rank) for v in both]
         if alike(one, other):
             return one, other
-    raise OpNotImplemented(f"it answers {description(a)} or {description(b)}")
+    raise OpNotImplemented(f"it returns {description(a)} or {description(b)}")
 
 
 def maybe(node: OnnxNode, value: Any, other: Any) -> Any:
@@ -268,7 +268,7 @@ def _places(node: OnnxNode, row: Value, extents: Value, axis: int) -> Value:
     owners = node.value("sum", node.call("cast", behind, dtype="int64"), axis=1)
     own = node.value("take", extents, owners, axis=0)
     begin = node.value("subtract", node.call("take", ends, owners, axis=0), own)
-    # A part begins behind all elements of those before it; in it stand `outer` blocks of its own extent.
+    # A part begins after all elements of those before it; in it stand `outer` blocks of its own extent.
     first = node.value("add", node.call("multiply", begin, outer), node.call("subtract", columns, begin))
     rows = node.value(
         "multiply",
@@ -314,7 +314,7 @@ def _before(node: OnnxNode, s: Packed, k: Value) -> Value:
 
 
 def _around(node: OnnxNode, s: Packed, first: Value, last: Value) -> tuple[Packed, Packed]:
-    """What stands before place `first`, and what from place `last` on."""
+    """The parts before position `first` and from position `last` on."""
     zero, count = Value(array=np.array(0, np.int64)), length(node, s)
     total = node.value("take", node.call("shape_of", s.elements, dtype="int64"), node.scalar(0, "int32"), axis=0)
     head = Packed(_cut(node, s.elements, zero, _before(node, s, first)), _cut(node, s.shapes, zero, first))

@@ -1,6 +1,6 @@
 """A model ready to run: compiled when its inputs are first seen, and again for inputs of which something else must be known.
 
-What decides how a model is compiled beyond its declared types: the structure of inputs that are no tensors, shapes where a converter
+What decides how a model is compiled beyond its declared types: the structure of inputs that are not tensors, shapes where a converter
 needs them, and the values of inputs that a result's shape or the course of control depends on and that no
 kernel can read. Each such variant is compiled once. Graphs of known sizes run in the ahead-of-time executor, others in
 the virtual machine.
@@ -20,7 +20,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.build import build
 from tilewright.relay.backend.vm import compile as compile_vm
 from tilewright.relay.frontend.common.module import is_static
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.importing import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
@@ -50,7 +50,7 @@ class Program:
     def __call__(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         """The values of the outputs, in order."""
         given = self.ordered(inputs)
-        with strings.run():
+        with string_table.run():
             imported, run = self.variant(given)
             return imported.interface.results(run(imported.interface.arguments(given)))
 
@@ -76,7 +76,7 @@ class Program:
         return values
 
     def variant(self, given: list[Any]) -> tuple[Imported, Run]:
-        """What is compiled for these inputs."""
+        """The program compiled for these inputs."""
         while True:
             key = self.key(given)
             found = self.variants.get(key)
@@ -103,7 +103,7 @@ class Program:
             return made
 
     def key(self, given: list[Any]) -> Any:
-        """What variants are told apart by."""
+        """The key that distinguishes variants."""
         parts = []
         for info, value in zip(self.infos, given, strict=True):
             if info.name in self.bound:

@@ -1,4 +1,4 @@
-"""What is said of operators that have no converter."""
+"""Messages about operators without a converter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What converters work with: values that are known arrays or relay expressions, and the node being converted."""
+"""Values of converters, known arrays or relay expressions, and the node being converted."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Packed:
 
 
 class Choice:
-    """What a branch answers whose types have no common one, as tensors of different ranks: one of two values, as a condition says when the
+    """The result of a branch whose types have no common one, as tensors of different ranks: one of two values, by a condition, when the
     program runs. `title`: the node that answers it."""
 
     __slots__ = ("condition", "no", "title", "yes")
@@ -220,7 +220,7 @@ class OnnxNode:
         return Value(self.call(key, *args, **attrs))
 
     def nested(self, op_type: str, *inputs: Any, opset: int | None = None, **attrs: Any) -> Any:
-        """What an operator of ONNX's own makes of values, by the rules of the given or the model's opset, or of the first that has it."""
+        """The results of an ONNX operator on values, by the rules of the given or the model's opset, or of the first that has it."""
         at = max(opset or self.importer.opset, min(since for since, _ in converters["", op_type]))
         f = find_converter(op_type, at)
         assert f is not None, op_type
@@ -325,14 +325,14 @@ def evaluate(value: Any) -> Any:
 
 
 def as_values(result: Any) -> list[Any]:
-    """What a converter answered, as values."""
+    """The results of a converter, as values."""
     if isinstance(result, (Value, ListValue, Packed, Choice, Maybe, Nothing)) or result is None:
         return [result]
     if isinstance(result, (np.ndarray, Expr)):
         return [as_value(result)]
     if isinstance(result, (TupleWrapper, list, tuple)):
         return [v for r in result for v in as_values(r)]
-    raise TypeError(f"a converter answered {type(result).__name__}")
+    raise TypeError(f"a converter returned {type(result).__name__}")
 
 
 def depends_on(value: Value | None) -> frozenset[str]:

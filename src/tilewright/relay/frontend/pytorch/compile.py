@@ -365,7 +365,7 @@ def _is_constant(a: Any) -> bool:
 
 
 def _stamp(a: Any) -> tuple[int, int]:
-    """What changes when a tensor is written or replaced."""
+    """Version counter of a tensor: it changes when the tensor is written or replaced."""
     return (a.data_ptr(), a._version)
 
 

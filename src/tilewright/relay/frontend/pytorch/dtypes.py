@@ -87,7 +87,7 @@ def _joined(higher: str, lower: str) -> str:
 
 
 def result_dtype(operands: Sequence[Any], default: str = "float32") -> str:
-    """What an elementwise operator of these operands (values or Python numbers) makes: tensors with axes decide, then those without,
+    """The element type of an elementwise result (operands are values or Python numbers): tensors with axes decide, then those without,
     then numbers, each only where its kind is higher."""
     ranked = ["", "", ""]
     for x in operands:

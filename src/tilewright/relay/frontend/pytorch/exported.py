@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
 from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
@@ -76,7 +76,7 @@ class ExportedImporter(Importer):
             if value is None or spec.kind.name == "TOKEN":
                 continue
             if spec.kind.name.endswith("MUTATION"):
-                quirks.STATE.seen(str(spec.target))
+                compatibility.STATE.seen(str(spec.target))
                 written.append((str(spec.target), value))
             else:
                 own.append((str(getattr(spec.arg, "name", "") or f"output{len(own)}"), value))
@@ -86,7 +86,7 @@ class ExportedImporter(Importer):
     extents: Set[str] = frozenset()
     """Symbols that are extents of inputs."""
     ranges: Mapping[str, tuple[int | None, int | None]] = {}
-    """What PyTorch says of symbols: the least and the greatest number."""
+    """The bounds of symbols that PyTorch states: least and greatest number."""
 
     def solve_sizes(self, places: Sequence[Any]) -> None:
         """Tell the sizes which extents the inputs have."""
@@ -106,9 +106,9 @@ class ExportedImporter(Importer):
             return program
         for n in nodes:
             if _writes(n.target):
-                quirks.WRITES.seen(_title(n))
+                compatibility.WRITES.seen(_title(n))
             if not self.takes(called(n)):
-                quirks.TAKEN_APART.seen(f"{n.target} {_title(n)}")
+                compatibility.TAKEN_APART.seen(f"{n.target} {_title(n)}")
         try:
             return program.run_decompositions(self.decompositions())
         except Exception as error:
@@ -197,7 +197,7 @@ class ExportedImporter(Importer):
         return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
 
     def number_input(self, name: str, meta: Any) -> Any:
-        """A whole number that the graph is given, and that is no extent of a tensor: an input without axes."""
+        """An integer that the graph is given, and that is not an extent of a tensor: an input without axes."""
         value = self.input(name, [], "int64")
         self.sizes.define(str(meta.node.expr), value)
         return self.sizes.plain(meta)
@@ -295,7 +295,7 @@ class ExportedImporter(Importer):
             if order:
                 return higher_order_converters[order](self, TorchCall(order, title, self), args, kwargs, meta)
             if named is not None and named[0] in IGNORED:
-                quirks.CHECKS.seen(title)
+                compatibility.CHECKS.seen(title)
                 return None
             if any([a is _BROKEN for a in _flat([*args, *kwargs.values()])]):
                 return _BROKEN
@@ -414,7 +414,7 @@ def _is_size(meta: Any) -> bool:
 
 
 def _only_checked(node: Any) -> bool:
-    """Whether what a node says of sizes is only used by checks."""
+    """Whether a size that a node computes is used by checks only."""
     import torch
 
     return all(
@@ -433,7 +433,7 @@ def _read(node: Any, k: int) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, shortly."""
+    """The text of an error, shortened."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
 
 

@@ -1,4 +1,4 @@
-"""What an exported program relies on of the extents of its inputs: ranges, divisors, and the conditions that PyTorch took as true when it
+"""The conditions on extents of inputs that an exported program relies on: ranges, divisors, and the guards that PyTorch assumed when it
 exported (its guards), as rules that a function states (`relay.size_rules`)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.op.program.checks import range_text, within_range
 from tilewright.relay.size_rules import NUMBER, StatedRule, size_title, stated, variables
 from tilewright.tir import EQ, GE, GT, LE, LT, NE, And, FloorDiv, FloorMod, Not, Or, Select, SizeVar
@@ -41,7 +41,7 @@ def stated_rules(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
 
 
 def _sizes(program: Any, names: Mapping[str, str]) -> Iterator[tuple[str, int, Any]]:
-    """(input, axis, sympy's expression) of each extent that is no number, and of each whole number that is an input (axis NUMBER)."""
+    """(input, axis, sympy's expression) of each extent that is not a number, and of each integer that is an input (axis NUMBER)."""
     for n in program.graph.nodes:
         if n.op == "placeholder" and n.name in names:
             value = n.meta.get("val")
@@ -79,7 +79,7 @@ def bounds(interval: Any) -> tuple[int | None, int | None]:
 
 
 def _ranges(program: Any, sizes: Sequence[tuple[tuple[str, int], Any]]) -> list[StatedRule]:
-    """Ranges of extents, and divisors of those that are multiples of a size that is no extent itself."""
+    """Ranges of extents, and divisors of those that are multiples of a size that is not an extent itself."""
     rules: list[StatedRule] = []
     seen = set()
     own = {e for _, e in sizes if e.is_Symbol}
@@ -123,7 +123,7 @@ def _guards(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
             reader = _Condition(extents.places)
             condition = reader.of(tree)
         except _Unreadable as part:
-            quirks.UNCHECKED.seen(f"{text} ({part})")
+            compatibility.UNCHECKED.seen(f"{text} ({part})")
             continue
         places = {v: p for p, v in reader.extents.items()}
         rules.append(stated(condition, f"the exported program needs {text}", EXAMPLE, places))

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.expr import If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.loops import MOST_UNROLLED, while_loop
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops.linalg import batches, each_head
 from tilewright.relay.frontend.pytorch.value import TorchCall
@@ -53,7 +53,7 @@ def called(node: Any) -> Any:
     "wrap_with_set_grad_enabled", "wrap", "hints_wrapper", "tag_activation_checkpoint", "invoke_subgraph", "strict_mode"
 )
 def _inlined(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
-    quirks.WRAPPERS.seen(f"{c.target} {c.name}")
+    compatibility.WRAPPERS.seen(f"{c.target} {c.name}")
     at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
     rest = args[at + 1 :]
     if c.target == "invoke_subgraph":
@@ -79,7 +79,7 @@ def _writing(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _results(home: Any, c: TorchCall, values: Sequence[Value], meta: Any) -> list[Any]:
-    """Results as PyTorch calls them: whole numbers are sizes, extents have its names."""
+    """Results as PyTorch calls them: integers are sizes, extents have its names."""
     found: list[Any] = []
     metas: list[Any] = list(meta) if isinstance(meta, (list, tuple)) else [None] * len(values)
     for v, m in zip(values, metas, strict=True):
@@ -114,7 +114,7 @@ def _choice(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def _entered(home: Any, c: TorchCall, graph: Any, values: Sequence[Any]) -> list[Any]:
-    """What a graph is given: tensors, and sizes where its inputs are whole numbers."""
+    """The arguments of a graph: tensors, and sizes where its inputs are integers."""
     places = [n for n in graph.graph.nodes if n.op == "placeholder"]
     found: list[Any] = []
     for place, v in zip(places, values, strict=True):
@@ -154,7 +154,7 @@ def _steps(
     length = xs[0].shape[0]
     calls = sum([n.op == "call_function" for n in graph.graph.nodes])
     if isinstance(length, int) and 0 < length <= MOST_UNROLLED and length * calls <= MOST_CALLS:
-        quirks.UNROLLED.seen(c.name)
+        compatibility.UNROLLED.seen(c.name)
         parts, now, gathered = [c.steps(x, 0) for x in xs], list(state), []
         for k in range(length):
             made = row(now, [p[k] for p in parts])

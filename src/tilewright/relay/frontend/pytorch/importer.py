@@ -1,4 +1,4 @@
-"""What the importers of exported programs and of TorchScript share: one call to relay, parameters, and all that is not supported."""
+"""Base of the importers of exported programs and TorchScript: calls of relay operators, parameters, and unsupported parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import Value, evaluate, missing_operator, problems_text, use_text
-from tilewright.relay.frontend.pytorch import ops, quirks
+from tilewright.relay.frontend.pytorch import compatibility, ops
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
@@ -55,7 +55,7 @@ class Importer:
         self.problems: list[str] = []
         self.sizes = Sizes()
         self.rules: list[StatedRule] = []
-        """What the program relies on of its inputs' extents (see relay.size_rules)."""
+        """The conditions of the program on its inputs' extents (see relay.size_rules)."""
         self.draws = 0
         self.hosted = 0
         self.keep_quantized = False
@@ -72,7 +72,7 @@ class Importer:
         return next((self.custom[k] for k in keys if k in self.custom), None)
 
     def name(self, name: str) -> str:
-        """What a parameter of main is called."""
+        """The name of a parameter of main."""
         return plain_name(name) if self.friendly else name
 
     def input(self, name: str, shape: Sequence[Any], dtype: str) -> Value:
@@ -83,7 +83,7 @@ class Importer:
         return Value(var, None, name)
 
     def weight(self, name: str, tensor: Any, written: bool = False) -> Any:
-        """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import, where the model
+        """A parameter of main, or a constant: integers mostly are tables of places, which are looked at during import, where the model
         does not write them. A complex one is two parameters, its parts."""
         array = tensor_array(tensor)
         if (
@@ -91,7 +91,7 @@ class Importer:
             and array.dtype.kind in "iub"
             and not (self.keep_quantized and array.dtype in (np.int8, np.uint8))
         ):
-            quirks.TABLES.seen(name)
+            compatibility.TABLES.seen(name)
             return Value(array=array, name=name)
         if array.dtype.kind == "c":
             parts = (("real", array.real), ("imag", array.imag))

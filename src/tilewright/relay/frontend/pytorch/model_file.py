@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
@@ -35,7 +35,7 @@ MOST_UNPACKED = 1 << 28
 
 
 class ExportedFormat(formats.ModelFormat):
-    """What torch.export.save writes."""
+    """A file of torch.export.save."""
 
     name, title, suffixes, runtimes = "pt2", "PyTorch (torch.export)", (".pt2",), ("torch",)
 
@@ -60,7 +60,7 @@ class ExportedFormat(formats.ModelFormat):
 
 
 class TorchScriptFormat(formats.ModelFormat):
-    """What torch.jit.save writes. It does not say the shapes of its inputs, so they must be given."""
+    """A file of torch.jit.save. It lacks the shapes of its inputs, so they must be given."""
 
     name, title, runtimes = "torchscript", "TorchScript", ("torch",)
     suffixes = (".pt", ".pth", ".ts", ".jit", ".torchscript")
@@ -76,7 +76,7 @@ class TorchScriptFormat(formats.ModelFormat):
 
         names = script_inputs(module)
         values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
-        # What is no tensor has no shape; the importer refuses it.
+        # What is not a tensor has no shape; the importer refuses it.
         other = [n for n, v in zip(names, values, strict=True) if not is_tensor(v)]
         if not other:
             check_shapes_given(path, names, shapes)
@@ -114,16 +114,16 @@ def check_shapes_given(path: Path, names: Sequence[str], shapes: formats.Shapes)
 
 
 def integers(mod: IRModule, params: dict[str, Any], open_ended: bool = False) -> tuple[IRModule, dict[str, Any]]:
-    """What is float32 between quantised tensors on integers; `open_ended`: products of which nothing quantises the result, as PT2E leaves
+    """Runs float32 operators between quantised tensors on integers. `open_ended`: products whose result nothing quantises, as PT2E leaves
     them, too."""
     made = FakeQuantizationToInteger(use_qat=open_ended)(mod)
     if made is not mod:
-        quirks.QUANTISED.seen("main")
+        compatibility.QUANTISED.seen("main")
     return made, params
 
 
 def contents(path: Path) -> str:
-    """What a file of PyTorch's holds: "pt2", "torchscript", "weights", or "" for another file."""
+    """The content of a PyTorch file: "pt2", "torchscript", "weights", or "" for another file."""
     try:
         with path.open("rb") as file:
             if file.read(len(OLD_WEIGHTS)) == OLD_WEIGHTS:
@@ -145,7 +145,7 @@ def checked_archive(path: Path, wanted: str, made_by: str) -> None:
     held = contents(path)
     if not held:
         raise ModelError(
-            f"{path}: this is no file of {made_by}, or a truncated one: it cannot be read as an archive. Save or copy it again"
+            f"{path}: this is not a file of {made_by}, or a truncated one: it cannot be read as an archive. Save or copy it again"
         )
     if held == "weights":
         raise ModelError(
@@ -161,7 +161,7 @@ def checked_archive(path: Path, wanted: str, made_by: str) -> None:
 
 
 def damage(path: Path) -> str:
-    """What is wrong with an archive; "" where all its parts have the bytes that were written."""
+    """The fault of an archive; "" if all its parts have the bytes that were written."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum([i.file_size for i in archive.infolist() if i.compress_type != zipfile.ZIP_STORED])
@@ -204,7 +204,7 @@ def open_script(path: Path) -> Any:
 
 
 def need_whole_storages(path: Path, tensors: Mapping[str, Any]) -> None:
-    """ModelError where a tensor claims more bytes than the archive has for it: PyTorch reads on behind them."""
+    """ModelError where a tensor claims more bytes than the archive has for it: PyTorch reads on past them."""
     with zipfile.ZipFile(path) as archive:
         sizes = Counter([i.file_size for i in archive.infolist()])
     seen = set()
@@ -263,7 +263,7 @@ def _tensor_info(name: str, value: Any) -> formats.TensorInfo:
 
 
 def survey_program(program: Any, title: str) -> formats.Survey:
-    """What an exported program says."""
+    """The description of an exported program."""
     import torch
 
     from tilewright.relay.frontend.pytorch.exported import operator_name
@@ -302,14 +302,14 @@ def survey_program(program: Any, title: str) -> formats.Survey:
 
 
 def script_inputs(module: Any) -> list[str]:
-    """Names of the inputs of a script: those of its arguments, which values of the graph carry with numbers behind them."""
+    """Names of the inputs of a script: those of its arguments, which values of the graph carry with numbers after them."""
     names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
     values = [v.debugName() for v in module.graph.inputs() if v.type().kind() != "ClassType"]
     return names if len(names) == len(values) else values
 
 
 def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Survey:
-    """What a script says."""
+    """The description of a script."""
     from tilewright.relay.frontend.pytorch.torchscript import inlined, nodes_of, place_of
 
     graph = inlined(module)

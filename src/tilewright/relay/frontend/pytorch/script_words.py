@@ -1,4 +1,4 @@
-"""What scripts do with numbers, lists and strings: operators of TorchScript that are no operators on tensors."""
+"""Operators of TorchScript on numbers, lists and strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
     "_set_item": operator.setitem,
 }  # fmt: skip
-"""What a script does with numbers, lists and strings."""
+"""An operator of a script on numbers, lists or strings."""
 CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse", "_set_item"}
 CONTAINERS = CHANGES | {"len", "__getitem__", "list", "__contains__", "__is__", "__isnot__", "keys", "values", "items"}
 CONVERSIONS = {"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}

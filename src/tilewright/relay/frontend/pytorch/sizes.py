@@ -58,7 +58,7 @@ class Sizes(InputSizes):
         self.solved: dict[Any, Any] = {}
         """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
         self.from_data: dict[str, Value | tuple[Value, int]] = {}
-        """What symbols are that no input's shape says: a tensor without axes, or (tensor, the axis that is so long)."""
+        """The source of symbols that no input's shape gives: a tensor without axes, or (tensor, an axis of that extent)."""
 
     def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
         """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` says not."""

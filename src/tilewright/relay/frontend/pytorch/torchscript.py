@@ -14,7 +14,7 @@ from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
@@ -82,7 +82,7 @@ class ScriptImporter(Importer):
         self.level = 0
         self.schemas: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
-        """What a module holds, by its path: tensors, and what the script put in their place."""
+        """The tensors of a module by path, and those that the script put in their place."""
         self.written: set[str] = set()
         """Names of attributes that the script writes."""
 
@@ -115,12 +115,12 @@ class ScriptImporter(Importer):
         # What the model writes in its buffers follows its own outputs.
         for path, held in self.attributes.items():
             if isinstance(held, Slot) and held.version:
-                quirks.STATE.seen(path)
+                compatibility.STATE.seen(path)
                 results.append((path, held.read()))
         return self.module([o for _, o in results], [n for n, _ in results])
 
     def need_tensors(self, inputs: Sequence[tuple[str, Any]]) -> None:
-        """Raises UnsupportedModel that lists all inputs which are no tensors: only scripts have such."""
+        """Raises UnsupportedModel that lists all inputs which are not tensors: only scripts have such."""
         for name, value in inputs:
             if not is_tensor(value):
                 self.scripted = True
@@ -239,7 +239,7 @@ class ScriptImporter(Importer):
         name = node.kind()
         namespace, _, short = name.partition("::")
         if name in DROPPED:
-            quirks.DROPPED.seen(place_of(node))
+            compatibility.DROPPED.seen(place_of(node))
             return []
         if namespace == "prim":
             return getattr(self, f"_prim_{short}")(node, env)
@@ -253,7 +253,7 @@ class ScriptImporter(Importer):
         writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)
         result = self.hold(self.operator(name, schema, title, args, node))
         if writes:
-            quirks.WRITES.seen(title)
+            compatibility.WRITES.seen(title)
             old, new = raw[0].read(), result.read()
             if isinstance(new, Value):
                 new = TorchCall(name, title, self).cast(new, old.dtype)
@@ -274,7 +274,7 @@ class ScriptImporter(Importer):
         if self.known(name, overload):
             uses = [bool(o.uses()) for o in node.outputs()]
             return self.convert(name, overload, title, schema, args, {}, lambda k: k < len(uses) and uses[k])
-        quirks.TAKEN_APART.seen(title)
+        compatibility.TAKEN_APART.seen(title)
         return self.taken_apart(self.composed(node), schema, args)
 
     def taken_apart(self, target: Any, schema: Any, args: Sequence[Any]) -> Any:
@@ -331,7 +331,7 @@ class ScriptImporter(Importer):
         return short in CONVERSIONS or not any([isinstance(a, (Value, Quantized)) for a in args])
 
     def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Any]) -> Any:
-        """What a script does with numbers, lists and strings."""
+        """Evaluates an operator of a script on numbers, lists and strings."""
         if short in CONVERSIONS:
             return self.as_number(short, args[0])
         if short in CHANGES and self.level:
@@ -492,7 +492,7 @@ class ScriptImporter(Importer):
         if isinstance(condition, Value) and condition.array is not None:
             condition = bool(condition.array.reshape(-1)[0])
         if not isinstance(condition, Value):
-            quirks.DECIDED.seen(place_of(node))
+            compatibility.DECIDED.seen(place_of(node))
             chosen = first if condition else second
             self.block(chosen, env)
             results = [env[o.debugName()] for o in chosen.outputs()]
@@ -527,7 +527,7 @@ class ScriptImporter(Importer):
         if isinstance(rounds, int) and rounds <= MOST_ROUNDS and isinstance(going, bool):
             unrolled = self.unrolled(body, env, rounds, going, carried)
             if unrolled is not None:
-                quirks.UNROLLED.seen(place_of(node))
+                compatibility.UNROLLED.seen(place_of(node))
                 return unrolled[0] if len(unrolled) == 1 else unrolled
         results = self.looped(node, body, env, rounds, going, [self.read(v) for v in carried])
         return results[0] if len(results) == 1 else results

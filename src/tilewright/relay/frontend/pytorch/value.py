@@ -1,4 +1,4 @@
-"""What converters work with: the call being converted, and the register of converters by operator name."""
+"""Context of converters: the call being converted, and the register of converters by operator name."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _named_extents(x: Any) -> Any:
 
 
 def as_result(result: Any) -> Any:
-    """What a converter answered, with expressions as values."""
+    """The results of a converter, with expressions as values."""
     if isinstance(result, np.ndarray):
         return Value(array=result)
     if isinstance(result, (Call, Expr)) and not isinstance(result, TupleWrapper):

@@ -123,7 +123,7 @@ class Checkpoint:
                 entry = message("BundleEntryProto")()
                 entry.ParseFromString(value)
                 self.entries[key.decode()] = entry
-        except Exception as error:  # protobuf's own kind, and texts that are none
+        except Exception as error:  # protobuf's own kind, and strings that are none
             raise ModelError(f"{index}: an entry does not parse ({said(error)}). {DAMAGED}") from None
         self.shards = max(int(header.num_shards), 1)
         self.order = ">" if header.endianness == 1 else "<"
@@ -138,7 +138,7 @@ class Checkpoint:
             raise ModelError(f"{self.prefix}: the checkpoint has no tensor {key!r}. {DAMAGED}")
         kind, shape = dtype_name(entry.dtype), shape_of(entry.shape) or []
         if kind == "string":
-            return self._texts(key, entry, shape)
+            return self._strings(key, entry, shape)
         if kind in ("resource", "variant") or kind.startswith("type"):
             raise ModelError(f"{self.prefix}: the tensor {key!r} holds {kind}, which no kernel computes with")
         path = self._shard(entry)
@@ -169,8 +169,8 @@ class Checkpoint:
     def _shard(self, entry: Any) -> Path:
         return self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
 
-    def _texts(self, key: str, entry: Any, shape: list[int]) -> np.ndarray:
-        """A tensor of texts: their lengths, a checksum of 4 bytes, the texts one after another."""
+    def _strings(self, key: str, entry: Any, shape: list[int]) -> np.ndarray:
+        """A tensor of strings: their lengths, a checksum of 4 bytes, the strings one after another."""
         count = int(np.prod(shape, dtype=object)) if shape else 1
         try:
             with self._shard(entry).open("rb") as file:
@@ -185,7 +185,7 @@ class Checkpoint:
         at += 4
         if len(lengths) != count or at + sum(lengths) != len(data):
             raise ModelError(
-                f"{self._shard(entry)}: the texts of {key!r} do not fill their {len(data)} bytes. {DAMAGED}"
+                f"{self._shard(entry)}: the strings of {key!r} do not fill their {len(data)} bytes. {DAMAGED}"
             )
         out = np.empty(count, object)
         for k, n in enumerate(lengths):

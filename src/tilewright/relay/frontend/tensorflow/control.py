@@ -10,7 +10,7 @@ from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.loops import known_rounds, while_loop
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.lists import empty_stack, list_like, pushed_apart, stacked
-from tilewright.relay.frontend.tensorflow.texts import same_kind
+from tilewright.relay.frontend.tensorflow.strings import same_kind
 from tilewright.relay.frontend.tensorflow.value import TensorList
 from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import OpNotImplemented
@@ -25,7 +25,7 @@ Step = Callable[[list[Any]], list[Any]]
 
 
 def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[], list[Any]]) -> list[Any]:
-    """What one of two branches makes."""
+    """The result of one of two branches."""
     known = known_rounds(flag)
     if known is not None:
         return yes() if known else no()
@@ -93,7 +93,7 @@ def unrolled(state: list[Any], going: Going, step: Step, reason: OpNotImplemente
 
 
 def recursion(c: Builder, state: list[Any], going: Going, step: Step) -> list[Any]:
-    """A loop as a function that calls itself. What no round changes is no part of its state."""
+    """A loop as a function that calls itself. What no round changes is not part of its state."""
     moving, state = _moving(c, state, step)
 
     def whole(values: Sequence[Value]) -> list[Any]:

@@ -11,7 +11,7 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
-from tilewright.relay.frontend.common.texts import CARRIER, Text
+from tilewright.relay.frontend.common.strings import CARRIER, StringTensor
 from tilewright.relay.frontend.common.value import Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
@@ -108,7 +108,7 @@ def _run(
         var = Var(given.name, tensor_type(extents, CARRIER if text else given.dtype))
         importer.sizes.homes.append(var)
         variables.append(var)
-        value = Text(var, None, given.name) if text else Value(var, None, given.name)
+        value = StringTensor(var, None, given.name) if text else Value(var, None, given.name)
         importer.inputs[given.name] = value
         node, output = split_ref(given.ref)
         held = scope.values.setdefault(node, [])

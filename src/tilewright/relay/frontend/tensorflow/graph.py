@@ -14,16 +14,16 @@ from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.texts import Text, strings
+from tilewright.relay.frontend.common.strings import StringTensor, string_table
 from tilewright.relay.frontend.common.value import Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
 from tilewright.relay.frontend.tensorflow.fold import folders
 from tilewright.relay.frontend.tensorflow.outputs import OUTPUTS, begin_of
 from tilewright.relay.frontend.tensorflow.plan import SWITCHES, Plan, split_ref
+from tilewright.relay.frontend.tensorflow.strings import evaluated, string_results
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
-from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
 from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
@@ -107,7 +107,7 @@ class TensorFlowImporter:
 
     @cached_property
     def tables(self) -> Contents:
-        """What the model's tables hold."""
+        """The contents of the model's tables."""
         return self._tables()
 
     # ---- what is supported
@@ -145,7 +145,7 @@ class TensorFlowImporter:
     # ---- sources
 
     def weight(self, name: str, array: np.ndarray) -> Value:
-        """A parameter of main; whole numbers and small tensors are constants."""
+        """A parameter of main; integers and small tensors are constants."""
         if array.dtype.kind not in "fV" or array.ndim == 0 or array.size <= 16:
             return Value(array=array, name=name)
         if name not in self.weights:
@@ -317,8 +317,8 @@ class TensorFlowImporter:
         converter = converters.get(c.op)
         if converter is None:
             raise OpNotImplemented("its inputs must be known at import")
-        texts = any([isinstance(v, Text) for v in inputs])
-        made = results(text_results(c, converter, inputs) if texts else converter(c, *inputs))
+        strings = any([isinstance(v, StringTensor) for v in inputs])
+        made = results(string_results(c, converter, inputs) if strings else converter(c, *inputs))
         values = [v for v in inputs if isinstance(v, Value)]
         if (
             len(values) == len(inputs) and inputs and not c.op.startswith(NEVER_FOLDED)
@@ -331,7 +331,7 @@ class TensorFlowImporter:
         """The value of a Const node."""
         array = tensor_array(c.node.attr["value"].tensor, c.name)
         if array.dtype == object:
-            return Text(array=strings.encode(array, keep=True), name=c.name)
+            return StringTensor(array=string_table.encode(array, keep=True), name=c.name)
         if c.node.name in self.params and self.params[c.node.name] is not array:
             return Value(array=array)
         if c.scope.title != "the graph":
@@ -345,7 +345,7 @@ class TensorFlowImporter:
         return c.cast(x, "bool")
 
     def call(self, name: str, attrs: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
-        """What a function of the model makes."""
+        """The results of a function of the model."""
         body = self.functions.get(name)
         if body is None:
             raise ModelError(f"it calls the function {name!r}, which the model does not have")
@@ -421,7 +421,7 @@ class TensorFlowImporter:
         return [made[0], place if first else c.call("subtract", c.number(1, "int32"), place)]
 
     def numbered(self, scope: Scope, c: NodeCall, index: Value, ways: Sequence[str], k: int) -> Any:
-        """What one of the ways from number k on makes; the last is for all other numbers."""
+        """The result of the branch chosen from number k on; the last branch is for all other numbers."""
         if k == len(ways) - 1:
             return self.value(scope, ways[k])
         flag = c.call("equal", index, k)
@@ -440,7 +440,7 @@ class TensorFlowImporter:
         return at.outer
 
     def frame(self, scope: Scope, c: NodeCall) -> list[Any]:
-        """What leaves a loop: the whole loop is imported when the first of its exits is asked for."""
+        """The value that leaves a loop. The whole loop is imported when its first exit is asked for."""
         plan, nodes = scope.plan, scope.nodes
         switch = nodes.get(split_ref(c.node.input[0])[0])
         merge = nodes.get(split_ref(switch.input[0])[0]) if switch is not None else None
@@ -508,10 +508,10 @@ class TensorFlowImporter:
             fields.append(v.expr)
         if not fields:
             raise ModelError(f"{self.title}: the model has no outputs. Name them: outputs=[...]")
-        given = tuple([n for n, v in self.inputs.items() if isinstance(v, Text)])
-        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, Text)])
-        # What holds texts: int64 numbers, which encode_texts and decode_texts turn to and fro.
-        attrs = ({"text_inputs": given} if given else {}) | ({"text_outputs": made} if made else {})
+        given = tuple([n for n, v in self.inputs.items() if isinstance(v, StringTensor)])
+        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)])
+        # What holds strings: int64 numbers, which encode_strings and decode_strings convert.
+        attrs = ({"string_inputs": given} if given else {}) | ({"string_outputs": made} if made else {})
         return module_of(self.title, [*variables, *self.weights.values()], fields, names, attrs)
 
 
@@ -525,7 +525,7 @@ _BROKEN_PAIR = (_BROKEN_VALUE, _BROKEN_VALUE)
 
 
 def results(found: Any) -> list[Any]:
-    """What a converter answered, as a list."""
+    """The results of a converter, as a list."""
     if isinstance(found, np.ndarray):
         return [Value(array=found)]
     if isinstance(found, Expr):

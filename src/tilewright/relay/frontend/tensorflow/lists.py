@@ -71,7 +71,7 @@ def pushed_apart(c: Builder, x: TensorList) -> TensorList:
 def empty_stack(c: Builder, x: TensorList, after: Any) -> TensorList:
     """A list before a loop in the form that it has after a round."""
     if not isinstance(after, TensorList):
-        raise OpNotImplemented("it takes a list's place with what is no list")
+        raise OpNotImplemented("it takes a list's place with what is not a list")
     shape = after.item_shape() or x.item_shape()
     if shape is None:
         raise OpNotImplemented("the shape of the list's items is not known before its loop")
@@ -98,7 +98,7 @@ def read(c: Builder, x: TensorList, index: Value) -> Value:
 
 
 def written(c: Builder, x: TensorList, index: Value, item: Value, grows: bool = False) -> TensorList:
-    """A list with another item at a place, which may lie behind its end where it `grows`."""
+    """A list with another item at a place, which may lie past its end where it `grows`."""
     if x.items is not None and index.is_number and index.array is not None:
         items, place = list(x.items), int(index.array.reshape(-1)[0])
         if not 0 <= place < MOST_APART:
@@ -123,7 +123,7 @@ def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
 
 def _list(x: Any) -> TensorList:
     if not isinstance(x, TensorList):
-        raise OpNotImplemented("its input is no list of tensors that the model makes")
+        raise OpNotImplemented("its input is not a list of tensors that the model makes")
     return x
 
 

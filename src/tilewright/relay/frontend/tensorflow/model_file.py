@@ -33,7 +33,7 @@ class TensorFlowFormat(formats.ModelFormat):
         return from_tensorflow(path, shape=dict(shapes) or None)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """What the file says, of operators that are not supported too; variables are not read."""
+        """The description of the file, unsupported operators included. Variables are not read."""
         opened = open_model(path)
         with guarded(opened.title, REMEDY):
             operators: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What the control flow of TensorFlow 1 says of a graph's nodes: the frames of loops, and the conditions that lead to a node."""
+"""Control flow of TensorFlow 1: the frame of each node, and the conditions that lead to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SWITCHES = ("Switch", "RefSwitch", "_SwitchN")
 
 
 class Plan:
-    """What a graph's control flow says of its nodes, found when it is first asked for."""
+    """The control flow of a graph's nodes, computed at first use."""
 
     def __init__(self, nodes: Mapping[str, Any]) -> None:
         self.nodes = nodes

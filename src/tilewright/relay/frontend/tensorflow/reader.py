@@ -48,7 +48,7 @@ class Opened:
         self.assets: dict[str, Path] = {}
 
     def tables(self) -> Contents:
-        """What the model's tables hold."""
+        """The contents of the model's tables."""
 
         def saved(key: str) -> np.ndarray | None:
             if self.folder is None:

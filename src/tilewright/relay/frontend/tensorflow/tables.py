@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import Text, strings
+from tilewright.relay.frontend.common.strings import StringTensor, string_table
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, text_op, tf_op
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, string_op, tf_op
 from tilewright.support.errors import ModelError, OpNotImplemented, said
 
 TABLES = (
@@ -133,9 +133,9 @@ def _table(c: NodeCall, *rest: Any) -> Any:
 
 
 def held(c: NodeCall, handle: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(sorted keys, their values) of a table, texts as numbers. Raises OpNotImplemented."""
+    """(sorted keys, their values) of a table, strings as numbers. Raises OpNotImplemented."""
     if not isinstance(handle, Handle) or handle.what != "table":
-        raise OpNotImplemented("it looks up in what is no table of the model")
+        raise OpNotImplemented("it looks up in what is not a table of the model")
     found = c.home.tables.found.get(handle.name)
     if found is None:
         raise OpNotImplemented(
@@ -144,7 +144,7 @@ def held(c: NodeCall, handle: Any) -> tuple[np.ndarray, np.ndarray]:
     keys, values = [np.asarray(v).reshape(-1) for v in found]
     wanted = [np.dtype("int64") if d == "string" else np.dtype(d or "int64") for d in handle.details]
     keys, values = [
-        strings.encode(v, keep=True) if v.dtype == object and t == "string" else v
+        string_table.encode(v, keep=True) if v.dtype == object and t == "string" else v
         for v, t in zip((keys, values), handle.details, strict=True)
     ]
     keys, values = [np.array([w.type(x) for x in v.tolist()], w) for v, w in zip((keys, values), wanted, strict=True)]
@@ -153,10 +153,10 @@ def held(c: NodeCall, handle: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _typed(c: NodeCall, x: Value, kind: str) -> Value:
-    return Text(x._expr, x.array) if kind == "string" else x
+    return StringTensor(x._expr, x.array) if kind == "string" else x
 
 
-@text_op("LookupTableFind", "LookupTableFindV2")
+@string_op("LookupTableFind", "LookupTableFindV2")
 def _find(c: NodeCall, handle: Any, wanted: Value, default: Value) -> Any:
     keys, values = held(c, handle)
     kind = handle.details[1] or "int64"

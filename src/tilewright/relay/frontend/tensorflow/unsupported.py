@@ -1,4 +1,4 @@
-"""Why operators of TensorFlow are not imported, by what they belong to: the words of messages, and of docs/tensorflow_operators.md."""
+"""Reasons why operators of TensorFlow are refused, by family, for messages and docs/tensorflow_operators.md."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ import re
 FAMILIES: tuple[tuple[str, str], ...] = (
     (
         r"^(Eager)?PyFunc(Stateless)?$",
-        "it runs Python code of the model's author. Write it with TensorFlow's operators",
+        "it runs Python code of the model's author. Write it with operators of TensorFlow",
     ),
     (
         r"Dataset|Iterator|^Optional|Reader(V2)?$|^Reader|RecordInput|MemoryCache|SeedGenerator|IterationCounter|DistributedSave"
         r"|StatsAggr|ThreadPoolHandle|ompressElement|^CompositeTensorVariant|^Get(ElementAtIndex|Options)$",
-        "it feeds data (tf.data). Name the tensors behind it as outputs of what is fed, or export the model from an input on",
+        "it feeds data (tf.data). Export the model with an input in its place",
     ),
     (
         r"TPU|Xla|Collective|Nccl|^(Send|Recv)$|Infeed|Outfeed|AllToAll|CrossReplica|Prelinearize|SparseCore|Minibatch|CooTensor"
         r"|Physical|^(RemoteCall|SyncDevice|WorkerHeartbeat|CheckPinned|GlobalIterId|ComputeBatchSize)|Cudnn",
-        "it is for other devices, or for several machines. Export the model for CPUs",
+        "it is for other devices or several machines. Export the model for a CPU",
     ),
     (r"BoostedTrees", "boosted trees of estimators are not supported"),
     (
         r"^Quantized|^Uniform(Quanti|Dequant|Requant)|Requanti[sz]|QuantizeDownAndShrink",
-        "it is of older schemes of quantisation. Export floats, or a TFLite file",
+        "it belongs to an older scheme of quantisation. Export a float model or a TFLite file",
     ),
     (
         r"(Resource)?(Sparse)?Apply|Grad(V\d|WithArgmax|Grad.*|A|Image|Boxes)?$|Backprop|^Accumul|Accumulator|CTCLoss|CandidateSampler"
         r"|^Sdca|ComputeAccidental|GradientWithShape|Gradient$|^SymbolicGradient|GradWithShape$|^KMC2|^Kmeans",
-        "it belongs to training. Export what is run (model.export, or a signature)",
+        "it belongs to training. Export the inference part (model.export, or a signature)",
     ),
     (
         r"^Assign|^Scatter(Nd)?(Add|Sub|Mul|Div|Max|Min|Update)$|^ResourceScatter|CountUpTo|VariableInitialized|TemporaryVariable"
         r"|StridedSliceAssign|RefSelect|^(Restore|Save|MergeV2|Sharded)|^ImmutableConst$|^DestroyResourceOp$",
-        "it changes, saves or restores variables, which a program has as they were saved",
+        "it changes, saves or restores variables, which are constants in a program",
     ),
     (
         r"HashTable|^InitializeTable|^LookupTable|LoadAndRemap|GenerateVocab|^TensorMap|^EmptyTensorMap$",
-        "it changes tables while the model runs; tables that the model's initialisers fill are supported",
+        "it changes a table during a run; only tables that initialisers fill are supported",
     ),
     (
         r"Queue|^(Ordered)?Map(Clear|Incomplete|Peek|Size|Stage|Unstage)|^(Un)?[Ss]tage|^Barrier|Mutex|^Stack(Push|Pop|Close|V2|$)"
         r"|^(Un)?[Bb]atch(Function)?$|TensorsMap$|^MapDefun$",
-        "queues, and what batches calls, are not supported. Export the model from an input on",
+        "queues and batching of calls are not supported. Export the model with an input in their place",
     ),
     (
         r"Summary|^Debug|^ImportEvent$|^Fact$|^Timestamp$|^(Abort|ControlTrigger|FakeParam)$",
-        "it is for logs and debugging; what only logs is left out where no output needs it",
+        "it is for logs and debugging. It is left out if no output needs it",
     ),
     (
         r"^Stateful|^Rng|^RandomIndexShuffle$|^Stateless(RandomGammaV3|Parameterized|Sample)|^NonDeterministic|SampleDistorted"
         r"|^Fractional",
-        "random numbers of this kind are not supported; tf.random.stateless_uniform and _normal are",
+        "random numbers of this kind are not supported; use tf.random.stateless_uniform or stateless_normal",
     ),
     (
         r"^(ReadFile|WriteFile|MatchingFiles|FileSystem\w*)$|Session|^(Decode|Encode)Proto",
-        "it reads or writes files, or another process's state. Give its contents as an input",
+        "it reads or writes files, or state of another process. Give the contents as an input",
     ),
     (
         r"^TensorArray(V2)?$|^TensorArray\w+",
-        "tensor arrays of TensorFlow 0.x are not supported; export the graph again",
+        "tensor arrays of TensorFlow 0.x are not supported; export the graph with a newer version",
     ),
-    (r"CSR|^SparseMatrix", "matrices in rows of compressed places are not supported; tf.sparse's operators are"),
+    (r"CSR|^SparseMatrix", "compressed sparse row matrices are not supported; use operators of tf.sparse"),
 )
-"""(names, why)."""
+"""(regular expression of names, reason)."""
 
 
 def reason(op: str) -> str:
-    """Why an operator that is not supported is not, where its kind says so."""
+    """The reason why an operator is refused; empty if it belongs to no family."""
     return next((why for names, why in FAMILIES if re.search(names, op)), "")

@@ -1,4 +1,4 @@
-"""What converters work with: the node being converted, lists of tensors, handles, and the register of converters by operator name."""
+"""Context of converters: the node being converted, lists of tensors, handles, and the register of converters by operator name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.support.errors import OpNotImplemented
 Converter = Callable[..., Any]
 converters: dict[str, Converter] = {}
 takes_texts: set[str] = set()
-"""Operators whose converters take tensors of texts."""
+"""Operators whose converters take tensors of strings."""
 
 
 def tf_op(*names: str) -> Callable[[Converter], Converter]:
@@ -32,14 +32,14 @@ def tf_op(*names: str) -> Callable[[Converter], Converter]:
     return register
 
 
-def text_op(*names: str) -> Callable[[Converter], Converter]:
-    """`tf_op` of operators that take tensors of texts."""
+def string_op(*names: str) -> Callable[[Converter], Converter]:
+    """`tf_op` of operators that take tensors of strings."""
     takes_texts.update(names)
     return tf_op(*names)
 
 
 class Sizes(Value):
-    """A small tensor of whole numbers that are known as expressions over dynamic dimensions: `array` has dtype object."""
+    """A small tensor of integers that are known as expressions over dynamic dimensions: `array` has dtype object."""
 
     __slots__ = ("builder", "kind")
 
@@ -65,7 +65,7 @@ class Sizes(Value):
 
 
 def sizes_value(c: Builder, array: Any, kind: str) -> Value:
-    """Whole numbers of which some may be symbols."""
+    """Integers of which some may be symbols."""
     array = np.asarray(array, object)
     flat = [plain(d) for d in array.reshape(-1).tolist()]
     if all([isinstance(d, int) for d in flat]):
@@ -135,7 +135,7 @@ class NodeCall(Builder):
         return name in self.node.attr
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as a plain value: numbers, texts, element types by name, shapes as lists, functions by message."""
+        """An attribute as a plain value: numbers, strings, element types by name, shapes as lists, functions by message."""
         if name not in self.node.attr:
             return default
         return self.attribute(self.node.attr[name])

@@ -40,7 +40,7 @@ class OperatorConverter:
         self.convert_map: dict[str, Callable[[Any], Any]] = dict.fromkeys(converters, self.convert_builtin)
 
     def convert_builtin(self, op: Any) -> Any:
-        """What the importer itself makes of an operator."""
+        """The importer's own conversion of an operator."""
         importer: Importer = self.exp_tab
         name = self.get_op_code_str(op)
         custom = importer.custom.pop(name, None)
@@ -123,7 +123,7 @@ class OperatorConverter:
         return self.get_input_tensors(op)[0].qnn_params is not None
 
     def quantize(self, expr: Expr, tensor_to_quantize: TensorWrapper) -> Expr:
-        """float32 as a tensor's whole numbers."""
+        """float32 as a tensor's integers."""
         from tilewright.relay.op.card import find_card
 
         params = tensor_to_quantize.qnn_params or {}
@@ -131,7 +131,7 @@ class OperatorConverter:
         return find_card("qnn.quantize").call([expr, params["scale"], params["zero_point"]], attrs)  # type: ignore[no-any-return]
 
     def dequantize(self, expr: Expr, tensor: TensorWrapper) -> Expr:
-        """A tensor's whole numbers as float32."""
+        """A tensor's integers as float32."""
         from tilewright.relay.op.card import find_card
 
         params = tensor.qnn_params or {}

@@ -41,9 +41,9 @@ def _if(node: Node, condition: Value, *inputs: Any) -> list[Any]:
     unchanged(importer, before, "a branch that the data choose")
     for a, b in zip(*sides, strict=True):
         if not isinstance(a, Value) or not isinstance(b, Value) or a.dtype != b.dtype or a.ndim != b.ndim:
-            raise OpNotImplemented("its branches answer tensors of different rank or type")
+            raise OpNotImplemented("its branches return tensors of different rank or type")
     if not all([known_equal(p, q) for a, b in zip(*sides, strict=True) for p, q in zip(a.shape, b.shape, strict=True)]):
-        raise OpNotImplemented("its branches answer tensors of different shapes; pad them to one shape")
+        raise OpNotImplemented("its branches return tensors of different shapes; pad them to one shape")
     made = [Tuple(tuple([v.expr for v in side])) for side in sides]
     choice = If(scalar(node, condition).expr, made[0], made[1])
     return [Value(TupleGetItem(choice, i), quant=v.quant) for i, v in enumerate(sides[0])]

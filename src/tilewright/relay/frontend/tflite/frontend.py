@@ -37,7 +37,7 @@ def from_tflite(
     model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does a dynamic axis of
     the model. dtype_dict: types of inputs, which must be the model's. op_converter: a subclass of `OperatorConverter` with converters of
     its own in `convert_map`. signature: which of the model's signatures becomes main, with its names (default: the first subgraph).
-    variables: "initial": every run begins with what variables hold at first; "carried": they are inputs and outputs of main, behind
+    variables: "initial": every run begins with what variables hold at first; "carried": they are inputs and outputs of main, after
     the model's own (`initial_variables` tells what to begin with).
 
     Parameters of main are the inputs, then the weights, whose values the dictionary holds (mapped, not copied).
@@ -47,7 +47,7 @@ def from_tflite(
 
 
 def initial_variables(model: Any, signature: str | None = None) -> dict[str, np.ndarray]:
-    """What the variables of a model hold before its first run, by the names of the inputs that `variables="carried"` makes."""
+    """The initial values of a model's variables, by the names of the inputs that `variables="carried"` makes."""
     return _imported(model, None, None, None, signature, "carried")[1].initial
 
 
@@ -120,7 +120,7 @@ def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
 
 
 def other_names(model: TFLiteModel, subgraph: int, name: str, index: int) -> list[str]:
-    """What an input is called besides: by the converter's prefix left out, and by signatures."""
+    """Other names of an input: without the converter's prefix, and those of signatures."""
     signatures = [s for s in model.root.signature_defs if s.subgraph_index == subgraph]
     called = [m.name or "" for s in signatures for m in s.inputs if m.tensor_index == index]
     tensor = model.item(model.root.subgraphs[subgraph].tensors, index, "tensor").name or ""
@@ -128,7 +128,7 @@ def other_names(model: TFLiteModel, subgraph: int, name: str, index: int) -> lis
 
 
 def check_names(model: TFLiteModel, graph: Record, given: Mapping[str, Any], what: str, inputs: Names) -> None:
-    """Raises ModelError for names that are no inputs."""
+    """Raises ModelError for names that are not inputs."""
     names = [n for n, _ in inputs]
     unknown = [n for n in given if n not in names]
     if not unknown:

@@ -37,7 +37,7 @@ Custom = Mapping[str, Callable[[Any], Any]]
 
 
 class Failed:
-    """What stands for the results of an operator that was reported."""
+    """Placeholders for the results of an operator that was reported."""
 
 
 FAILED: Any = Failed()
@@ -54,9 +54,9 @@ class Importer:
         self.symbols: dict[str, SizeVar] = {}
         self.problems: list[str] = []
         self.variables: dict[str, Value] = {}
-        """What the model's variables hold where the walk is."""
+        """The current values of the model's variables during the walk."""
         self.initial: dict[str, np.ndarray] = {}
-        """What the variables that carry over hold before the first run."""
+        """The initial values of variables that carry over."""
         self.states: list[str] = []
         self.tables: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.depth = 0
@@ -103,9 +103,9 @@ class Importer:
         if not fields:
             raise ModelError(f"{self.model.name}: the model has no outputs")
         attrs: dict[str, Any] = {}
-        for key, side in (("text_inputs", inputs), ("text_outputs", outputs)):
-            texts = tuple([n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"])
-            attrs |= {key: texts} if texts else {}
+        for key, side in (("string_inputs", inputs), ("string_outputs", outputs)):
+            strings = tuple([n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"])
+            attrs |= {key: strings} if strings else {}
         return module_of(self.model.name, [*self.inputs, *self.weights], fields, names, attrs), dict(self.params)
 
     def output(self, name: str, value: Value) -> Expr:
@@ -120,7 +120,7 @@ class Importer:
         kind = type_name(tensor)
         if (kind not in DTYPES and kind != "STRING") or kind.startswith("COMPLEX"):
             raise OpNotImplemented(
-                f"{self.model.name}: the input {name!r} is of type {kind}; tensors of real numbers and of texts are supported"
+                f"{self.model.name}: the input {name!r} is of type {kind}; tensors of real numbers and of strings are supported"
             )
         dtype = dtype_of(kind)
         given = dtypes.get(name, dtype)
@@ -193,7 +193,7 @@ class Importer:
             raise OpNotImplemented(problems_text(self.model.name, self.problems))
 
     def title(self, graph: Record, op: Record, number: int) -> str:
-        """What messages call an operator: the tensor that it makes."""
+        """The name of an operator in messages: the tensor that it computes."""
         for index in op.outputs.tolist():
             if 0 <= index < len(graph.tensors) and graph.tensors[index].name:
                 return str(graph.tensors[index].name)
@@ -227,7 +227,7 @@ class Importer:
         return Quant(q.scale.astype(np.float32), zero, int(q.quantized_dimension))
 
     def info(self, tensor: Record) -> Info:
-        """What the model says of a tensor."""
+        """The description of a tensor in the model."""
         kind = type_name(tensor)
         return Info(tensor.name or "", shape_of(tensor), kind, dtype_of(kind), self.quant(tensor))
 
@@ -349,7 +349,7 @@ class Importer:
             if name not in WITH_TEXTS and any(
                 [i >= 0 and type_name(self.tensor(graph, i)) == "STRING" for i in op.inputs.tolist()]
             ):
-                raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
+                raise OpNotImplemented("its input is a tensor of strings, but it takes numbers")
             infos = [self.info(self.tensor(graph, i)) for i in outputs]
             options = op.builtin_options or op.builtin_options2
             if options is not None and options.table != OPTIONS.get(name, options.table):
@@ -397,8 +397,8 @@ class Importer:
         return results
 
     def convert_parts(self, node: Node, inputs: list[Any]) -> list[Any]:
-        """What an operator makes of complex tensors: of each part the same where it only moves elements; a conversion to numbers that
-        are not complex, and what is asked for a shape, take the real part."""
+        """The result of an operator on complex tensors. An operator that only moves elements is applied to each part; a conversion to
+        numbers that are not complex, and an operator that asks for the shape, take the real part."""
         if node.name not in MOVING and node.name not in OF_REAL_PART:
             raise OpNotImplemented(
                 "its input is complex; supported are operators that move elements, REAL, IMAG, COMPLEX_ABS"
@@ -434,7 +434,7 @@ class Importer:
         return node.cast(value, info.dtype) if value.array is None or value.is_number else value
 
     def call(self, subgraph: int, arguments: Sequence[Any]) -> list[Any]:
-        """What a subgraph makes of values. Raises ModelError, and OpNotImplemented for what is not supported in it."""
+        """The results of a subgraph. Raises ModelError, and OpNotImplemented for unsupported parts."""
         graph = self.model.item(self.model.root.subgraphs, subgraph, "subgraph")
         if self.depth >= DEPTH:
             raise ModelError(f"{self.model.name}: subgraph {subgraph} is called from itself, or {DEPTH} deep")
@@ -489,7 +489,7 @@ WITH_TEXTS = MOVING | {
     "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "READ_VARIABLE", "ASSIGN_VARIABLE", "UNIQUE", "IF", "WHILE", "CALL",
     "CALL_ONCE", "CUSTOM", "STABLEHLO_COMPOSITE",
 }  # fmt: skip
-"""Operators that move texts, or compare them, as they do numbers: a text is a number here (`common/texts`)."""
+"""Operators that move strings, or compare them, as they do numbers: a string is a number here (`common/strings.py`)."""
 
 
 def resource_key(options: Record) -> str:

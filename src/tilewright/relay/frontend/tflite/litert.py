@@ -23,7 +23,7 @@ MISSING, REFUSED = 3, 4
 
 
 def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> tuple[Answers, str]:
-    """What LiteRT makes of inputs, which are known by the numbers of their tensors, and which of its kernels made it.
+    """The results of LiteRT on inputs, given by the numbers of their tensors, and the kind of kernels that computed them.
 
     Its reference kernels are asked first, and its faster ones where these end their process or lack an operator. Raises TVMError where
     it is not installed, or refuses the model.

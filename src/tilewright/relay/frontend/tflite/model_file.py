@@ -51,7 +51,7 @@ class TFLiteFormat(formats.ModelFormat):
         return from_tflite(path, dict(shapes) or None)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """What the file says, of operators that are not supported too; weights are not read."""
+        """The description of the file, unsupported operators included. Weights are not read."""
         model = read_model(path)
         _, inputs, outputs = main_of(model, None)
         operators: dict[str, list[str]] = {}

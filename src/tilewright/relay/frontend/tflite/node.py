@@ -1,4 +1,4 @@
-"""What converters work with: values with their quantisation, the operator being converted, and the register of converters."""
+"""Context of converters: values with their quantisation, the operator being converted, and the register of converters."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Quant:
 
 
 class Value(CommonValue):
-    """A tensor of a TFLite model. `quant`: what its whole numbers stand for. `home`: makes the parameter that a weight becomes."""
+    """A tensor of a TFLite model. `quant`: what its integers stand for. `home`: makes the parameter that a weight becomes."""
 
     __slots__ = ("home", "quant")
 
@@ -122,7 +122,7 @@ class Resource:
 
 
 class Info:
-    """What the model says of a result: name, shape (as it was converted), dtype and quantisation."""
+    """The description of a result in the model: name, shape (as converted), dtype and quantisation."""
 
     __slots__ = ("dtype", "name", "quant", "shape", "type")
 
@@ -307,7 +307,7 @@ def plain(d: Any) -> Any:
 
 
 def as_values(result: Any) -> list[Any]:
-    """What a converter answered, as values."""
+    """The results of a converter, as values."""
     if isinstance(result, (Value, Pair, Resource)):
         return [result]
     if isinstance(result, CommonValue):
@@ -318,4 +318,4 @@ def as_values(result: Any) -> list[Any]:
         return [Value(result)]
     if isinstance(result, (TupleWrapper, list, tuple)):
         return [v for r in result for v in as_values(r)]
-    raise TypeError(f"a converter answered {type(result).__name__}")
+    raise TypeError(f"a converter returned {type(result).__name__}")

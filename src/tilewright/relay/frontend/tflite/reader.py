@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.formats.flatbuffer import Damaged, FlatBuffer, Record
 from tilewright.formats.tflite_schema import IDENTIFIER, OPERATORS, TYPES
-from tilewright.relay.frontend.common.texts import CARRIER, strings
+from tilewright.relay.frontend.common.strings import CARRIER, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 VERSION = 3
@@ -62,7 +62,7 @@ class TFLiteModel:
         if len(buffer.data):
             return buffer.data  # type: ignore[no-any-return]
         if buffer.offset > 1:
-            # Models over 2 GB keep their weights behind the flatbuffer.
+            # Models over 2 GB keep their weights after the flatbuffer.
             return self.bytes_at(int(buffer.offset), int(buffer.size), f"the buffer of {tensor.name!r}")
         return None
 
@@ -104,13 +104,13 @@ class TFLiteModel:
         return np.memmap(path, np.uint8, "r", int(where.offset), (size,)) if size else np.zeros(0, np.uint8)
 
     def array(self, tensor: Record) -> np.ndarray[Any, Any] | None:
-        """The elements of a constant tensor; None when it is no constant. Raises ModelError or OpNotImplemented."""
+        """The elements of a constant tensor; None when it is not a constant. Raises ModelError or OpNotImplemented."""
         content = self.content(tensor)
         if content is None:
             return None
         kind = type_name(tensor)
         if kind == "STRING":
-            return self.texts(tensor, content)
+            return self.strings(tensor, content)
         if kind not in DTYPES:
             raise OpNotImplemented(f"the tensor {tensor.name!r} is of type {kind}; tensors of numbers are supported")
         if tensor.sparsity is not None:
@@ -124,8 +124,8 @@ class TFLiteModel:
             )
         return elements(content[:size], kind, count).reshape(shape)
 
-    def texts(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The numbers of a tensor of texts: how many there are, where each begins and the last ends, then the texts."""
+    def strings(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The numbers of a tensor of strings: how many there are, where each begins and the last ends, then the strings."""
         shape, data = shape_of(tensor), content.tobytes()
         count = int.from_bytes(data[:4], "little", signed=True)
         ends = (
@@ -134,11 +134,11 @@ class TFLiteModel:
         fits = len(ends) == count + 1 and (np.diff(ends) >= 0).all() and ends[0] >= 0 and ends[-1] <= len(data)
         if not fits or int(np.prod([max(d, 0) for d in shape], dtype=object)) != count:
             raise ModelError(
-                f"{self.name}: the texts of the tensor {tensor.name!r} of shape {shape} do not lie in its {len(data)} bytes. {REMEDY}"
+                f"{self.name}: the strings of the tensor {tensor.name!r} of shape {shape} do not lie in its {len(data)} bytes. {REMEDY}"
             )
         found = np.empty(count, object)
         found[:] = [data[a:b] for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)]
-        return strings.encode(found, keep=True).reshape(shape)
+        return string_table.encode(found, keep=True).reshape(shape)
 
     def dense(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The dense form of a sparse tensor."""
@@ -166,7 +166,7 @@ def type_name(tensor: Record) -> str:
 
 
 def dtype_of(kind: str) -> str:
-    """The dtype that holds elements of a type: texts are numbers."""
+    """The dtype that holds elements of a type: strings are numbers."""
     return CARRIER if kind == "STRING" else np.dtype(DTYPES[kind]).name if kind in DTYPES else kind.lower()
 
 

@@ -220,7 +220,7 @@ class trunc_divide(Binary, key="trunc_divide"):
 
 
 class trunc_mod(Binary, key="trunc_mod"):
-    """What trunc_divide leaves, with the sign of lhs; of integers by 0 it is 0."""
+    """The remainder of trunc_divide, with the sign of lhs; 0 for integers divided by 0."""
 
     samples = DIVISION
     divisors = (1,)

@@ -147,7 +147,7 @@ class topk(OpCard, key="topk"):
 
 
 class searchsorted(OpCard, key="searchsorted"):
-    """Where each value belongs in the sorted last axis of the sequence: before its equals, or behind them when `right`. The other
+    """Where each value belongs in the sorted last axis of the sequence: before its equals, or after them when `right`. The other
     axes of both are the same, or the sequence has one axis."""
 
     right: bool = False

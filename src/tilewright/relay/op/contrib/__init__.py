@@ -1,4 +1,4 @@
-"""What external compilers tell of operators: tables of the patterns that they take."""
+"""Tables of the operator patterns that external compilers accept."""
 
 from tilewright.relay.op.contrib.register import KNOWN, get_pattern_table, register_pattern_table
 from tilewright.support import lazy

@@ -1,4 +1,4 @@
-"""What the Arm Compute Library takes, as the code generator "arm_compute_lib" of a program's own would get it."""
+"""Patterns of the Arm Compute Library, for a code generator "arm_compute_lib" that a program registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What oneDNN takes, as the code generator "dnnl" of a program's own would get it: parts are made here, their code elsewhere."""
+"""Patterns of oneDNN, for a code generator "dnnl" that a program registers: partitions are made here, code elsewhere."""
 
 from __future__ import annotations
 

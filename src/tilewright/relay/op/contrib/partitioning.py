@@ -1,4 +1,4 @@
-"""What the tables of known compilers are made of: dtypes, shapes, patterns of an operator with what may follow it, and partitioning."""
+"""Building blocks of the tables of known compilers: dtypes, shapes, patterns of an operator and its epilogue, and partitioning."""
 
 from __future__ import annotations
 

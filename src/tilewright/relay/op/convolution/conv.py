@@ -11,7 +11,7 @@ from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
-from tilewright.relay.op.convolution.taps import without_padded_taps
+from tilewright.relay.op.convolution.kernel_offsets import without_padded_offsets
 from tilewright.relay.op.relations import (
     dims,
     each,
@@ -69,7 +69,7 @@ def fewest_block(channels: int, widest: int) -> int:
 
 
 def too_narrow(block: int, lanes: int) -> bool:
-    """Whether blocks are no vectors, or fill so little of one that plain rows of pixels fill more."""
+    """Whether blocks are not vectors, or fill so little of one that plain rows of pixels fill more."""
     return 2 * block < lanes or block & (block - 1) != 0
 
 
@@ -298,7 +298,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         """Without the taps of the kernel that only meet padding."""
         if (self.data_layout, self.kernel_layout) != ("NCHW", "OIHW"):
             return None
-        return without_padded_taps(
+        return without_padded_offsets(
             self, data, weight, each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation"), pads(self.padding)
         )
 
@@ -422,7 +422,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, f"{block_in // group}i{block_out}o{group}i", block_out)
 
     def on_blocks(self, weight: Type, filters: int, block_in: int, weights: str, block_out: int) -> LayoutChoice:
-        """The convolution with channels in blocks: of the data, of the weights (behind OIHW), and of the result."""
+        """The convolution with channels in blocks: of the data, of the weights (after OIHW), and of the result."""
         source, result = f"NCHW{block_in}c", f"NCHW{block_out}c"
         card = conv2d_NCHWc(**self._blocked(filters, weight, source, f"OIHW{weights}", result))
         return LayoutChoice(card, [source, f"OIHW{weights}"], result)

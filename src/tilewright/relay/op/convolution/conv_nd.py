@@ -14,13 +14,13 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.convolution.conv import np_conv, pads, relayout, weights_of, window
-from tilewright.relay.op.convolution.taps import without_padded_taps
+from tilewright.relay.op.convolution.kernel_offsets import without_padded_offsets
 from tilewright.relay.op.relations import dims, each, is_any, may_equal, product, product_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 
 def _small(*shape: int) -> Any:
-    """A sample: whole numbers whose products need more than their own 8 bits."""
+    """A sample: integers whose products need more than their own 8 bits."""
     return lambda rng: rng.integers(-128, 128, shape).astype(np.int8)
 
 
@@ -125,7 +125,7 @@ class ConvND(OpCard):
         if self.layouts()[:2] != self.plain:
             return None
         padding = pads(self.padding, n)
-        return without_padded_taps(
+        return without_padded_offsets(
             self, data, weight, each(self.strides, n, "strides"), each(self.dilation, n, "dilation"), padding
         )
 

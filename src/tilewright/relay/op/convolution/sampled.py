@@ -193,7 +193,7 @@ class correlation(OpCard, key="nn.correlation"):
 
 
 class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
-    """What conv2d's weights get back, from the adjoint `grad` (N, O, OH, OW) of its result and its data (N, C, H, W)."""
+    """The adjoint of conv2d's weights, from the adjoint `grad` (N, O, OH, OW) of its result and its data (N, C, H, W)."""
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -455,13 +455,13 @@ def _bits(high: int, *shape: int) -> Any:
 
 
 class Bitserial(OpCard):
-    """Products of small whole numbers; weights' bits stand for 1 and -1 where they are `unipolar`."""
+    """Products of small integers; weights' bits stand for 1 and -1 where they are `unipolar`."""
 
     fuse = OUT_ELEMWISE
     flat = True
 
     def signs(self, weight: np.ndarray) -> np.ndarray:
-        """What weights count."""
+        """The number of weights."""
         whole = (1 << self.weight_bits) - 1  # type: ignore[attr-defined]
         return weight.astype(np.int32) * 2 - whole if self.unipolar else weight.astype(np.int32)  # type: ignore[attr-defined]
 

@@ -37,7 +37,7 @@ class Counted(OpCard):
         return self.kernel(**{f.name: getattr(self, f.name) for f in self.kernel._fields if f.name != "span"})
 
     def results(self, parts: list[Expr]) -> Expr:
-        """What is answered, from the kernel's results with the wanted rows."""
+        """The results, from the kernel's results with the wanted rows."""
         return Tuple(tuple(parts))
 
     def expand(self, *args: Expr, **kwargs: Any) -> Expr:
@@ -68,7 +68,7 @@ def is_counted(card: OpCard) -> bool:
 
 
 class argwhere_kernel(OpCard, key="vm.argwhere"):
-    """(indices, number): the index (a row) of each element that is not zero in the first rows, zeros behind; the number as (1,)."""
+    """(indices, number): the index (a row) of each element that is not zero in the first rows, zeros after; the number as (1,)."""
 
     flat = True
     outputs = 2
@@ -109,7 +109,7 @@ class argwhere(Counted, key="argwhere"):
 
 
 class unique_kernel(OpCard, key="vm.unique"):
-    """unique with results of as many elements as data has; those behind the different ones are zero."""
+    """unique with results of as many elements as data has; those after the different ones are zero."""
 
     is_sorted: bool = True
     return_counts: bool = False

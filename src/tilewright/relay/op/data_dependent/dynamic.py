@@ -86,11 +86,11 @@ class Dynamic(OpCard):
         return values
 
     def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
-        """What must hold of the values when a program runs: conditions, the rule in words, and the number that it is about."""
+        """A condition on values at run time: the expression, the rule in words, and the number that it is about."""
         return []
 
     def infer(self, *args: TensorType, **kwargs: Any) -> Type:
-        """What the operator would say of values of which nothing is known."""
+        """The result type of the operator on values of which nothing is known."""
         return self.inferred(args)
 
     def inferred(self, args: Sequence[TensorType]) -> Type:
@@ -506,7 +506,7 @@ class dyn_arange(Dynamic, key="dyn.arange"):
         return tensor_type((AnyDim(),), self.dtype)
 
     def expand(self, start: Expr, stop: Expr, step: Expr) -> Expr:
-        """The number of elements first, then as many whole numbers, scaled."""
+        """The number of elements first, then as many integers, scaled."""
         types: list[Any] = [e.checked_type for e in (start, stop, step)]
         whole = not any([t.dtype.is_float for t in types])
         bounds = [op("reshape")(e, ()) if t.shape else e for e, t in zip((start, stop, step), types, strict=True)]

@@ -85,7 +85,7 @@ class multibox_prior(OpCard, key="vision.multibox_prior"):
 
 class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
     """(rows (class, score, x, y, x, y) of the anchors whose best class, of which 0 is background, scores `threshold`, in front and -1
-    behind; how many they are), from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4).
+    after; how many they are), from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4).
     keep_background: class 0 is a class like the others."""
 
     clip: bool = True
@@ -161,7 +161,7 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
 
 class get_valid_counts(OpCard, key="vision.get_valid_counts"):
     """(how many boxes of each batch score above the threshold, and have a class where id_index is not negative; those boxes in front;
-    their places), -1 behind. `data` is (batch, boxes, elements); `score_threshold` a scalar."""
+    their places), -1 after. `data` is (batch, boxes, elements); `score_threshold` a scalar."""
 
     id_index: int = 0
     score_index: int = 1
@@ -203,10 +203,10 @@ class get_valid_counts(OpCard, key="vision.get_valid_counts"):
 
 class non_max_suppression(OpCard, key="vision.non_max_suppression"):
     """The boxes of each batch, best first, without those that overlap a better one (of their class, unless force_suppress) by
-    `iou_threshold` or more. data (batch, boxes, elements), valid_count (batch,), indices (batch, boxes): the places to answer.
+    `iou_threshold` or more. data (batch, boxes, elements), valid_count (batch,), indices (batch, boxes): the positions to return.
 
-    With return_indices (the places of what is kept, -1 behind; how many they are (batch, 1)), else the boxes, -1 where one is left out,
-    which invalid_to_bottom moves behind the rest."""
+    With return_indices (the places of what is kept, -1 after; how many they are (batch, 1)), else the boxes, -1 where one is left out,
+    which invalid_to_bottom moves after the rest."""
 
     force_suppress: bool = False
     top_k: int = -1
@@ -337,7 +337,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
     """Suppression for each class alone: boxes (batch, boxes, 4) by opposite corners, scores (batch, classes, boxes), three scalars.
 
     "onnx": (rows (batch, class, box) of int64, as many as there can be; their number (1,)). "tensorflow": (rows (class, box), best
-    scores first; the scores; their number (batch,)). Rows behind are zero."""
+    scores first; the scores; their number (batch,)). Rows after are zero."""
 
     output_format: str = "onnx"
     undifferentiable = NO_GRADIENT
@@ -445,7 +445,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 
 class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppression"):
     """TFLite's suppression for each class alone: (boxes (batch, max_detections, 4), classes, scores, how many they are (batch,)), best
-    first and zero behind, all float32. boxes (batch, boxes, 4) by opposite corners; scores (batch, classes, boxes), of which the last
+    first and zero after, all float32. boxes (batch, boxes, 4) by opposite corners; scores (batch, classes, boxes), of which the last
     `num_classes` are those of objects."""
 
     max_detections_per_class: int

@@ -205,7 +205,7 @@ WORDS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
 
 
 class Upsampling(OpCard):
-    """data with extents scaled, rounded to whole numbers."""
+    """data with extents scaled, rounded to integers."""
 
     fuse = INJECTIVE
     tolerance = 1e-4

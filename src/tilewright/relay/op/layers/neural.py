@@ -95,7 +95,7 @@ def _positive(*shape: int) -> Any:
 
 
 class batch_norm(OpCard, key="nn.batch_norm"):
-    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta along `axis`; answers (result, mean, var)."""
+    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta along `axis`; returns (result, mean, var)."""
 
     axis: int = 1
     epsilon: float = 1e-5
@@ -290,7 +290,7 @@ class l2_normalize(OpCard, key="nn.l2_normalize"):
 
 
 class dropout(OpCard, key="nn.dropout"):
-    """At inference the data itself; answers (data, mask of ones)."""
+    """At inference the data itself; returns (data, mask of ones)."""
 
     rate: float = 0.5
     outputs = 2

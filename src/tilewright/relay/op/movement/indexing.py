@@ -126,7 +126,7 @@ class take(OpCard, key="take"):
         return [Indexed(1, 0, axes, below=self.mode != "bounded")]
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        """What came from a place is added up there."""
+        """The sum, at each position, of the adjoints of the elements read from it."""
         rank, places = len(tensor(data.checked_type).shape), len(tensor(indices.checked_type).shape)
         if self.batch_dims:
             return [derived(self, [data, indices], dy)[0], None]

@@ -1,5 +1,5 @@
-"""What `relay.transform.CheckBounds` puts before calls: operators that answer what they are given, and end the program where it is no
-index of its axis, or where a whole number would be divided by zero."""
+"""Operators that `relay.transform.CheckBounds` puts before calls: they return their argument, and end the program if it is not an
+index of its axis, or where an integer would be divided by zero."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def config_text(values: Mapping[str, Any]) -> str:
 
 
 def run_host(name: str, config: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """What a host function makes of arrays. Raises TVMError when nothing is registered under its name."""
+    """The results of a host function on arrays. Raises TVMError if nothing is registered under its name."""
     function = _functions.get(name)
     if function is None:
         raise TVMError(

@@ -339,7 +339,7 @@ class requantize(Quantized, key="qnn.requantize"):
         if dtype == "int64":
             need(
                 isinstance(input_scale, Constant) and isinstance(output_scale, Constant),
-                "scales must be constants to compute with whole numbers",
+                "scales must be constants to compute with integers",
                 "they are not",
                 1,
                 'Use compute_dtype="float32"',
@@ -411,7 +411,7 @@ def _fixed_point(whole: Expr, source: Constant, target: Constant, ndim: int, axi
     q, shift = fixed_point(source.value / target.value.reshape(()))
     need(
         bool((shift >= 1).all() and (shift < 63).all()),
-        "the ratio of the scales must lie between 2**-31 and 2**30 to compute with whole numbers",
+        "the ratio of the scales must lie between 2**-31 and 2**30 to compute with integers",
         f"it reaches {(source.value / target.value).max()}",
         1,
     )

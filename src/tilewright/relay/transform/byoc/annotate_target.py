@@ -11,7 +11,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay.adt import Match
 from tilewright.relay.expr import Call, Expr, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.transform.byoc.borders import (
+from tilewright.relay.transform.byoc.annotations import (
     DEFAULT,
     begin,
     compiler_of,
@@ -88,7 +88,7 @@ class _Annotator(ExprMutator):
         return DEFAULT
 
     def plain(self, e: Expr, parts: Sequence[Expr]) -> str | None:
-        """The compiler of what is no call: that of all its parts."""
+        """The compiler of what is not a call: that of all its parts."""
         if not self.non_call_ops:
             return None
         known = {self.compilers[p] for p in [self.visit(p) for p in parts] if p in self.compilers}

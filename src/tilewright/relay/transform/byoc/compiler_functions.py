@@ -11,7 +11,7 @@ from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.contrib.register import get_pattern_table
-from tilewright.relay.transform.byoc.borders import is_composite, is_external
+from tilewright.relay.transform.byoc.annotations import is_composite, is_external
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
@@ -20,7 +20,7 @@ CALL_LOWERED = "call_lowered"
 
 
 def inlined(call: Call, function: Function) -> Expr:
-    """What a call of a function computes, with the arguments in the place of the parameters."""
+    """The body of a called function, with arguments in place of parameters."""
     return substitute(function.body, dict(zip(function.params, call.args, strict=True)))
 
 

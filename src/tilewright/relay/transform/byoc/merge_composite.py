@@ -9,7 +9,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.dataflow_pattern.patterns import DFPattern
 from tilewright.relay.expr import Expr
-from tilewright.relay.transform.byoc.borders import own_functions
+from tilewright.relay.transform.byoc.annotations import own_functions
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
@@ -21,7 +21,7 @@ def _accept(e: Expr) -> bool:
 
 
 def checked_table(table: Iterable[Sequence[Any]], where: str) -> list[Entry]:
-    """The entries of a pattern table with their checks. Raises TVMError for what is no entry, which `where` tells of."""
+    """The entries of a pattern table with their checks. Raises TVMError for what is not an entry, which `where` tells of."""
     if isinstance(table, (str, DFPattern)) or not isinstance(table, Iterable):
         raise TVMError(
             f"{where} takes a list of (name, pattern) or (name, pattern, check), but was given {type(table).__name__}"

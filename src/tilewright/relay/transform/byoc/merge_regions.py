@@ -9,7 +9,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import ExprMutator, children
-from tilewright.relay.transform.byoc.borders import (
+from tilewright.relay.transform.byoc.annotations import (
     DEFAULT,
     inner,
     is_begin,
@@ -24,7 +24,7 @@ from tilewright.support.errors import TVMError
 
 
 class Dependences:
-    """What every region, and every expression outside of them, is computed from: sets of regions as bits of a number.
+    """Dependencies of every region, and of every expression outside them: sets of regions as bits of a number.
 
     Regions are entered in order of evaluation. Two become one where no way from one to the other leads over a third: as one
     function they would wait for what waits for them.
@@ -35,12 +35,12 @@ class Dependences:
         self.bits: dict[Region, int] = {}
         """The numbers of the regions that a region was made of."""
         self.above: dict[Region, int] = {}
-        """What a region depends on, itself left out."""
+        """The regions that a region depends on, without itself."""
         self.outside: dict[Expr, int] = {}
         self.inputs: dict[Region, dict[Expr, None]] = {}
 
     def of(self, e: Expr) -> int:
-        """What the value of `e` depends on."""
+        """The regions that the value of `e` depends on."""
         region = None if is_begin(e) else self.regions.of(e)
         if region is not None:
             return self.above.get(region, 0) | self.bits.get(region, 1 << region.number)
@@ -174,7 +174,7 @@ def MergeCompilerRegions() -> Pass:
     """Merge regions of one compiler that pass values to each other into regions that are as large as possible.
 
     Two stay apart where a way between them leads through something else, which would wait for the merged region while
-    that waits for it. Runs behind AnnotateTarget and before PartitionGraph; without it every operator is a function of
+    that waits for it. Runs after AnnotateTarget and before PartitionGraph; without it every operator is a function of
     its own.
     """
 

@@ -11,7 +11,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, flow_children, free_vars
-from tilewright.relay.transform.byoc.borders import (
+from tilewright.relay.transform.byoc.annotations import (
     DEFAULT,
     compiler_of,
     end,
@@ -104,7 +104,7 @@ class _Partitioner(ExprMutator):
         return fn if fn.is_primitive or is_composite(fn) else super().visit_function(fn)
 
     def taken_out(self, border: Expr, region: Region) -> Expr:
-        """What stands for a value that leaves a region."""
+        """The expression that stands for a value leaving a region."""
         value = inner(border)
         if value not in self.results:
             self.results |= self.extract(region)
@@ -145,7 +145,7 @@ def _known_type(e: Expr) -> Any:
 
 
 def _values(inputs: list[Expr]) -> list[Expr]:
-    """What the inputs of a region are, without the borders by which they enter."""
+    """The inputs of a region, without the annotations at its entry."""
     return list(dict.fromkeys([inner(e) if is_begin(e) else e for e in inputs]))
 
 
@@ -160,7 +160,7 @@ def optimized(function: Function, compiler: str) -> Function:
     mod = infer_module(IRModule.from_expr(function.replace(attrs={})))
     changed = change(mod)
     if not isinstance(changed, IRModule) or not isinstance(changed["main"], Function):
-        raise TVMError(f"{name} must answer an IRModule with a main, but answered {type(changed).__name__}")
+        raise TVMError(f"{name} must return an IRModule with a main, but returned {type(changed).__name__}")
     return changed["main"].replace(attrs=attrs)
 
 

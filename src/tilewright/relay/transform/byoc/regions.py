@@ -20,15 +20,15 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import children, flow_children, post_order
-from tilewright.relay.transform.byoc.borders import compiler_of, inner, is_begin, is_border, is_composite, is_end
+from tilewright.relay.transform.byoc.annotations import compiler_of, inner, is_begin, is_border, is_composite, is_end
 from tilewright.support.errors import TVMError
 
 _OUTSIDE = (Var, Constant, GlobalVar, Op, Constructor, Function, If, Let, Match, RefCreate, RefRead, RefWrite)
-"""What a region never holds: names, scopes, and what has an effect. Constants are taken along without asking."""
+"""Expressions that a region never holds: names, scopes, and effects. Constants are always included."""
 
 
 class Region:
-    """What one compiler gets as one function: `nodes` in order of evaluation, the borders where values enter and leave."""
+    """A part that one compiler gets as one function: `nodes` in order of evaluation, annotations where values enter and leave."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -55,7 +55,7 @@ class Region:
 
     @property
     def outputs(self) -> list[Expr]:
-        """What leaves the region, each value once."""
+        """The values that leave the region, each once."""
         return list(dict.fromkeys([inner(e) for e in self.ends]))
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ def can_be_inside(e: Expr) -> bool:
 
 
 def _skipped(e: Expr) -> bool:
-    """Bodies that are no part of the program around them."""
+    """Bodies that are not part of the program around them."""
     return isinstance(e, Function) and (e.is_primitive or is_composite(e) or "Compiler" in e.attrs)
 
 

@@ -1,4 +1,4 @@
-"""CheckBounds: programs that end with an error at an index outside of its axis, or at a whole number divided by zero."""
+"""CheckBounds: programs that end with an error at an index outside of its axis, or at an integer divided by zero."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _checked_indices(call: Call, args: list[Expr], which: Indexed) -> None:
 
 
 def _checked_divisor(call: Call, args: list[Expr], at: int) -> None:
-    """Puts a check before the divisor of a call of whole numbers."""
+    """Puts a check before the divisor of a call of integers."""
     divisor = args[at]
     t = divisor.checked_type
     if not isinstance(t, TensorType) or not (t.dtype.is_int or t.dtype.is_uint):

@@ -45,7 +45,7 @@ def _arith(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _of_a_kind(a: Any, b: Any) -> bool:
-    """Whether there is arithmetic of the two: numbers, or sizes and whole numbers."""
+    """Whether there is arithmetic of the two: numbers, or sizes and integers."""
     numbers = [v for v in (a, b) if not isinstance(v, PrimExpr)]
     return len(numbers) != 1 or type(numbers[0]) is int
 

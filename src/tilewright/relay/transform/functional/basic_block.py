@@ -16,7 +16,7 @@ LET_BODY = -1
 LET_FUNCTION = -2
 """The part of a let that is a function, which may name the variable; the body is inside of that part, too, as far as uses go."""
 LATER = -3
-"""What an expression needs that is evaluated where its value is asked for."""
+"""The bindings that an expression needs, evaluated where its value is asked for."""
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
 
 
@@ -53,7 +53,7 @@ class Scopes:
         return a
 
     def operands(self, e: Expr) -> list[tuple[Expr, int]]:
-        """What is right under `e`: (expression, number of the part of `e` that it stands in; 0 for the scope of `e` itself)."""
+        """Violations under `e`: (expression, number of the part of `e` that it is in; 0 for the scope of `e` itself)."""
         if isinstance(e, Function):
             return [] if e.is_primitive else [(e.body, 1)]
         if isinstance(e, If):

@@ -105,7 +105,7 @@ class _Converter:
         return Let(v, self.operands(value, env), rest(v))
 
     def continuation(self, var: Var, rest: Continue) -> Function:
-        """What comes after a value, as a function of it."""
+        """The continuation of a value, as a function of it."""
         found = type_of(var) or var.type_annotation
         v = Var(self.name(var.name_hint).name_hint, self.type(found) if isinstance(found, Type) else None)
         return Function([v], rest(v), self.answer)

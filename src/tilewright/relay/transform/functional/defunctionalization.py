@@ -76,7 +76,7 @@ class _Retype(ExprMutator):
 
 
 def _match(pattern: Type, concrete: Type, found: dict[TypeVar, Type]) -> None:
-    """What type variables stand for, where a type is another one with its variables replaced."""
+    """The types of type variables under which one type equals another."""
     if isinstance(pattern, TypeVar):
         found.setdefault(pattern, concrete)
         return

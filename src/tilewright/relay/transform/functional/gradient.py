@@ -212,7 +212,7 @@ def _first_order(func: Function) -> Function:
 
 
 def _simpler(call: Call) -> Expr | None:
-    """What the operators that adjoints are made of become where shapes are known."""
+    """Simplifies the operators of adjoints where shapes are known."""
     if call.op.name in ("collapse_sum_like", "broadcast_to_like"):  # type: ignore[attr-defined]
         return card_of(call).simplify(*call.args)
     return None
@@ -285,7 +285,7 @@ class _HigherOrder:
             made = self.names[gvar] = GlobalVar(name)
             f = self.mod[gvar]
             if not isinstance(f, Function):
-                raise TVMError(f"gradient: @{gvar.name_hint} is no relay function")
+                raise TVMError(f"gradient: @{gvar.name_hint} is not a relay function")
             # A place first, so that names are taken before its body is walked.
             self.mod[made] = f
             back = Var("back", RefType(BACK))

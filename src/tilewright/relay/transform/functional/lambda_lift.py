@@ -15,7 +15,7 @@ from tilewright.relay.typing.open_types import type_of
 from tilewright.relay.typing.retype import fresh_type_params
 
 CLOSURE = "Closure"
-"""Attribute of a lifted function: called with what it captures, it answers the function itself."""
+"""Attribute of a lifted function: called with what it captures, it returns the function itself."""
 LIFTED = "Lifted"
 """Attribute of a lifted function that captures nothing."""
 

@@ -45,7 +45,7 @@ def _is_atom(e: Expr) -> bool:
 
 
 class _Plan:
-    """What is named at the head of which scope: what several blocks use. Pure values are computed there; of others, whose time and
+    """Values named at the head of each scope, because several blocks use them. Pure values are computed there; of others, whose time and
     number of evaluations matter, those that are large become functions that are called where the value is needed."""
 
     def __init__(self, root: Expr) -> None:

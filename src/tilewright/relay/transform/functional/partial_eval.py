@@ -65,7 +65,7 @@ Env = Mapping[Var, "Value"]
 
 
 class Value:
-    """What an expression is: `atom` in the program that is written (None until it is needed), and what is known."""
+    """A partial value: `atom` in the written program (None until needed), and what is known."""
 
     __slots__ = ("atom", "known")
 
@@ -320,7 +320,7 @@ class Evaluator:
         return Value(scope.emit(If(self.atom(cond, scope), branches[0], branches[1], e.span)))
 
     def branch(self, e: Expr, env: dict[Var, Value], scope: Scope) -> Expr:
-        """What is done in a branch of which it is not known whether it is taken."""
+        """Handles a branch that is not known to be taken."""
         inner = Scope(scope, dict(scope.store))
         return inner.close(self.atom(self.expr(e, env, inner), inner))
 

@@ -55,7 +55,7 @@ class Joiner:
         return True
 
     def key(self, call: Call) -> Any:
-        """What must be equal in calls that are joined; None for a call that cannot be."""
+        """The properties that must be equal in calls that are joined; None for a call that cannot be joined."""
         raise AssertionError
 
     def join(self, calls: Sequence[Call]) -> Expr:
@@ -355,7 +355,7 @@ class _Combiner:
         return table
 
     def joined(self, calls: Sequence[Call], used: Users) -> tuple[dict[Expr, Expr], bool]:
-        """What takes the place of the branches, nothing where they stay apart; and whether it needs constants only besides its data."""
+        """The replacement of the branches, empty if they stay apart; and whether it needs only constants besides its data."""
         axis = self.joiner.axis(calls[0])
         result = typed(self.joiner.join(calls))
         chain: list[Call] = list(calls)
@@ -372,7 +372,7 @@ class _Combiner:
         return dict(zip(chain, self.joiner.parts(result, chain, axis), strict=True)), alone
 
     def further(self, chain: Sequence[Call], used: Users, axis: int, result: Expr) -> tuple[list[Call], Expr] | None:
-        """What follows all branches alike, and its joined form."""
+        """The operator that follows all branches alike, and its joined form."""
         following: list[Call] = []
         for call in chain:
             by = used.get(call, [])

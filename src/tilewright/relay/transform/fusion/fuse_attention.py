@@ -28,7 +28,7 @@ from tilewright.scheduling.graph_plan import graph_plan
 
 
 class _Attention(NamedTuple):
-    """What an attention is made of."""
+    """The parts of an attention."""
 
     product: Call
     value: Expr

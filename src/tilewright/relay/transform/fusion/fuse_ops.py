@@ -152,7 +152,7 @@ def kind_of(call: Call) -> int:
     return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
 
 
-def puts_border(call: Call) -> bool:
+def adds_halo(call: Call) -> bool:
     """Whether a call puts a border of a constant around a tensor of known shape: a kernel's last step, which costs no copy."""
     if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
         return False
@@ -196,7 +196,7 @@ class _Partition:
         if anchored or group.kind == COMM_REDUCE:
             allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
             allowed = allowed and all([same_shape(p, call) for p in path])
-            allowed = allowed or (group.kind == OUT_ELEMWISE and len(path) == 1 and puts_border(sink))
+            allowed = allowed or (group.kind == OUT_ELEMWISE and len(path) == 1 and adds_halo(sink))
         else:
             allowed = self.injective_path(call, group, path, sink) or self.into_epilogue(call, group, path, sink)
         if not allowed:
@@ -280,7 +280,7 @@ class _Extract(ExprMutator):
         return memo[expr]
 
     def rebuilt(self, node: Expr) -> Expr:
-        """What is no kernel, over new operands: of the type that it had, which inference does not look for below typed calls."""
+        """An expression that is not a kernel, over new operands: it keeps its type, since inference does not look below typed calls."""
         new: Expr = self._table[type(node)](self, node)
         known = type_of(node)
         if new is not node and known is not None and type_of(new) is None:
@@ -288,11 +288,11 @@ class _Extract(ExprMutator):
         return new
 
     def visit_function(self, fn: Function) -> Expr:
-        """What a local function computes is fused by itself."""
+        """Fuses the body of a local function by itself."""
         return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
 
     def inputs(self, node: Expr) -> list[Expr]:
-        """What must be rewritten before `node`: its group's inputs, or its own operands."""
+        """Expressions that must be rewritten before `node`: the inputs of its group, or its own operands."""
         group = self.partition.groups.get(node)  # type: ignore[call-overload]
         if group is None:
             from tilewright.relay.functor import flow_children

@@ -228,7 +228,7 @@ def AlterOpLayout() -> Pass:
     """Run convolutions, and the operators between them, on channel blocks as wide as the vectors of the current target."""
 
     def by_program(call: Call) -> Expr | None:
-        """What a program says for the operator (`relay.op.register_alter_op_layout`)."""
+        """The alteration that a program registered for the operator (`relay.op.register_alter_op_layout`)."""
         alter = call.op.get_attr("FTVMAlterOpLayout")  # type: ignore[attr-defined]
         if alter is None:
             return None

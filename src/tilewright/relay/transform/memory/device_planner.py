@@ -211,7 +211,7 @@ class DevicePlan:
                 raise self.clash_of_call(e, names, i) from None
 
     def is_called(self, op: Expr) -> bool:
-        """Whether what is called is a value, or a function of the module that is compiled as the rest is."""
+        """Whether the callee is a value, or a function of the module that is compiled like the rest."""
         if isinstance(op, GlobalVar):
             f = self.mod.functions.get(op)
             return not (isinstance(f, Function) and f.is_primitive)
@@ -229,7 +229,7 @@ class DevicePlan:
 
     @staticmethod
     def end(domain: _Domain) -> _Domain:
-        """A value's domain; of a function, that of what it answers."""
+        """A value's domain; of a function, that of what it returns."""
         while domain.root().result is not None:
             domain = domain.root().result  # type: ignore[assignment]
         return domain

@@ -20,7 +20,7 @@ from tilewright.relay.functor import ExprMutator, contains, free_vars, let_chain
 from tilewright.relay.op import memory, vm
 from tilewright.relay.op.program.manifest import tensors_of
 from tilewright.relay.op.relations import is_any, tensor_type
-from tilewright.relay.transform.byoc.borders import is_external, own_functions
+from tilewright.relay.transform.byoc.annotations import is_external, own_functions
 from tilewright.relay.transform.effects import calls_unknown
 from tilewright.relay.transform.functional.normal_forms import ToANormalForm
 from tilewright.relay.transform.fusion.fuse_ops import FuseOps
@@ -363,7 +363,7 @@ class _Values(_Chains):
             self.memo_map[out] = leaf
 
     def resolved(self, e: Any) -> Any:
-        """What a variable is bound to."""
+        """The value that a variable is bound to."""
         while isinstance(e, Var) and not calls(self.bound.get(e), TENSOR) and e in self.bound:
             e = self.bound[e]
         return e

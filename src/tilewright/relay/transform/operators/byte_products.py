@@ -4,7 +4,7 @@ ARM's first such instructions int8 by int8.
     sum(x * w)   -->   sum((x + 128) * w) - 128 * sum(w)        int8 x, as uint8
                        sum((x - 128) * w) + 128 * sum(w)        uint8 x, as int8
 
-Both sums are of whole numbers, so that the results are the same; the last one is a constant, as weights are.
+Both sums are of integers, so that the results are the same; the last one is a constant, as weights are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.scheduling.instructions import dot_product
 from tilewright.target import Target
 
 SHIFTS = {"int8": np.uint8(128), "uint8": np.int8(-128)}
-"""What is added to data of a type once it is of the other one, where it wraps around."""
+"""The offset to add to data of a type after conversion to the other one, where it wraps around."""
 
 
 def shifted(x: Expr) -> Expr:

@@ -33,7 +33,7 @@ def legalize_calls(attr: str) -> Callable[[Function], Any]:
 
 
 def once(rule: Any) -> Any:
-    """The rule, not asked again about calls that it has answered: those stay as a program wants them."""
+    """The rule, not asked again about calls that it has returned: those stay as a program wants them."""
     answered: set[Expr] = set()
 
     def ask(call: Call) -> Expr | None:

@@ -19,7 +19,7 @@ from tilewright.support.errors import TVMError
 
 
 class Affine(NamedTuple):
-    """What integers stand for: scale * (q - zero_point), both along `axis` where they are vectors."""
+    """Quantisation of integers: they stand for scale * (q - zero_point), both along `axis` if they are vectors."""
 
     scale: Expr
     zero: Expr
@@ -73,7 +73,7 @@ class Region:
     def __init__(self, optional: frozenset[str]) -> None:
         self.optional = optional
         self.wanted: dict[Expr, Affine] = {}
-        """What a result is asked to stand for."""
+        """The quantisation that a result is asked for."""
         self.reason = ""
         self._known: dict[Expr, Quantity | None] = {}
 
@@ -102,10 +102,10 @@ class Region:
         if isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Call) and is_op(e.tuple_value, "split"):
             whole = self.of(e.tuple_value)
             return None if whole is None else Quantity(typed(TupleGetItem(whole.expr, e.index)), whole.affine)
-        return self.no(f"a {type(e).__name__} is no quantised value")
+        return self.no(f"a {type(e).__name__} is not a quantised value")
 
     def _registered(self, call: Call) -> Form | None:
-        """What a program said of the operator."""
+        """The rule that a program registered for the operator."""
         for key, ask in (("FTVMFakeQuantizationToInteger", False), ("FTVMOptionalFakeQuantizationToInteger", True)):
             said = call.op.get_attr(key)  # type: ignore[attr-defined]
             if said is not None and (not ask or call.op.name in self.optional):  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ class Region:
         return None
 
     def target(self, e: Expr, otherwise: Affine | None = None) -> Affine | None:
-        """What a result is to stand for."""
+        """The wanted quantisation of a result."""
         return self.wanted.get(e, otherwise)
 
 
@@ -407,8 +407,8 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
         made, t = answer
         if not isinstance(t, TensorAffineType):
             raise TVMError(
-                f"the function registered for {call.op.name} by register_fake_quantization_to_integer must answer"  # type: ignore[attr-defined]
-                f" [expression, TensorAffineType], but answered a {type(t).__name__}"
+                f"the function registered for {call.op.name} by register_fake_quantization_to_integer must return"  # type: ignore[attr-defined]
+                f" [expression, TensorAffineType], but returned a {type(t).__name__}"
             )
         return Quantity(typed(as_expr(made)), Affine(t.scale, t.zero_point, str(t.dtype), t.axis))
 
@@ -416,7 +416,7 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
 
 
 def affine_type(a: Affine) -> TensorAffineType:
-    """What integers stand for, as programs know it."""
+    """Quantisation of integers, as programs know it."""
     return TensorAffineType(a.scale, a.zero, DataType(a.dtype), a.axis)
 
 

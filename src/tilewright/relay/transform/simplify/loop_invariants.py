@@ -51,7 +51,7 @@ class _Hoist(ExprMutator):
         return result
 
     def hoisted(self, loop: Let) -> Expr:
-        """A binding, behind those of its invariants where it is that of a loop."""
+        """A binding, after those of its invariants where it is that of a loop."""
         held = self.invariants(loop) if loop.var in self.recursive else []
         if not held:
             return loop
@@ -171,7 +171,7 @@ def _acts(e: Expr, inner: set[Var]) -> bool:
 
 
 def every_round(e: Expr, again: Callable[[Expr], bool]) -> list[Expr]:
-    """What is evaluated with an expression whenever the loop goes on: of a branch that may end the loop, the side that goes on."""
+    """Expressions evaluated together with an expression whenever the loop goes on: of a branch that may end the loop, the other side."""
     if isinstance(e, Function):
         return []
     if isinstance(e, If):

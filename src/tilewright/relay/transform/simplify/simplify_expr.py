@@ -274,7 +274,7 @@ def neighbouring_slices(call: Call) -> Expr | None:
 
 
 def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
-    """What a slice is of, and its bounds, where it is one run along `axis` and whole along all others."""
+    """The source of a slice and its bounds, if it is one run along `axis` and whole along all others."""
     shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None  # type: ignore[attr-defined]
     if shape is None:
         return None

@@ -13,7 +13,7 @@ from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, 
 
 
 def expand_call(call: Call, pass_name: str) -> Expr | None:
-    """What the card's `expand` makes of a call when it is meant for `pass_name`."""
+    """The result of the card's `expand` for a call meant for `pass_name`."""
     card = card_of(call)
     if card.expand_in != pass_name or not card.expands():
         return None

@@ -175,7 +175,7 @@ class _Digits:
         form = self.forms.of(number)
         radix = self._radix(form)
         if radix is None or form.const:
-            self._gap(iv, f"{number} is no mixed-radix number of the loops", False)
+            self._gap(iv, f"{number} is not a mixed-radix number of the loops", False)
             return
         self._take(radix[0], radix[2])
         if self._is_limit(combine(form, self.forms.of(count), -1)):
@@ -209,7 +209,7 @@ class _Digits:
         radix = self._radix(form)
         bound = f"{iv.var.name} = {value}"
         if radix is None:
-            self._gap(iv, f"{bound} is no mixed-radix number of the loops", False)
+            self._gap(iv, f"{bound} is not a mixed-radix number of the loops", False)
             return
         if form.const:
             self._gap(iv, f"{bound} does not start at {iv.dom.min}")

@@ -189,7 +189,7 @@ def span(forms: Forms, form: Lin, relaxed: Mapping[Any, Bounds], extent: Lin) ->
             continue
         if reach >= _ENDLESS or abs(k) > reach:
             return None
-        # A loop whose extent is no constant: right when nothing stands above it.
+        # A loop whose extent is not a constant: right when nothing stands above it.
         reach = reach + size * abs(k) if size is not None and size == least else _ENDLESS
     return reach
 

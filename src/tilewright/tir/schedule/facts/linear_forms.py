@@ -82,7 +82,7 @@ class Forms:
         self.tables = Tables()
         self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
         self._atom_ranges: dict[Atom, tuple[int | None, int | None]] = {}
-        """Of what is no leaf: atoms share what they are made of, and each is looked at once."""
+        """Of what is not a leaf: atoms share what they are made of, and each is looked at once."""
         self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo, self._atom_ranges)
         self._proofs: dict[Any, bool] = {}
 

@@ -45,7 +45,7 @@ def solve(
                 whole = _constant(extents[v])
                 upper = atom.args[2] or (None if whole is None else -(-whole // lower) * lower)
             else:
-                no(f"{forms.emit(index)} is no number made of digits of its variables")
+                no(f"{forms.emit(index)} is not a number made of digits of its variables")
             if k != radix:
                 no(f"{forms.emit(index)} has gaps or overlaps")
             digit = forms.div(target, radix)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bool, reduction: bool = False) -> None:
-    """Require independent iterations: the binding of each block below is one to one, and the loop is no reduction loop.
+    """Require independent iterations: the binding of each block below is one to one, and the loop is not a reduction loop.
 
     private: buffers that are used only inside the loop; lowering gives each iteration its own copy. reduction: allow a
     reduction on a thread axis, which becomes a reduction across threads.

@@ -34,7 +34,7 @@ Ends = tuple[PrimExpr | None, PrimExpr | None]
 
 
 class _Live:
-    """What is seen of one allocated buffer: the loops above it, and for each access its indices and loops below."""
+    """Accesses to one allocated buffer: the loops above it, and for each access its indices and the loops below."""
 
     __slots__ = ("accesses", "depth", "opaque")
 

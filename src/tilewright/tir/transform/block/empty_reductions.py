@@ -108,7 +108,7 @@ class _DefineEmpty(Mutator):
         self.before.setdefault(inside[0].loop_var, []).append(IfThenElse(condition, renew_stmt(nest)))
 
     def initialisation(self, s: BlockRealize, dropped: set[Var]) -> Stmt:
-        """What the block's first step would do, without the loops that do not say where the result goes."""
+        """The first step of the block, without the loops that do not decide the place of the result."""
         block = s.block
         kept = [
             (a, v) for a, v in zip(block.iter_vars, s.iter_values, strict=True) if a.iter_type != IterVar.CommReduce

@@ -137,7 +137,7 @@ def ApplyLayoutTransforms() -> Pass:
         for key, given in table.items():
             buffer = key if isinstance(key, Buffer) else by_data.get(key, func.buffer_map.get(key))
             if buffer is None:
-                raise TVMError(f"ApplyLayoutTransforms: {key} is no buffer parameter of the function")
+                raise TVMError(f"ApplyLayoutTransforms: {key} is not a buffer parameter of the function")
             chain = tuple(given) if isinstance(given, (tuple, list)) else (given,)
             shape: Any = list(buffer.shape)
             for m in chain:

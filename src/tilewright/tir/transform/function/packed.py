@@ -263,7 +263,7 @@ class _Packed:
 
 
 def _tuple(*items: PrimExpr) -> PrimExpr:
-    """The message of an assertion: kind of the error, text, and a number that is put behind the text."""
+    """The message of an assertion: kind of the error, text, and a number that is put after the text."""
     return call_intrin("handle", "tir.tvm_tuple", *items)
 
 

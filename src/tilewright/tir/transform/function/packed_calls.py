@@ -83,7 +83,7 @@ class _Stacks:
 
 
 class _Lower(Mutator):
-    """What a statement's calls need on the stacks stands right before it."""
+    """Puts the stack values that the calls of a statement need right before it."""
 
     def __init__(self, device_type: Any, device_id: Any) -> None:
         self.stacks = _Stacks()

@@ -194,7 +194,7 @@ def _same(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
 
 
 class _Bound(Mutator):
-    """What both passes do: keeps the ranges of loops."""
+    """The common part of both passes: keeps the ranges of loops."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
@@ -330,7 +330,7 @@ class _Overcompute(_Bound):
         return _same(replace.visit(a.value), b.value, self.analyzer)
 
     def _unseen(self, s: Any) -> bool:
-        """Whether what a store leaves where the condition is false is said to be undefined, or just that, right after."""
+        """Whether the value that a store leaves where the condition is false is undefined, or declared so right after."""
         for k in self.after:
             if k.buffer is not s.buffer:
                 continue

@@ -88,7 +88,7 @@ class _Rewrite(Mutator):
 
     @on(For)
     def _for(self, s: For) -> Any:
-        """for i: allocate a[n]: S -> allocate a[n]: for i: S, where n is no constant: each would be asked of the runtime."""
+        """for i: allocate a[n]: S -> allocate a[n]: for i: S, where n is not a constant: each would be asked of the runtime."""
         body = self.visit(s.body)
         if s.kind != ForKind.SERIAL:
             return s if body is s.body else s.replace(body=body)

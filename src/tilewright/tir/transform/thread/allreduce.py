@@ -83,7 +83,7 @@ class _LowerAllreduce(Mutator):
         reduced = [t for t in args[2 + 2 * n :] if isinstance(t, Var)]
         for t in reduced:
             if t not in self.threads:
-                raise TVMError(located(f"LowerThreadAllreduce: {t.name} is no thread axis around the reduction", s))
+                raise TVMError(located(f"LowerThreadAllreduce: {t.name} is not a thread axis around the reduction", s))
         values = list(args[1 : 1 + n])
         if not is_true(args[1 + n]):
             values = [
@@ -281,7 +281,7 @@ class _CrossThread(Mutator):
             raise TVMError(
                 located(
                     f"LowerCrossThreadReduction: block {name} reduces over threads, but the loop {mixed[0]} below its"
-                    " reduction loops is no reduction loop; reorder it outside of them",
+                    " reduction loops is not a reduction loop; reorder it outside of them",
                     realize,
                 )
             )

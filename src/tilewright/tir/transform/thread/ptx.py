@@ -19,7 +19,7 @@ from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_fu
 from tilewright.tir.transform.thread.thread_sync import scope_of
 
 COPY_BYTES = (4, 8, 16)
-"""What cp.async copies at a time."""
+"""Sizes that cp.async copies at a time."""
 
 
 class _AsyncCopies(Mutator):

@@ -206,7 +206,7 @@ class _AutoCopy(Mutator):
         number: Any = ZERO
         for _, var, extent in sorted(self.threads, key=lambda t: t[0]):
             if not isinstance(extent, IntImm):
-                raise TVMError(f"LowerAutoCopy: the extent of {var.name} around {b.name_hint} is no constant")
+                raise TVMError(f"LowerAutoCopy: the extent of {var.name} around {b.name_hint} is not a constant")
             number = add(number, multiply(var.astype("int32"), const(threads, "int32")))  # type: ignore[attr-defined]
             threads *= extent.value
         turns = -(-count // (threads * lanes))

@@ -52,7 +52,7 @@ class _Unify(BufferMutator):
         return found[0]
 
     def _within(self, make: Any) -> Stmt:
-        """What `make` builds, inside the launch attributes if this is the outermost bound loop."""
+        """The result of `make`, inside the launch attributes if this is the outermost bound loop."""
         if self.inside:
             out: Stmt = make()
             return out

@@ -132,7 +132,7 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
 
 
 def _nobody_waits(tag: str) -> bool:
-    """Whether what a thread along the axis writes to global memory may be late for the others of its kernel."""
+    """Whether values that a thread along the axis writes to global memory may reach other threads of its kernel too late."""
     waits = PassContext.current().config.get("tir.detect_global_barrier", False)
     return tag.startswith("blockIdx.") or (tag.startswith("threadIdx.") and not waits)
 

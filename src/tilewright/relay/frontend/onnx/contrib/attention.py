@@ -36,7 +36,7 @@ def split_heads(node: OnnxNode, x: Value, count: int, axis: int) -> list[Value]:
 
 
 def scale_of(node: OnnxNode, q: Value) -> float:
-    """What queries are multiplied by."""
+    """The factor of the queries."""
     return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(int(q.shape[-1])))
 
 
@@ -84,7 +84,7 @@ def causal(node: OnnxNode, q: Value, k: Value) -> Any:
 
 
 def with_past(node: OnnxNode, past: Value | None, new: Value) -> Value:
-    """Keys or values behind those of earlier steps."""
+    """Keys or values after those of earlier steps."""
     if past is None or past.shape[2] == 0:
         return new
     return node.value("concatenate", [past, new], axis=2)
@@ -115,7 +115,7 @@ def into_buffer(node: OnnxNode, buffer: Value, new: Value, first: Any, total: in
 
 
 def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
-    """What is added to the scores of keys that a mask hides: a mask (batch, keys), (batch, queries, keys), (batch, 1, most, most), the
+    """The term added to the scores of masked keys: from a mask (batch, keys), (batch, queries, keys), (batch, 1, most, most), the
     number of keys of each of the batch, or these and then the first of each."""
     low = node.scalar(float(node.get("mask_filter_value", -10000.0)), q)
     if mask.ndim == 1:
@@ -180,7 +180,7 @@ def with_cache(
     mask: Value | None,
     extra: Value | None,
 ) -> tuple[Value, Value, Value, Value]:
-    """(output, keys, values, scores) of attention to keys and values behind those of the past, or laid into its buffer."""
+    """(output, keys, values, scores) of attention to keys and values after those of the past, or laid into its buffer."""
     bias, allowed = [] if extra is None else [extra], []
     old_k, old_v = past
     if length is not None and old_k is not None and old_v is not None:
@@ -205,7 +205,7 @@ def with_cache(
 
 
 def widened(node: OnnxNode, x: Value, total: int) -> Value:
-    """What is said of the first keys, for a whole buffer."""
+    """A mask of the first keys, for a whole buffer."""
     missing = total - node.static(x)[-1]
     if missing <= 0:
         return x

@@ -14,7 +14,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 class Decoder(Tensors):
-    """What a search asks. prompt: the first tokens of each row (rows, length)."""
+    """Arguments of a search. prompt: the first tokens of each row (rows, length)."""
 
     prompt: Value
 
@@ -23,7 +23,7 @@ class Decoder(Tensors):
         raise OpNotImplemented("its kind of model has no first step")
 
     def next(self, tokens: Value, state: Sequence[Value], length: Value) -> tuple[Value, list[Value]]:
-        """(the scores of what follows these tokens (rows), the state behind them); length: of the sequences with them."""
+        """(the scores of what follows these tokens (rows), the state after them); length: of the sequences with them."""
         raise OpNotImplemented("its kind of model has no further steps")
 
     def reordered(self, state: Sequence[Value], rows: Value) -> list[Value]:
@@ -31,7 +31,7 @@ class Decoder(Tensors):
         raise OpNotImplemented("its kind of model has no beams")
 
     def run(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
-        """What a graph makes of values in order."""
+        """The results of a graph on values in order."""
         names = [i.name for i in graph.input]
         if len(names) != len(inputs):
             raise OpNotImplemented(
@@ -102,12 +102,12 @@ class Alone(Decoder):
 class Guided(Decoder):
     """An encoder, and a decoder that sees what it makes: keys and values of each layer, which stay as they are, beside those of its own.
 
-    The encoder is given texts and their mask, and the token with which the decoder begins where it runs the decoder, too.
+    The encoder is given strings and their mask, and the token with which the decoder begins where it runs the decoder, too.
     """
 
     def __init__(self, node: OnnxNode, ids: Value, mask: Value | None, beams: int) -> None:
         super().__init__(node)
-        seen = text_mask(self, ids) if mask is None else mask
+        seen = token_mask(self, ids) if mask is None else mask
         self.ids, self.mask, self.beams = ids, node.cast(seen, "int32"), beams
         self.encoder, self.graph = node.get("encoder"), node.get("decoder")
         if self.encoder is None:
@@ -148,7 +148,7 @@ class Guided(Decoder):
         return Value(array=np.zeros((rows, shape[1], 0, shape[3]), element_of(info.type)))
 
     def following(self, ids: Value, past: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """What the decoder makes of tokens (rows, 1) behind others."""
+        """The results of the decoder on tokens (rows, 1) after others."""
         logits, *after = self.run(self.graph, [ids, *self.between, *past, *self.cross])
         return self.last(logits), after
 
@@ -159,8 +159,8 @@ class Guided(Decoder):
         return [self("take", p, rows, axis=0) for p in state]
 
 
-def text_mask(c: Tensors, ids: Value) -> Value:
-    """Which tokens an encoder sees: padding before the text is masked, none behind it."""
+def token_mask(c: Tensors, ids: Value) -> Value:
+    """Which tokens an encoder sees: padding before the tokens is masked, padding after them is not."""
     text = c("not_equal", ids, c.node.scalar(int(c.node.get("pad_token_id")), ids))
     return c("greater", c("cumsum", c.node.cast(text, "int32"), axis=1), c.number(0, "int32"))
 

@@ -13,7 +13,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def routed(node: OnnxNode, scores: Value, shares: Value | None, normal: bool) -> Value:
-    """What each expert (axis 1) has of each token: the shares of the best, 0 for others. normal: they add up to 1."""
+    """The share of each expert (axis 1) in each token: those of the best, 0 for others. normal: they add up to 1."""
     count, best = int(scores.shape[-1]), node.get("k", 1)
     if node.get("use_sparse_mixer", 0):
         raise node.refuse("use_sparse_mixer", 1, "0")

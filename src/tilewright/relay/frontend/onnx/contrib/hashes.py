@@ -1,4 +1,4 @@
-"""Hashes: MurmurHash3 of numbers and texts, and the numbers of runs of tokens."""
+"""Hashes: MurmurHash3 of numbers and strings, and the numbers of runs of tokens."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
 from tilewright.relay.frontend.onnx.hosted import hosted
-from tilewright.relay.frontend.onnx.ops.text import Config
+from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.program.host import host_function
 
@@ -56,8 +56,8 @@ def _of_words(c: Tensors, words: list[Value], seed: int) -> Value:
 
 @host_function("text.murmur")
 def _murmur_texts(config: Config, x: np.ndarray) -> np.ndarray:
-    texts = strings.decode(x)
-    found = [murmur(str(t).encode(), config["seed"]) for t in texts.reshape(-1)]
+    strings = string_table.decode(x)
+    found = [murmur(str(t).encode(), config["seed"]) for t in strings.reshape(-1)]
     return np.array(found, np.uint32).reshape(x.shape)
 
 
@@ -136,7 +136,7 @@ def _runs(
 
 
 def _lost(c: Runs, tokens: Value, end: Value | None, segments: Value | None, k: int) -> Value | None:
-    """Where the tokens k places back are cut off by what stands there: an end, or the border of a segment behind them."""
+    """Where the tokens k places back are cut off by what stands there: an end, or the border of a segment after them."""
     found = None if end is None else c("equal", tokens, end)
     if segments is None or not k:
         return found

@@ -1,4 +1,4 @@
-"""What the options of a search do to the scores of tokens before one is chosen."""
+"""Changes to the scores of tokens by the options of a search, before one token is chosen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shaped(
     given: Mapping[str, Value | None],
     eos: int,
 ) -> Value:
-    """Scores (rows, words) of the tokens behind sequences (rows, most) of this length, as the node's options change them."""
+    """Scores (rows, words) of the tokens after sequences (rows, most) of this length, as the node's options change them."""
     never = c.number(NEVER, "float32")
     penalty = given.get("repetition_penalty")
     if penalty is not None and (penalty.array is None or float(penalty.array.reshape(-1)[0]) != 1):

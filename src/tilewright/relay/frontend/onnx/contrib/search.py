@@ -1,4 +1,4 @@
-"""Whole searches for texts: BeamSearch, GreedySearch and Sampling, loops around a decoder that is a graph of the node's.
+"""Whole searches for strings: BeamSearch, GreedySearch and Sampling, loops around a decoder that is a graph of the node's.
 
 A search's sequences lie in rows of a buffer as long as they may become, filled with the padding token; the keys and values that the
 decoder hands on grow from step to step. The first step, which sees the prompt, stands before the loop.
@@ -23,7 +23,7 @@ LEAST = -1e9
 
 
 class Search(Tensors):
-    """What all searches share. rows: sequences that are built at once; most: how long they become."""
+    """Base of all searches. rows: number of sequences that are built at the same time; most: their largest length."""
 
     def __init__(self, node: OnnxNode, decoder: Decoder, most: Value, given: dict[str, Value | None]) -> None:
         super().__init__(node)
@@ -42,7 +42,7 @@ class Search(Tensors):
         )
 
     def put(self, sequences: Value, tokens: Value, length: Value) -> Value:
-        """Sequences with a token more in each row, behind those that there are."""
+        """Sequences with a token more in each row, after those that there are."""
         places = Value(array=np.arange(self.most, dtype=np.int64).reshape(1, -1))
         return self("where", self("equal", places, length), self("expand_dims", tokens, axis=1), sequences)
 
@@ -51,7 +51,7 @@ class Search(Tensors):
         return shaped(self, scores, sequences, length, first, self.given, self.eos)
 
     def loop(self, begin: Sequence[Value], going: Value, step: Any) -> list[Value]:
-        """What the rounds behind the first step make of a state: step(state, length of the sequences) -> (whether it goes on, state)."""
+        """The iterations after the first step: step(state, length of the sequences) -> (whether to go on, state)."""
         rounds = self.most - self.start - 1
         if not rounds:
             return list(begin)

@@ -116,7 +116,7 @@ class ByteCell(Cell):
 
     @staticmethod
     def numbers(x: Value | None, direction: int) -> Value:
-        """What belongs to a direction, of an input that must be known."""
+        """The part of a known input that belongs to a direction."""
         assert x is not None and x.array is not None
         return Value(array=np.ascontiguousarray(x.array[direction]))
 

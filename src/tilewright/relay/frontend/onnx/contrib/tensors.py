@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that are no part of a neural network's layers: distances, inverses, complex products, transforms."""
+"""Operators of com.microsoft that are not part of a neural network's layers: distances, inverses, complex products, transforms."""
 
 from __future__ import annotations
 

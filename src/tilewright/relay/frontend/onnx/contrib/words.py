@@ -1,4 +1,4 @@
-"""Texts cut into tokens, words as rows of numbers, and what decoding compares: tokens with tokens, frames with frames."""
+"""Strings cut into tokens, words as rows of numbers, and what decoding compares: tokens with tokens, frames with frames."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted_sized
-from tilewright.relay.frontend.onnx.ops.text import Config
+from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.program.host import host_function
 from tilewright.support.errors import OpNotImplemented
 
 BEGIN, END = "\x02", "\x03"
-"""What marks the ends of a text."""
+"""The marks of the ends of a string."""
 
 
 @onnx_op("Tokenizer", domain=DOMAIN, typed=True)
@@ -53,7 +53,7 @@ def _cut(config: Config, text: str) -> list[str]:
 
 
 def _all_tokens(config: Config, x: np.ndarray) -> list[list[str]]:
-    return [_cut(config, str(t)) for t in strings.decode(x).reshape(-1)]
+    return [_cut(config, str(t)) for t in string_table.decode(x).reshape(-1)]
 
 
 @host_function("text.tokens.shape")
@@ -69,8 +69,8 @@ def _run_tokens(config: Config, x: np.ndarray) -> np.ndarray:
     if config["mark"]:
         rows = [[BEGIN, *p, END] for p in rows]
         most += 2
-    texts = [t for p in rows for t in [*p, *[config["pad"]] * (most - len(p))]]
-    return strings.encode(np.array(texts, object)).reshape(*x.shape, most if x.size else 0)
+    strings = [t for p in rows for t in [*p, *[config["pad"]] * (most - len(p))]]
+    return string_table.encode(np.array(strings, object)).reshape(*x.shape, most if x.size else 0)
 
 
 @onnx_op("WordConvEmbedding", domain=DOMAIN)
@@ -80,7 +80,7 @@ def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Valu
     count, _, window, width = node.static(weight)
     rows, letters = node.static(words)
     codes = node.call("take", table, words, axis=0)
-    # Letters of the code 0 are none: windows that begin behind the last letter do not count.
+    # Letters of the code 0 are none: windows that begin after the last letter do not count.
     image = node.call("reshape", codes, newshape=(rows, 1, letters, width))
     made = node.call("nn.conv2d", image, weight, channels=count, kernel_size=(window, width))
     made = node.call("tanh", node.call("nn.bias_add", made, bias, axis=1))

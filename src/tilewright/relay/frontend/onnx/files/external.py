@@ -19,7 +19,7 @@ class Beside:
         self.names = 1 if file is None else file.stat().st_nlink
 
     def find(self, location: str, tensor: str, title: str) -> Path:
-        """The file with a tensor's values. Raises ModelError for what lies, or may lie, elsewhere, and for what is no file."""
+        """The file with a tensor's values. Raises ModelError for what lies, or may lie, elsewhere, and for what is not a file."""
         try:
             path = (self.folder / location).resolve()
             there, files = path.exists(), path.is_file()
@@ -32,7 +32,7 @@ class Beside:
             )
         if there and not files:
             raise ModelError(
-                f"{title}: the values of {tensor!r} lie in {short(location)}, which is no file, but a folder or a device."
+                f"{title}: the values of {tensor!r} lie in {short(location)}, which is not a file, but a folder or a device."
                 " Save the model with its data beside it"
             )
         if not there:

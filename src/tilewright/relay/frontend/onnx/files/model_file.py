@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
 from tilewright.relay.frontend.onnx.importing import from_onnx, import_model
 from tilewright.relay.frontend.onnx.inputs import declared, element_name, element_of
@@ -70,7 +70,7 @@ class OnnxFormat(formats.ModelFormat):
         return None
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """What the file says, of operators that are not supported too; weights are not read."""
+        """The description of the file, unsupported operators included. Weights are not read."""
         proto, name, _, _ = read_model(path)
         graph = proto.graph
         operators: dict[str, list[str]] = {}
@@ -101,7 +101,7 @@ def on_integers(mod: IRModule) -> IRModule:
     """The module with what is float32 between quantised tensors on integers."""
     integers = FakeQuantizationToInteger()(mod)
     if integers is not mod:
-        quirks.QUANTISED.seen("main")
+        compatibility.QUANTISED.seen("main")
     return integers
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import attribute_value, messages, numpy_type
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.external import Beside, short
 from tilewright.relay.frontend.onnx.files.weights import Weights, split_model
 from tilewright.support.errors import ModelError as ModelError
@@ -105,7 +105,7 @@ def tensor_array(t: Any, folder: Beside, name: str, values: np.ndarray | None = 
             " of a later version; export the model again"
         )
     if t.data_location == kinds.EXTERNAL:
-        quirks.EXTERNAL_DATA.seen(t.name)
+        compatibility.EXTERNAL_DATA.seen(t.name)
         return _external(t, shape, folder, name)
     packed = [getattr(kinds, n, -1) for n in ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")]
     if values is not None and t.data_type in packed:
@@ -178,7 +178,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: Beside, name: str) -> np.n
     path = folder.find(location, t.name, name)
     if t.data_type in (kinds.STRING, kinds.UNDEFINED):
         raise ModelError(
-            f"{name}: the values of {t.name!r} are texts or of no type, and lie in {short(location)}; only numbers can."
+            f"{name}: the values of {t.name!r} are strings or of no type, and lie in {short(location)}; only numbers can."
             " Export the model again"
         )
     dtype = numpy_type(t.data_type)

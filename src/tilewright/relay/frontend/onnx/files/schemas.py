@@ -1,4 +1,4 @@
-"""What ONNX and ONNX Runtime define of their operators: how many inputs and outputs, attributes and types of inputs, at every opset.
+"""Schemas of the operators of ONNX and ONNX Runtime at every opset: numbers of inputs and outputs, attributes, types of inputs.
 
 A table (`schema_table`) stands here in place of ONNX's own schemas, since these take longer to load than most models; a test holds it
 against them (`--update` writes it).
@@ -54,7 +54,7 @@ def _types(index: str) -> frozenset[str]:
 
 @cache
 def schema(op_type: str, opset: int, domain: str) -> Schema | None:
-    """What is defined of an operator at an opset; None for one that is defined by none."""
+    """The definition of an operator at an opset; None if there is none."""
     rows = [r for r in _rows().get((domain, op_type), ()) if int(r[0]) <= opset]
     if not rows:
         return None
@@ -76,7 +76,7 @@ def _bounds(text: str) -> tuple[int, int]:
 
 
 def wrong_node(proto: Any, opset: int, domain: str, inputs: list[Any]) -> str:
-    """What is wrong with a node by the definition of its operator; "" for nothing."""
+    """The violation of an operator's definition by a node; "" if there is none."""
     known = schema(proto.op_type, opset, domain)
     if known is None:
         return ""
@@ -126,7 +126,7 @@ def _wrong_types(proto: Any, known: Schema, domain: str, inputs: list[Any]) -> s
 
 
 def wrong_axis(proto: Any, inputs: list[Any]) -> str:
-    """What is wrong with the axis of a node that could not be converted; "" for nothing."""
+    """The fault of the axis of a node that could not be converted; "" if there is none."""
     axis = next((a.i for a in proto.attribute if a.name == "axis"), None)
     if axis is None or not inputs or not isinstance(inputs[0], Value) or -inputs[0].ndim <= axis < inputs[0].ndim:
         return ""

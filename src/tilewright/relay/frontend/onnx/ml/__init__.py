@@ -1,4 +1,4 @@
-"""ai.onnx.ml: classical machine learning as tensor programs; only texts need the host."""
+"""ai.onnx.ml: classical machine learning as tensor programs; only strings need the host."""
 
 from __future__ import annotations
 

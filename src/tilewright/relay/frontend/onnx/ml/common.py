@@ -1,4 +1,4 @@
-"""What classifiers and regressors share: scores, their transforms, and labels."""
+"""Parts that classifiers and regressors share: scores, their transforms, and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def table(values: Any, dtype: Any = None) -> Value:
-    """A known tensor: texts and plain types alike."""
+    """A known tensor: strings and plain types alike."""
     array = np.asarray(values, object if isinstance(values[0], str) else dtype)
     held, kind = carried(array)
     return Value(array=held, kind=kind)
@@ -67,7 +67,7 @@ def _probit(node: OnnxNode, p: Value) -> Value:
 
 
 def labels_of(node: OnnxNode, *names: str) -> list[Any] | None:
-    """The class labels: texts or integers."""
+    """The class labels: strings or integers."""
     for name in names:
         if node.get(name):
             return list(node.get(name))

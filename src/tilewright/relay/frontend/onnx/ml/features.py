@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, rows, table
 from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Value, onnx_op
 
@@ -111,7 +111,7 @@ def _cast_map(node: OnnxNode, x: MapValue) -> Any:
         places = range(node.get("max_map", 1))
     else:
         places = sorted(found)  # type: ignore[assignment]
-    empty = strings.number("", keep=True) if element == "string" else 0
+    empty = string_table.number("", keep=True) if element == "string" else 0
     carrier = "int64" if element == "string" else element
     zero = Value(array=np.full((1,), empty, carrier))
     parts = [plain(found[k]) if k in found else zero for k in places]

@@ -1,4 +1,4 @@
-"""Labels: mappings between texts and numbers. A text is a number already, so the mappings are look-ups in sorted tables."""
+"""Labels: mappings between strings and numbers. A string is a number already, so the mappings are look-ups in sorted tables."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def _label_encoder(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("CategoryMapper", domain=DOMAIN, typed=True)
 def _category_mapper(node: OnnxNode, x: Value) -> Any:
-    texts, numbers = list(node.get("cats_strings")), list(node.get("cats_int64s"))
+    strings, numbers = list(node.get("cats_strings")), list(node.get("cats_int64s"))
     if x.kind == "string":
-        return looked_up(node, x, texts, numbers, node.get("default_int64", -1), (object, np.int64))
-    return looked_up(node, x, numbers, texts, node.get("default_string", "_Unused"), (np.int64, object))
+        return looked_up(node, x, strings, numbers, node.get("default_int64", -1), (object, np.int64))
+    return looked_up(node, x, numbers, strings, node.get("default_string", "_Unused"), (np.int64, object))
 
 
 @onnx_op("ZipMap", domain=DOMAIN, typed=True)

@@ -15,7 +15,7 @@ from tilewright.relay.frontend.onnx.ops import (
     resize,
     sequences,
     signal,
-    text,
+    strings,
     training,
     vision,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.casting import decoded
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
@@ -37,7 +37,7 @@ def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
     axis = node.get("axis")
     if node.opset >= 7 or not node.get("broadcast", 0) or axis is None:
         return y
-    quirks.OLD_BROADCAST.seen(node.name)
+    compatibility.OLD_BROADCAST.seen(node.name)
     after = x.ndim - (axis % x.ndim if x.ndim else 0) - y.ndim
     return Value(node.call("expand_dims", y, axis=y.ndim, num_newaxis=after)) if after > 0 else y
 
@@ -179,7 +179,7 @@ def _leaky_relu(node: OnnxNode, x: Value) -> Any:
 def _prelu(node: OnnxNode, x: Value, slope: Value) -> Any:
     # The slope broadcasts from the right: one per channel comes as (C, 1, 1), but for old opsets.
     if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and slope.shape[0] != 1:
-        quirks.OLD_BROADCAST.seen(node.name)
+        compatibility.OLD_BROADCAST.seen(node.name)
         slope = node.value("expand_dims", slope, axis=1, num_newaxis=x.ndim - 2)
     zero = node.scalar(0, x)
     return node.call("where", node.call("greater", x, zero), x, node.call("multiply", x, slope))

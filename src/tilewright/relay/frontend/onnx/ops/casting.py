@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.frontend.onnx import kinds
 from tilewright.relay.frontend.onnx.fold import _element
-from tilewright.relay.frontend.onnx.ops.text import parsed, printed
+from tilewright.relay.frontend.onnx.ops.strings import parsed, printed
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
@@ -31,7 +31,7 @@ def decoded(node: OnnxNode, x: Value) -> Value:
         return Value(node.call("take", Value(array=table), node.cast(x.plain(), "int32"), axis=0))
     if x.kind in kinds.SMALL_INTS or not x.kind:
         return x.plain()
-    raise OpNotImplemented(f"it computes on {x.kind}, which is no number")
+    raise OpNotImplemented(f"it computes on {x.kind}, which is not a number")
 
 
 def encoded(node: OnnxNode, x: Value, kind: str, saturate: bool = True, rounding: str = "nearest") -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.relay.op.relations import is_any
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
@@ -23,7 +23,7 @@ def explicit_pads(
     auto = node.get("auto_pad", "NOTSET")
     n = len(kernel)
     if auto != "NOTSET":
-        quirks.AUTO_PAD.seen(f"{node.name} ({auto})")
+        compatibility.AUTO_PAD.seen(f"{node.name} ({auto})")
     if auto == "NOTSET":
         return list(node.get("pads") or [0] * (2 * n))
     if auto == "VALID":
@@ -110,7 +110,7 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     auto = node.get("auto_pad", "NOTSET")
     wanted = node.get("output_shape")
     if wanted or auto != "NOTSET":
-        quirks.AUTO_PAD.seen(f"{node.name} ({'output_shape' if wanted else auto})")
+        compatibility.AUTO_PAD.seen(f"{node.name} ({'output_shape' if wanted else auto})")
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
         # The extents cancel out of SAME, whose results have so many times theirs.
         shape = node.static(x)[2:] if wanted else [1] * n
@@ -210,7 +210,7 @@ def _pool(kind: str) -> Callable[..., Any]:
         ):
             raise node.refuse("pads", list(padding), "less than the kernel")
         if node.get("ceil_mode", 0):
-            quirks.CEIL_MODE.seen(node.name)
+            compatibility.CEIL_MODE.seen(node.name)
         if kind == "max" and node.wants(1):
             return max_pool_with_places(node, x, kernel, strides, dilations, padding)
         attrs: dict[str, Any] = {
@@ -245,7 +245,7 @@ onnx_op("GlobalMaxPool")(_global_pool("nn.global_max_pool2d", "max"))
 def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Any:
     epsilon = node.get("epsilon", 1e-5)
     if node.opset < 14:
-        quirks.OLD_NORM.seen(node.name)
+        compatibility.OLD_NORM.seen(node.name)
     if not node.get("training_mode", 0):
         if any(map(node.wants, range(1, len(node.outputs)))):
             raise node.refuse("is_test", node.get("is_test", 0), "1 (inference): export the model in evaluation mode")
@@ -282,7 +282,7 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
     channels = int(x.shape[1])
     if node.opset < 21 and scale.shape[0] != channels:
         # Until opset 21 scale and bias are per group.
-        quirks.GROUP_SCALES.seen(node.name)
+        compatibility.GROUP_SCALES.seen(node.name)
         scale, bias = (Value(node.call("repeat", v, repeats=channels // groups, axis=0)) for v in (scale, bias))
     return node.call("nn.group_norm", x, scale, bias, num_groups=groups, axis=1, epsilon=node.get("epsilon", 1e-5))
 
@@ -351,7 +351,7 @@ def _flat_softmax(key: str) -> Callable[..., Any]:
             return node.call(key, x, axis=at)
         if any(map(is_any, shape)):
             node.static(x)
-        quirks.FLAT_SOFTMAX.seen(node.name)
+        compatibility.FLAT_SOFTMAX.seen(node.name)
         front, back = [math.prod(part) for part in (shape[:at], shape[at:])]
         c = node.importer.builder(node.name)
         flat = node.call("reshape", x, newshape=(-1, back) if isinstance(back, int) else (front, -1))

@@ -161,7 +161,7 @@ def _slice_with(
     places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape
-    # A slice that takes everything is no slice.
+    # A slice that takes everything is not a slice.
     keep = [
         k
         for k, a in enumerate(places)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
-from tilewright.relay.frontend.common.texts import strings
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.common.strings import string_table
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -30,7 +30,7 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Any:
     (axis,) = node.places([axis], x.ndim)
     extent, told = x.shape[axis], condition.shape[0]
     if not (isinstance(extent, int) and isinstance(told, int) and told <= extent):
-        # What is said of places behind the last one is ignored.
+        # What is said of places after the last one is ignored.
         zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
         end = node.call("reshape", node.importer.builder(node.name).extent(x, axis), newshape=(1,))
         condition = Value(node.call("dyn.strided_slice", condition, zero, end, one, axes=(0,)))
@@ -154,7 +154,7 @@ def _unique(node: OnnxNode, x: Value) -> Any:
 @host_function("unique")
 def _run_unique(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
     axis = config["axis"]
-    data = strings.decode(x) if config["kind"] == "string" else x
+    data = string_table.decode(x) if config["kind"] == "string" else x
     keys = data.reshape(-1) if axis is None else data
     if keys.dtype == object:
         keys = keys.astype(np.str_)
@@ -246,7 +246,7 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
     # Until opset 6 the model may say that it is a test; the mask is of the data's type.
     if node.opset < 7 and not node.get("is_test", 0) and node.get("ratio", 0.5) > 0 and node.wants(1):
         raise node.refuse("is_test", 0, "1: export the model in evaluation mode")
-    quirks.OLD_DROPOUT.seen(node.name)
+    compatibility.OLD_DROPOUT.seen(node.name)
     result = x.plain()
     mask_type = "bool" if node.opset >= 10 else x.dtype
     return [result, Value(array=np.ones(node.static(x), mask_type))] if node.wants(1) else result
@@ -256,7 +256,7 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
 def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
     result = x.plain()
     if training is None or not bool(node.numbers(training, "training mode").reshape(-1)[0]):
-        quirks.OLD_DROPOUT.seen(node.name)
+        compatibility.OLD_DROPOUT.seen(node.name)
         return [result, Value(array=np.ones(node.static(x), bool))] if node.wants(1) else result
     share = 0.5 if ratio is None else float(node.numbers(ratio, "ratio").reshape(-1)[0])
     shape = node.static(x)

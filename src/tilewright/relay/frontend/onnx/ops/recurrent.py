@@ -53,11 +53,11 @@ class Cell:
         return 2 if self.kind == "LSTM" else 1
 
     def widths(self) -> list[int]:
-        """What the states hold for each of the batch."""
+        """The initial states for each element of the batch."""
         return [self.hidden] * self.given
 
     def part(self, x: Value, direction: int) -> Value:
-        """What belongs to a direction."""
+        """The part that belongs to a direction."""
         if x.is_number and x.array is not None:
             return Value(array=x.array[direction])
         return at(self.node, x, Value(array=np.array(direction)), 0)

@@ -19,7 +19,7 @@ PLAIN = {
     "asymmetric": "asymmetric", "half_pixel_symmetric": "half_pixel", "tf_half_pixel_for_nn": "tf_half_pixel_for_nn",
     "tf_crop_and_resize": "tf_crop_and_resize",
 }  # fmt: skip
-"""What image.resize calls a mode where the scale is that of the extents."""
+"""The name of a mode in image.resize, where the scale is that of the extents."""
 
 
 REACH = {"linear": 1, "cubic": 2}
@@ -176,7 +176,7 @@ def _places(c: Any, axis: Axis, mode: str) -> Any:
         scale = c.cast(scale, "float32")
 
     def unscaled(v: CommonValue) -> Any:
-        # Products of whole numbers and halves are exact, so that what lies between two elements is seen to.
+        # Products of integers and halves are exact, so that what lies between two elements is seen to.
         return (
             c.call("divide", c.call("multiply", v, extent), target)
             if axis.scale is None
@@ -192,7 +192,7 @@ def _places(c: Any, axis: Axis, mode: str) -> Any:
     if mode == "align_corners":
         length = target
         if axis.scale is not None:
-            # What is asked for may be no whole number of elements.
+            # The wanted size may not be a whole number of elements.
             asked = c.call("multiply", scale, extent)
             off = c.call("abs", c.call("subtract", asked, target))
             length = c.call("where", c.call("greater", off, c.call("multiply", target, 1e-4)), asked, target)
@@ -289,7 +289,7 @@ def _rounded(c: Any, x: CommonValue, rounding: str) -> Any:
 
 
 def _weight(c: Any, distance: CommonValue, method: str, alpha: float) -> Any:
-    """What an element at this distance weighs (linear: a triangle; cubic: Keys' kernel)."""
+    """The weight of an element at this distance (linear: a triangle; cubic: Keys' kernel)."""
     d = c.call("abs", distance)
     if method == "linear":
         return c.call("maximum", c.call("subtract", 1.0, d), 0.0)

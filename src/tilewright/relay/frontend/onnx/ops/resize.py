@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.resampling import METHODS, resized
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
@@ -32,7 +32,7 @@ def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
     x = np.arange(target, dtype=np.float32)
     scale = float(np.float32(scale))
     if mode == "align_corners":
-        # What is asked for may be no whole number of elements.
+        # The wanted size may not be a whole number of elements.
         length = scale * extent if abs(scale * extent - target) > 1e-4 * target else float(target)
         return x * (extent - 1) / (length - 1) if target > 1 else x * 0
     if mode == "asymmetric":
@@ -126,7 +126,7 @@ def resize(node: OnnxNode, x: Value, scales: Value | None, sizes: Value | None, 
         raise node.refuse("coordinate_transformation_mode", mode, ", ".join(MODES))
     if method not in METHODS:
         raise node.refuse("mode", method, ", ".join(METHODS))
-    quirks.RESAMPLING.seen(f"{node.name} ({method}, {mode})")
+    compatibility.RESAMPLING.seen(f"{node.name} ({method}, {mode})")
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise node.refuse("keep_aspect_ratio_policy", policy, "stretch, not_larger, not_smaller")
@@ -171,7 +171,7 @@ def _resized(
     changed = [a for a in range(len(shape)) if target[a] != shape[a] or ratio[a] != 1.0 or crop and a in axes]
     if not changed:
         return x
-    # resize2d scales by the extents: the same where the given scale leads to a whole number.
+    # resize2d scales by the extents: the same where the given scale leads to an integer.
     exact = all(abs(shape[a] * ratio[a] - target[a]) < 1e-4 * target[a] for a in changed)
     plain = mode not in ("half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize")
     plain = plain and not node.get("antialias", 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tilewright.relay.frontend.pytorch.ops import (
     activation,
     arithmetic,
-    bags,
     complex_numbers,
     create,
     data,
@@ -21,5 +20,6 @@ from tilewright.relay.frontend.pytorch.ops import (
     recurrent,
     reduce,
     resize,
+    segments,
     special,
 )

@@ -17,7 +17,7 @@ SAME = {
     "abs": "abs", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "fix": "trunc", "neg": "negative", "negative": "negative",
     "relu": "nn.relu", "positive": "copy",
 }  # fmt: skip
-"""Operators that keep the element type, and round or turn signs; whole numbers are whole already."""
+"""Operators that keep the element type, and round or turn signs; integers stay as they are."""
 FLOAT = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cos": "cos", "cosh": "cosh",
     "erf": "erf", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sin": "sin",
@@ -425,7 +425,7 @@ BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": 
 
 @aten("nextafter")
 def _nextafter(c: TorchCall, a: Value, b: Value) -> Any:
-    """The bits of numbers of one sign are in their order, as whole numbers."""
+    """The bits of numbers of one sign are in their order, as integers."""
     x, y = broadcast_all(c, c.promote(a, b))
     whole = BITS[x.dtype]
     bits = c.call("reinterpret", x, dtype=whole)

@@ -184,7 +184,7 @@ def _matrix_product(c: TorchCall, a: Any, b: Any) -> Any:
 
 @_complex("einsum")
 def _sum_of_products(c: TorchCall, equation: str, operands: Sequence[Any], path: Any = None) -> Any:
-    """What is linear in each operand, of all choices of their parts: i * i is -1."""
+    """The result of an operator that is linear in each operand, summed over the choices of real and imaginary parts, where i * i is -1."""
     sums: list[Value | None] = [None, None]
     for choice in itertools.product(*[(0, 1) if isinstance(x, Complex) else (0,) for x in operands]):
         parts = [_part(x, k) for x, k in zip(operands, choice, strict=True)]
@@ -278,7 +278,7 @@ def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> Any:
 
 def _waves(c: TorchCall, rows: Any, columns: Any, n: Any, sign: float) -> list[Value]:
     """cos and sin of 2 pi r c / n."""
-    # Whole numbers are reduced before they become angles, so that no accuracy is lost.
+    # Integers are reduced before they become angles, so that no accuracy is lost.
     if all([isinstance(d, int) for d in (rows, columns, n)]):
         angle = 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % n) / n
         return [Value(array=np.cos(angle)), Value(array=sign * np.sin(angle))]

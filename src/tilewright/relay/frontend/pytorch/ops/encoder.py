@@ -33,7 +33,7 @@ def native_attention(
     split = [c.transpose(c.reshape(p, [*p.shape[:2], heads, depth]), (0, 2, 1, 3)) for p in parts]
     scores = c.call("multiply", batches(c, split[0], split[1], transpose_b=True), 1.0 / float(np.sqrt(depth)))
     if mask is not None:
-        # What is no bool is made one here, so that 0 is seen and -inf is not.
+        # What is not a bool is made one here, so that 0 is seen and -inf is not.
         hidden = c.cast(mask, "bool")
         if mask_type == BY_KEY:
             hidden = c.call("expand_dims", hidden, axis=1, num_newaxis=2)

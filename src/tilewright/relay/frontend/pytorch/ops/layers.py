@@ -389,7 +389,7 @@ def _col2im(c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: 
     cells = places.shape[1]
     channels = wide // cells
     total = int(size[0]) * int(size[1])
-    # What lies in the border goes to a place behind the image.
+    # What lies in the border goes to a place after the image.
     where = np.where(places.T < 0, total, places.T).reshape(1, -1)
     moved = c.transpose(c.reshape(x, [n * channels, cells * count]), [1, 0])
     start = c.full([total + 1, n * channels], 0, x.dtype)

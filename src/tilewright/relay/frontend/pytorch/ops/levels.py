@@ -56,7 +56,7 @@ class Quantized:
 
 
 def numbers(c: TorchCall, x: Any) -> Any:
-    """What the levels say, as float32; other values as they are."""
+    """The real values of quantised levels, as float32; other values as they are."""
     if isinstance(x, (list, tuple)):
         return [numbers(c, v) for v in x]
     if not isinstance(x, Quantized):
@@ -143,7 +143,7 @@ def _parameter(c: TorchCall, x: Any) -> Any:
 
 
 def told(c: TorchCall, name: str, x: Quantized) -> Any:
-    """What a quantised tensor says of itself; None if the operator asks for something else."""
+    """A property of a quantised tensor; None if the operator asks for something else."""
     answers: dict[str, Callable[[], Any]] = {
         "dequantize": lambda: numbers(c, x), "int_repr": lambda: x.levels, "q_scale": lambda: float(x.scale),
         "q_zero_point": lambda: int(x.zero),
@@ -179,7 +179,7 @@ def packed_weight(c: TorchCall, packed: Any, path: str, unpack: str) -> tuple[Va
 
 
 def _finished(c: TorchCall, x: Value, scale: float, zero: int, dtype: str) -> Quantized:
-    """A result as levels, behind a ReLU where the operator's name has one."""
+    """A result as levels, after a ReLU where the operator's name has one."""
     return levels_of(c, c.call("nn.relu", x) if "relu" in c.target else x, scale, zero, dtype)
 
 

@@ -60,7 +60,7 @@ def _scaled(extent: Any, scale: float | None) -> Any:
         return math.floor(extent * float(scale or 1))
     whole = round(float(scale or 1))
     if whole != scale:
-        raise OpNotImplemented(f"it scales a dynamic extent by {scale}; whole numbers are supported")
+        raise OpNotImplemented(f"it scales a dynamic extent by {scale}; integers are supported")
     return extent * whole
 
 

@@ -114,7 +114,7 @@ def _frexp(c: TorchCall, x: Value) -> Any:
     plain = c.call("where", c.call("equal", size, 0), c.number(1, "float64"), size)
     power = c.call("add", c.call("floor", c.call("log2", plain)), 1)
     share = c.call("divide", wide, c.call("power", c.number(2, "float64"), power))
-    # The logarithm may round to a whole number that is one away.
+    # The logarithm may round to an integer that is one away.
     much = c.call("greater_equal", c.call("abs", share), 1)
     little = c.call("logical_and", c.call("less", c.call("abs", share), 0.5), c.call("not_equal", size, 0))
     share = c.call(

@@ -19,8 +19,8 @@ from tilewright.relay.frontend.tensorflow.ops import (
     resample,
     signal,
     sparse,
+    strings,
     suppression,
-    text,
 )
 
 from tilewright.relay.frontend.tensorflow.ops import old_forms  # isort: skip (it names converters of the others)

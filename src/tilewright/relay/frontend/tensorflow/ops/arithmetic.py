@@ -333,7 +333,7 @@ def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: 
 @tf_op("ReadVariableOp")
 def _read_variable(c: NodeCall, handle: Any) -> Any:
     if not isinstance(handle, Handle) or handle.what != "variable":
-        raise OpNotImplemented("it reads a resource that is no variable of the model")
+        raise OpNotImplemented("it reads a resource that is not a variable of the model")
     return _saved(c, handle)
 
 

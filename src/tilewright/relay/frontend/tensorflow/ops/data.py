@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.movement import as_places
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
@@ -80,7 +80,7 @@ def _list_diff(c: NodeCall, x: Value, gone: Value) -> Any:
     return [c.call("take", x, kept, axis=0), kept]
 
 
-@text_host("tf.ListDiff", sized=True)
+@string_host("tf.ListDiff", sized=True)
 def _run_list_diff(config: Any, x: np.ndarray, gone: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~np.isin(x, gone))
 
@@ -104,12 +104,12 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, steps: np.ndarray) -> list[n
     return [np.arange(a, b, s, dtype=starts.dtype) for a, b, s in zip(*whole, strict=True)]
 
 
-@text_host("tf.ragged_range", sized=True)
+@string_host("tf.ragged_range", sized=True)
 def _run_ragged_range(config: Any, *given: np.ndarray) -> np.ndarray:
     return np.concatenate([*_ranges(*given), np.zeros(0, given[0].dtype)])
 
 
-@text_host("tf.ragged_range.splits")
+@string_host("tf.ragged_range.splits")
 def _ragged_range_splits(config: Any, *given: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(r) for r in _ranges(*given)]])
 
@@ -128,12 +128,12 @@ def _ragged_gather(c: NodeCall, *xs: Value) -> Any:
     ]
 
 
-@text_host("tf.ragged_rows", sized=True)
+@string_host("tf.ragged_rows", sized=True)
 def _ragged_rows(config: Any, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
     return np.concatenate([*[np.arange(splits[k], splits[k + 1]) for k in which.reshape(-1)], np.zeros(0, np.int64)])
 
 
-@text_host("tf.ragged_rows.splits")
+@string_host("tf.ragged_rows.splits")
 def _ragged_row_splits(config: Any, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *(splits[which + 1] - splits[which]).tolist()])
 
@@ -169,7 +169,7 @@ def _row_lengths(kind: str, rows: np.ndarray, count: int, total: int) -> np.ndar
     raise ValueError(f"row_partition_types holds {kind}")
 
 
-@text_host("tf.ragged_dense", sized=True)
+@string_host("tf.ragged_dense", sized=True)
 def _run_ragged_dense(config: Any, values: np.ndarray, *rows: np.ndarray) -> np.ndarray:
     kinds, shape, parts = config["kinds"], config["wanted"], list(rows)
     count = 0
@@ -211,7 +211,7 @@ def _ragged_sparse(c: NodeCall, *xs: Value) -> Any:
     return [at, values, hosted(c, "tf.ragged_sparse.size", list(splits), [rank], "int64")]
 
 
-@text_host("tf.ragged_sparse", sized=True)
+@string_host("tf.ragged_sparse", sized=True)
 def _run_ragged_sparse(config: Any, *splits: np.ndarray) -> np.ndarray:
     owner = np.arange(int(splits[-1][-1]))
     columns: list[np.ndarray] = []
@@ -222,7 +222,7 @@ def _run_ragged_sparse(config: Any, *splits: np.ndarray) -> np.ndarray:
     return np.stack([owner, *columns], 1)
 
 
-@text_host("tf.ragged_sparse.size")
+@string_host("tf.ragged_sparse.size")
 def _ragged_sparse_size(config: Any, *splits: np.ndarray) -> np.ndarray:
     return np.array([len(splits[0]) - 1, *[np.diff(s).max(initial=0) for s in splits]])
 
@@ -260,7 +260,7 @@ def _sparse_product(c: NodeCall, at: Value, values: Value, shape: Value, dense: 
     )
 
 
-@text_host("tf.sparse_order")
+@string_host("tf.sparse_order")
 def _run_order(config: Any, at: np.ndarray) -> np.ndarray:
     return np.lexsort(at.T[::-1]) if at.size else np.zeros(len(at), np.int64)
 
@@ -278,13 +278,13 @@ def _sparse_reshape(c: NodeCall, at: Value, old: Value, new: Value) -> Any:
     return [hosted_sized(c, "tf.sparse_reshape", [at, old, shape], 2, "int64"), shape]
 
 
-@text_host("tf.sparse_reshape.size")
+@string_host("tf.sparse_reshape.size")
 def _sparse_reshape_size(config: Any, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     known = int(np.prod([d for d in new.tolist() if d >= 0], dtype=np.int64))
     return np.where(new < 0, int(np.prod(old)) // max(known, 1), new)
 
 
-@text_host("tf.sparse_reshape", sized=True)
+@string_host("tf.sparse_reshape", sized=True)
 def _run_sparse_reshape(config: Any, at: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     flat = np.ravel_multi_index(tuple(at.T), tuple(old)) if len(at) else np.zeros(0, np.int64)
     return np.stack(np.unravel_index(flat, tuple(new)), 1).reshape(len(at), len(new))
@@ -309,7 +309,7 @@ def _row_order(at: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return empty, np.argsort(at[:, 0], kind="stable")
 
 
-@text_host("tf.fill_rows", sized=True)
+@string_host("tf.fill_rows", sized=True)
 def _run_fill_rows(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     empty, _ = _row_order(at, shape)
     added = np.zeros((int(empty.sum()), at.shape[1]), np.int64)
@@ -318,12 +318,12 @@ def _run_fill_rows(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray
     return whole[np.argsort(whole[:, 0], kind="stable")]
 
 
-@text_host("tf.fill_rows.empty", sized=True)
+@string_host("tf.fill_rows.empty", sized=True)
 def _fill_rows_empty(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return _row_order(at, shape)[0]
 
 
-@text_host("tf.fill_rows.back", sized=True)
+@string_host("tf.fill_rows.back", sized=True)
 def _fill_rows_back(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     made = _run_fill_rows(config, at, shape)
     back = np.zeros(len(at), np.int64)
@@ -341,7 +341,7 @@ def _edit_distance(c: NodeCall, *xs: Value) -> Any:
     )
 
 
-@text_host("tf.EditDistance")
+@string_host("tf.EditDistance")
 def _run_edit_distance(
     config: Any, ha: np.ndarray, hv: np.ndarray, hs: np.ndarray, ta: np.ndarray, tv: np.ndarray, ts: np.ndarray
 ) -> np.ndarray:
@@ -455,7 +455,7 @@ def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Any:
     each = c.reshape(weights, [-1]) if held and not binary else ones(c, flat, weights.dtype)
     mode = "max" if binary else "add"
     if c.is_known(size):
-        # What is too large goes behind the end, and is cut off.
+        # What is too large goes past the end, and is cut off.
         (n,) = c.ints(c.reshape(size, [1]), "size")
         inside = c.call("where", c.call("greater_equal", flat, n), c.number(-1, flat.dtype), flat)
         return _gathered(c, size, inside, each, 0, mode)

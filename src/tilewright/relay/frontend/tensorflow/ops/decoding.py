@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
@@ -53,7 +53,7 @@ def _table(found: Sequence[Sequence[tuple[Sequence[int], float]]], paths: int, s
     return out
 
 
-@text_host("tf.ctc")
+@string_host("tf.ctc")
 def _greedy_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     blank = config["blank"] % x.shape[2]
     found = []
@@ -64,7 +64,7 @@ def _greedy_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray
     return _table(found, 1, len(x))
 
 
-@text_host("tf.beams")
+@string_host("tf.beams")
 def _beam_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """For each example the likeliest sequences with the logarithms of their likelihoods (prefix search)."""
     blank = x.shape[2] - 1
@@ -94,23 +94,23 @@ def _beam_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return _table(found, config["most"], len(x))
 
 
-@text_host("tf.path.places", sized=True)
+@string_host("tf.path.places", sized=True)
 def _path_places(config: Any, table: np.ndarray) -> np.ndarray:
     counts = table[config["path"], :, 1].tolist()
     return np.array([(b, k) for b, n in enumerate(counts) for k in range(n)], np.int64).reshape(-1, 2)
 
 
-@text_host("tf.path.classes", sized=True)
+@string_host("tf.path.classes", sized=True)
 def _path_classes(config: Any, table: np.ndarray) -> np.ndarray:
     return np.array([v for row in table[config["path"]] for v in row[2 : 2 + row[1]]], np.int64)
 
 
-@text_host("tf.path.size")
+@string_host("tf.path.size")
 def _path_size(config: Any, table: np.ndarray) -> np.ndarray:
     return np.array([table.shape[1], table[config["path"], :, 1].max(initial=0)], np.int64)
 
 
-@text_host("tf.path.scores")
+@string_host("tf.path.scores")
 def _path_scores(config: Any, table: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(table[:, :, 0]).view(np.float64).T
 

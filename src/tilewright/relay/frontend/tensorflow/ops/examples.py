@@ -1,4 +1,4 @@
-"""Converters of what serving models read: serialised tf.Example messages, serialised tensors, comma-separated lines, compressed texts."""
+"""Converters of what serving models read: serialised tf.Example messages, serialised tensors, comma-separated lines, compressed strings."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import CODES, message
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import as_bytes, as_text
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import as_bytes, as_string
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.ops.text import each
-from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op, tf_op
+from tilewright.relay.frontend.tensorflow.ops.strings import each
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 LISTS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 
 
-def _texts_of(x: Any) -> list[str]:
+def _strings_of(x: Any) -> list[str]:
     return [str(v) for v in (x if isinstance(x, (list, tuple)) else [x] if x else [])]
 
 
 def _names(c: NodeCall, x: Value) -> list[str]:
-    from tilewright.relay.frontend.common.texts import strings
+    from tilewright.relay.frontend.common.strings import string_table
 
-    return [str(t) for t in strings.decode(c.known(x, "keys")).reshape(-1).tolist()]
+    return [str(t) for t in string_table.decode(c.known(x, "keys")).reshape(-1).tolist()]
 
 
-@text_op("ParseExample", "ParseExampleV2", "ParseSingleExample")
+@string_op("ParseExample", "ParseExampleV2", "ParseSingleExample")
 def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
     """Sparse places, values and shapes, dense tensors, ragged values and splits of each feature."""
     kinds = {k: c.attr(k) or [] for k in ("sparse_types", "Tdense", "ragged_value_types", "ragged_split_types")}
@@ -39,7 +39,7 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
     given = list(rest)
     ragged: list[str] = []
     if c.op == "ParseSingleExample":
-        sparse, dense = _texts_of(c.attr("sparse_keys")), _texts_of(c.attr("dense_keys"))
+        sparse, dense = _strings_of(c.attr("sparse_keys")), _strings_of(c.attr("dense_keys"))
     elif c.op == "ParseExampleV2":
         sparse, dense, ragged = (_names(c, v) for v in given[1:4])
         given = given[4:]
@@ -77,7 +77,7 @@ def _features(config: Any, serialized: np.ndarray) -> list[list[Any] | None]:
         try:
             example.ParseFromString(as_bytes(text))
         except Exception as error:  # protobuf's own kinds, which share no base
-            raise ValueError(f"the text is no tf.Example: {error}") from None
+            raise ValueError(f"the string is not a tf.Example: {error}") from None
         held = example.features.feature
         if config["key"] not in held:
             found.append(None)
@@ -88,7 +88,7 @@ def _features(config: Any, serialized: np.ndarray) -> list[list[Any] | None]:
             if other != wanted and len(getattr(feature, other).value):
                 raise ValueError(f"the feature {config['key']!r} has a {other}; it takes a {wanted}")
         values = list(getattr(feature, wanted).value)
-        found.append([as_text(v) for v in values] if config["kind"] == "string" else values)
+        found.append([as_string(v) for v in values] if config["kind"] == "string" else values)
     return found
 
 
@@ -98,7 +98,7 @@ def _array(values: Sequence[Any], kind: str) -> np.ndarray:
     return out
 
 
-@text_host("tf.example.dense")
+@string_host("tf.example.dense")
 def _dense(config: Any, serialized: np.ndarray, default: np.ndarray) -> np.ndarray:
     shape = config["extents"]
     count = int(np.prod(shape, dtype=np.int64))
@@ -120,34 +120,34 @@ def _dense(config: Any, serialized: np.ndarray, default: np.ndarray) -> np.ndarr
     return _array(rows, config["kind"]).reshape([*serialized.shape, *shape])
 
 
-@text_host("tf.example.places", sized=True)
+@string_host("tf.example.places", sized=True)
 def _places(config: Any, serialized: np.ndarray) -> np.ndarray:
     found = [(b, k) for b, values in enumerate(_features(config, serialized)) for k in range(len(values or ()))]
     at = np.array(found, np.int64).reshape(-1, 2)
     return at if serialized.ndim else at[:, 1:]
 
 
-@text_host("tf.example.values", sized=True)
+@string_host("tf.example.values", sized=True)
 def _values(config: Any, serialized: np.ndarray) -> np.ndarray:
     return _array([v for values in _features(config, serialized) for v in values or ()], config["kind"])
 
 
-@text_host("tf.example.size")
+@string_host("tf.example.size")
 def _size(config: Any, serialized: np.ndarray) -> np.ndarray:
     found = _features(config, serialized)
     longest = max([len(values or ()) for values in found], default=0)
     return np.array([len(found), longest] if serialized.ndim else [longest])
 
 
-# ---- tensors, lines, compressed texts
+# ---- tensors, lines, compressed strings
 
 
-@text_op("SerializeTensor")
+@string_op("SerializeTensor")
 def _serialize(c: NodeCall, x: Value) -> Any:
     return hosted(c, "tf.SerializeTensor", [x], [], "string")
 
 
-@text_host("tf.SerializeTensor")
+@string_host("tf.SerializeTensor")
 def _run_serialize(config: Any, x: np.ndarray) -> np.ndarray:
     made = message("TensorProto")()
     made.dtype = CODES["string" if x.dtype == object else x.dtype.name]
@@ -158,10 +158,10 @@ def _run_serialize(config: Any, x: np.ndarray) -> np.ndarray:
         made.string_val.extend([as_bytes(t) for t in x.reshape(-1).tolist()])
     else:
         made.tensor_content = np.ascontiguousarray(x).tobytes()
-    return np.array(as_text(made.SerializeToString()), object)
+    return np.array(as_string(made.SerializeToString()), object)
 
 
-@text_op("DecodeCSV")
+@string_op("DecodeCSV")
 def _csv(c: NodeCall, records: Value, *defaults: Value) -> Any:
     picked = c.attr("select_cols") or []
     config: dict[str, Any] = {
@@ -177,7 +177,7 @@ def _csv(c: NodeCall, records: Value, *defaults: Value) -> Any:
     return made
 
 
-@text_host("tf.csv")
+@string_host("tf.csv")
 def _run_csv(config: Any, records: np.ndarray, default: np.ndarray) -> np.ndarray:
     out = np.empty(records.shape, object)
     cells = []
@@ -203,7 +203,7 @@ def _run_csv(config: Any, records: np.ndarray, default: np.ndarray) -> np.ndarra
     )
 
 
-@text_op("DecodeCompressed")
+@string_op("DecodeCompressed")
 def _compressed(c: NodeCall, x: Value) -> Any:
     kind = str(c.attr("compression_type", ""))
     if kind not in ("", "ZLIB", "GZIP"):
@@ -212,27 +212,27 @@ def _compressed(c: NodeCall, x: Value) -> Any:
 
 
 MOST_UNPACKED = 1 << 30
-"""Bytes that a compressed text may become."""
+"""Largest size of a decompressed string, in bytes."""
 
 
-@text_host("tf.DecodeCompressed")
+@string_host("tf.DecodeCompressed")
 def _run_compressed(config: Any, x: np.ndarray) -> np.ndarray:
     def unpacked(text: str) -> str:
         stream = zlib.decompressobj(31 if config["kind"] == "GZIP" else 15)
         try:
             data = stream.decompress(as_bytes(text), MOST_UNPACKED)
         except zlib.error as error:
-            raise ValueError(f"the text is not compressed so: {error}") from None
+            raise ValueError(f"the string is not compressed this way: {error}") from None
         if stream.unconsumed_tail:
-            raise ValueError(f"the text is more than {MOST_UNPACKED} bytes long")
-        return as_text(data)
+            raise ValueError(f"the string is more than {MOST_UNPACKED} bytes long")
+        return as_string(data)
 
     return each(unpacked, x)
 
 
 @tf_op("DeviceIndex")
 def _device(c: NodeCall) -> Any:
-    names = _texts_of(c.attr("device_names"))
+    names = _strings_of(c.attr("device_names"))
     if not names:
         raise ModelError("it names no devices")
     return Value(array=np.array(names.index("CPU") if "CPU" in names else len(names), np.int32))

@@ -1,4 +1,4 @@
-"""Converters of operators that number texts by their hashes, and of crossed features."""
+"""Converters of operators that number strings by their hashes, and of crossed features."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tilewright.relay.frontend.common.hashing import (
     murmur64,
     siphash,
 )
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import as_bytes
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import as_bytes
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.ops.text import each
-from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op
+from tilewright.relay.frontend.tensorflow.ops.strings import each
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
 
 
-@text_op("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong")
+@string_op("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong")
 def _bucket(c: NodeCall, x: Value) -> Any:
     key = [int(v) & WORD for v in c.attr("key", [])]
     return hosted_like(c, "tf.hash", [x], x, "int64", how=c.op, key=key, buckets=int(c.attr("num_buckets")))
 
 
-@text_host("tf.hash")
+@string_host("tf.hash")
 def _run_bucket(config: Any, x: np.ndarray) -> np.ndarray:
     how, key = config["how"], config["key"]
 
@@ -42,12 +42,12 @@ def _run_bucket(config: Any, x: np.ndarray) -> np.ndarray:
     return each(lambda t: number(as_bytes(t)) % config["buckets"], x, np.int64)
 
 
-@text_op("Fingerprint")
+@string_op("Fingerprint")
 def _fingerprint(c: NodeCall, x: Value, method: Value) -> Any:
     return hosted(c, "tf.Fingerprint", [x], [x.shape[0], 8], "uint8")
 
 
-@text_host("tf.Fingerprint")
+@string_host("tf.Fingerprint")
 def _run_fingerprint(config: Any, x: np.ndarray) -> np.ndarray:
     def word(data: bytes) -> bytes:
         return fingerprint64(data).to_bytes(8, "little")
@@ -64,7 +64,7 @@ def _run_fingerprint(config: Any, x: np.ndarray) -> np.ndarray:
 # ---- crossed features
 
 
-@text_op("SparseCross", "SparseCrossV2", "SparseCrossHashed")
+@string_op("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 def _cross(c: NodeCall, *given: Value) -> Any:
     n = int(c.attr("N", 0)) if c.has("N") else len(c.attr("sparse_types") or [])
     count = 3 * n + len(c.attr("dense_types") or [])
@@ -117,19 +117,19 @@ def _word(config: Any, data: bytes) -> int:
     return siphash(data, config["salt"]) if config.get("strong") else fingerprint64(data)
 
 
-@text_host("tf.cross.places", sized=True)
+@string_host("tf.cross.places", sized=True)
 def _cross_places(config: Any, *given: np.ndarray) -> np.ndarray:
     found = _crossed(config, given)
     return np.array([(row, k) for row, made in enumerate(found) for k in range(len(made))], np.int64).reshape(-1, 2)
 
 
-@text_host("tf.cross.values", sized=True)
+@string_host("tf.cross.values", sized=True)
 def _cross_values(config: Any, *given: np.ndarray) -> np.ndarray:
     made = [v for row in _crossed(config, given) for v in row]
     return np.array(made, np.int64 if config["hashed"] else object)
 
 
-@text_host("tf.cross.size")
+@string_host("tf.cross.size")
 def _cross_size(config: Any, *given: np.ndarray) -> np.ndarray:
     found = _crossed(config, given)
     return np.array([len(found), max([len(row) for row in found], default=0)], np.int64)

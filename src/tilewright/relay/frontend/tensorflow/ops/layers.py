@@ -21,7 +21,7 @@ def _layout(c: NodeCall, n: int) -> str:
 
 
 def _spatial(c: NodeCall, values: Any, n: int) -> list[int]:
-    """What an attribute of one number for each axis says of the spatial ones."""
+    """The spatial part of an attribute with one number per axis."""
     if not values:
         return [1] * n
     start = 2 if c.channels_first() else 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common import factor
-from tilewright.relay.frontend.common.hosted import hosted_like, text_host
+from tilewright.relay.frontend.common.hosted import hosted_like, string_host
 from tilewright.relay.frontend.common.special import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tf_op
@@ -132,7 +132,7 @@ def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Any:
     return hosted_like(c, "tf.TridiagonalSolve", [diagonals, b], b, b.dtype)
 
 
-@text_host("tf.TridiagonalSolve")
+@string_host("tf.TridiagonalSolve")
 def _run_tridiagonal(config: Any, diagonals: np.ndarray, b: np.ndarray) -> np.ndarray:
     upper, middle, lower = [diagonals[..., k, :].astype(np.float64) for k in range(3)]
     whole = np.zeros((*middle.shape, middle.shape[-1]))
@@ -164,12 +164,12 @@ def _banded(c: NodeCall, bands: Value, b: Value) -> Any:
     return hosted_like(c, "tf.BandedTriangularSolve", [bands, b], b, b.dtype, **config)
 
 
-@text_host("tf.BandedTriangularSolve")
+@string_host("tf.BandedTriangularSolve")
 def _run_banded(config: Any, bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     k, n = bands.shape[-2:]
     whole = np.zeros((*bands.shape[:-2], n, n))
     for row in range(k):
-        # Below the diagonal the last rows of bands lie further down, and begin behind padding.
+        # Below the diagonal the last rows of bands lie further down, and begin after padding.
         apart = row if config["lower"] else k - 1 - row
         at = np.arange(apart, n) if config["lower"] else np.arange(n - apart)
         whole[..., at, at - apart if config["lower"] else at + apart] = bands[..., row, at]

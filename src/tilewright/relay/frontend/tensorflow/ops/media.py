@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import as_bytes, as_text
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import as_bytes, as_string
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op, tf_op
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.support.errors import TVMError
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 STILL = {"DecodePng": "PNG, JPEG or GIF", "DecodeJpeg": "JPEG, PNG or GIF", "DecodeWebP": "WebP"}
-"""What operators of one picture read."""
+"""Formats that the operators for one image read."""
 
 
-@text_op("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
+@string_op("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
 def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Any:
     kind = str(c.attr("dtype", "uint8"))
     channels, ratio = int(c.attr("channels", 0)), int(c.attr("ratio", 1))
@@ -45,7 +45,7 @@ def _opened(data: bytes, what: str) -> Any:
     try:
         return Image.open(io.BytesIO(data))
     except (UnidentifiedImageError, OSError, SyntaxError):
-        raise ValueError("the text is no picture in a format that is known: PNG, JPEG, GIF, BMP, WebP") from None
+        raise ValueError("the string is not an image in a known format: PNG, JPEG, GIF, BMP, WebP") from None
 
 
 def _channels(image: Any) -> int:
@@ -79,7 +79,7 @@ def _grey(pixels: np.ndarray) -> np.ndarray:
     return made
 
 
-@text_host("tf.image", sized=True)
+@string_host("tf.image", sized=True)
 def _run_image(config: Any, data: np.ndarray) -> np.ndarray:
     op, ratio = config["op"], config["ratio"]
     raw = as_bytes(data.item())
@@ -89,9 +89,9 @@ def _run_image(config: Any, data: np.ndarray) -> np.ndarray:
     frames = getattr(image, "n_frames", 1)
     gif = image.format == "GIF"
     if op in STILL and image.format is not None and image.format.upper() not in STILL[op].upper():
-        raise ValueError(f"the text is a picture in the format {image.format}; it reads {STILL[op]}")
+        raise ValueError(f"the string is an image in the format {image.format}; it reads {STILL[op]}")
     if op in STILL and gif and frames > 1:
-        raise ValueError(f"the text is a moving picture of {frames} frames; use tf.io.decode_gif")
+        raise ValueError(f"the string is an animation of {frames} frames; use tf.io.decode_gif")
     try:
         if gif:
             made = _frames(image, frames if config["moving"] else 1)
@@ -112,7 +112,7 @@ def _run_image(config: Any, data: np.ndarray) -> np.ndarray:
             raise ValueError(f"the window {config['window']} is not within the picture of {made.shape[:2]}")
         made = made[y : y + height, x : x + width]
     if op == "DecodeImage" and config["moving"] and made.ndim == 4:
-        raise ValueError("the text is a moving picture, which has an axis more; decode it with expand_animations=False")
+        raise ValueError("the string is an animation, which has an axis more; decode it with expand_animations=False")
     return _scaled(config, made)
 
 
@@ -123,7 +123,7 @@ def _scaled(config: Any, pixels: np.ndarray) -> np.ndarray:
 def _bitmap(data: bytes, channels: int) -> np.ndarray:
     """The picture of a BMP file without compression, whose fourth channel pillow leaves out."""
     if data[:2] != b"BM" or len(data) < 32:
-        raise ValueError("the text is no picture in the format BMP")
+        raise ValueError("the string is not an image in the format BMP")
     (begin,) = struct.unpack_from("<I", data, 10)
     width, height, _, bits = struct.unpack_from("<iiHH", data, 18)
     depth, rows = bits // 8, abs(height)
@@ -149,12 +149,12 @@ def _frames(image: Any, count: int) -> np.ndarray:
     return np.array(made)
 
 
-@text_op("ExtractJpegShape")
+@string_op("ExtractJpegShape")
 def _jpeg_shape(c: NodeCall, data: Value) -> Any:
     return hosted(c, "tf.ExtractJpegShape", [data], [3], str(c.attr("output_type", "int32")))
 
 
-@text_host("tf.ExtractJpegShape")
+@string_host("tf.ExtractJpegShape")
 def _run_jpeg_shape(config: Any, data: np.ndarray) -> np.ndarray:
     image = _opened(as_bytes(data.item()), "ExtractJpegShape")
     return np.array([image.height, image.width, _channels(image)])
@@ -173,7 +173,7 @@ def _encode(c: NodeCall, image: Value, quality: Value | None = None) -> Any:
     return hosted(c, "tf.encode", [image], image.shape[:-3], "string", **config)
 
 
-@text_host("tf.encode")
+@string_host("tf.encode")
 def _run_encode(config: Any, pixels: np.ndarray) -> np.ndarray:
     try:
         from PIL import Image
@@ -190,7 +190,7 @@ def _run_encode(config: Any, pixels: np.ndarray) -> np.ndarray:
     def written(one: np.ndarray) -> str:
         file = io.BytesIO()
         Image.fromarray(one[..., 0] if one.shape[-1] == 1 else one).save(file, config["format"], **options)
-        return as_text(file.getvalue())
+        return as_string(file.getvalue())
 
     out = np.empty(pixels.shape[:-3], object)
     out.reshape(-1)[:] = [written(one) for one in pixels.reshape(-1, *pixels.shape[-3:])]
@@ -200,7 +200,7 @@ def _run_encode(config: Any, pixels: np.ndarray) -> np.ndarray:
 # ---- sounds
 
 
-@text_op("DecodeWav")
+@string_op("DecodeWav")
 def _decode_wav(c: NodeCall, data: Value) -> Any:
     config: dict[str, Any] = {
         "channels": int(c.attr("desired_channels", -1)),
@@ -216,7 +216,7 @@ def _decode_wav(c: NodeCall, data: Value) -> Any:
 def _sound(data: bytes) -> tuple[int, int, bytes]:
     """(channels, samples a second, data) of a file of 16 bits a sample."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise ValueError("the text is no WAV file: it does not begin with RIFF and WAVE")
+        raise ValueError("the string is not a WAV file: it does not begin with RIFF and WAVE")
     at, form = 12, b""
     while at + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, at)
@@ -236,12 +236,12 @@ def _sound(data: bytes) -> tuple[int, int, bytes]:
     raise ValueError("the WAV file has no data")
 
 
-@text_host("tf.wav.rate")
+@string_host("tf.wav.rate")
 def _run_rate(config: Any, data: np.ndarray) -> np.ndarray:
     return np.array(_sound(as_bytes(data.item()))[1], np.int32)
 
 
-@text_host("tf.wav", sized=True)
+@string_host("tf.wav", sized=True)
 def _run_wav(config: Any, data: np.ndarray) -> np.ndarray:
     channels, _, raw = _sound(as_bytes(data.item()))
     made = np.frombuffer(raw, "<i2").astype(np.float32).reshape(-1, channels) / np.float32(32768)
@@ -259,7 +259,7 @@ def _encode_wav(c: NodeCall, sound: Value, rate: Value) -> Any:
     return hosted(c, "tf.EncodeWav", [sound, rate], [], "string")
 
 
-@text_host("tf.EncodeWav")
+@string_host("tf.EncodeWav")
 def _run_encode_wav(config: Any, sound: np.ndarray, rate: np.ndarray) -> np.ndarray:
     steps = np.clip(np.round(sound.astype(np.float32) * np.float32(32768)), -32768, 32767).astype("<i2").tobytes()
     channels, speed = sound.shape[1], int(rate)
@@ -267,7 +267,7 @@ def _run_encode_wav(config: Any, sound: np.ndarray, rate: np.ndarray) -> np.ndar
     head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt "
     head += struct.pack("<IHHIIHH", 16, 1, channels, speed, speed * channels * 2, channels * 2, 16)
     head += b"data" + struct.pack("<I", size)
-    return np.array(as_text(head + steps), object)
+    return np.array(as_string(head + steps), object)
 
 
 @tf_op("AudioSpectrogram")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, text_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
 from tilewright.support.errors import OpNotImplemented
@@ -45,7 +45,7 @@ def _to_bool(c: NodeCall, x: Value) -> Any:
 @tf_op("Angle")
 def _angle(c: NodeCall, x: Any) -> Any:
     if not isinstance(x, Complex):
-        raise OpNotImplemented("its input is no complex tensor that the model makes")
+        raise OpNotImplemented("its input is not a complex tensor that the model makes")
     return converters["Atan2"](c, x.imag, x.real)
 
 
@@ -79,7 +79,7 @@ def _next_after(c: NodeCall, x: Value, y: Value) -> Any:
     return hosted(c, "tf.NextAfter", [x, y], Value(c.call("add", x, y).expr).shape, x.dtype)
 
 
-@text_host("tf.NextAfter")
+@string_host("tf.NextAfter")
 def _run_next_after(config: Any, x: np.ndarray, y: np.ndarray) -> Any:
     return np.nextafter(x, y)
 
@@ -89,7 +89,7 @@ def _population(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.PopulationCount", [x], x, "uint8")
 
 
-@text_host("tf.PopulationCount")
+@string_host("tf.PopulationCount")
 def _run_population(config: Any, x: np.ndarray) -> Any:
     return np.bitwise_count(x.view(x.dtype.name.replace("u", "").replace("int", "uint")))
 
@@ -104,7 +104,7 @@ def _log_sums(c: NodeCall, x: Value, axis: Value) -> Any:
     return hosted_like(c, "tf.CumulativeLogsumexp", [x], x, x.dtype, **config)
 
 
-@text_host("tf.CumulativeLogsumexp")
+@string_host("tf.CumulativeLogsumexp")
 def _run_log_sums(config: Any, x: np.ndarray) -> np.ndarray:
     rows = np.moveaxis(x.astype(np.float64), config["axis"], 0)
     rows = rows[::-1] if config["reverse"] else rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import Function, hosted, text_host
+from tilewright.relay.frontend.common.hosted import Function, hosted, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
@@ -60,7 +60,7 @@ def _host(kind: str) -> Callable[[Function], Function]:
             return np.asarray(f(config, _generator(config, rest[n:]), tuple(shape.tolist()), *rest[:n]))
 
         run.__module__ = f.__module__
-        text_host(f"tf.random.{kind}")(run)
+        string_host(f"tf.random.{kind}")(run)
         return f
 
     return register

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, text_host
+from tilewright.relay.frontend.common.hosted import hosted, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
@@ -89,7 +89,7 @@ def _reflected(at: np.ndarray, n: int, mode: str) -> np.ndarray:
     return np.clip(at, 0, n - 1) if mode == "NEAREST" else at
 
 
-@text_host("tf.projective")
+@string_host("tf.projective")
 def _run_projective(config: Any, x: np.ndarray, transforms: np.ndarray, *fill: np.ndarray) -> np.ndarray:
     height, width = config["size"]
     value = float(fill[0]) if fill else 0.0

@@ -17,7 +17,7 @@ def _complex(x: Any) -> Complex:
     if isinstance(x, Complex):
         return x
     raise OpNotImplemented(
-        "its input is no complex tensor that the model makes; constants and inputs of complex numbers are not supported"
+        "its input is not a complex tensor that the model makes; constants and inputs of complex numbers are not supported"
     )
 
 

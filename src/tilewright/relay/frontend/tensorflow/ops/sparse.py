@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import Text, as_bytes
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import StringTensor, as_bytes
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op, tf_op
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.support.errors import OpNotImplemented
 
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -25,7 +25,7 @@ def _sparse_host(name: str) -> Callable[[Callable[..., Sparse]], Callable[..., S
             return lambda config, *arrays: f(config, *arrays)[k]
 
         for k, suffix in enumerate(("places", "values", "size")):
-            text_host(f"tf.{name}.{suffix}", sized=k < 2)(part(k))
+            string_host(f"tf.{name}.{suffix}", sized=k < 2)(part(k))
         return f
 
     return register
@@ -182,7 +182,7 @@ def _least(dtype: np.dtype[Any]) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-@text_host("tf.sparse_reduce", sized=True)
+@string_host("tf.sparse_reduce", sized=True)
 def _run_reduce(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     groups, made, size = _grouped(config, at, values, shape)
     out = np.zeros(int(np.prod(size, dtype=np.int64)), values.dtype)
@@ -208,7 +208,7 @@ def _softmax(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
     return hosted(c, "tf.sparse_softmax", [at, values, shape], [c.sizes.named(values, 0)], values.dtype)
 
 
-@text_host("tf.sparse_softmax")
+@string_host("tf.sparse_softmax")
 def _run_softmax(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     flat = _flat(at[:, :-1], shape[:-1])
     groups, which = np.unique(flat, return_inverse=True)
@@ -263,7 +263,7 @@ def _bincount(c: NodeCall, *given: Value) -> Any:
     return hosted_sized(c, "tf.bincount", tensors, rank, weights.dtype, **config)
 
 
-@text_host("tf.bincount", sized=True)
+@string_host("tf.bincount", sized=True)
 def _run_bincount(config: Any, *given: np.ndarray) -> np.ndarray:
     weights, n = given[-2], int(given[-1].reshape(-1)[0])
     if config["ragged"]:
@@ -334,12 +334,12 @@ def _run_counts(config: Any, *given: np.ndarray) -> Sparse:
 # ---- rows that are sets
 
 
-@text_op("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation")
+@string_op("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation")
 def _sets(c: NodeCall, *given: Value) -> Any:
     """Differences, intersections or unions of the last axes, in order, as a sparse tensor."""
     first = 1 if c.op.startswith("Dense") else 3
     rank = given[0].ndim if first == 1 else _rank(c, given[0])
-    kind = "string" if isinstance(given[0 if first == 1 else 1], Text) else given[0 if first == 1 else 1].dtype
+    kind = "string" if isinstance(given[0 if first == 1 else 1], StringTensor) else given[0 if first == 1 else 1].dtype
     return _sparse(c, "sets", given, rank, kind, how=str(c.attr("set_operation")), first=first)
 
 
@@ -363,7 +363,7 @@ def _run_sets(config: Any, *given: np.ndarray) -> Sparse:
         x, y = a.get(at, set()), b.get(at, set())
         how = config["how"]
         made = x - y if how == "a-b" else y - x if how == "b-a" else x & y if how == "intersection" else x | y
-        # Texts are in the order of their bytes.
+        # Strings are in the order of their bytes.
         ordered = sorted(made, key=lambda v: as_bytes(v) if isinstance(v, str) else v)
         places += [(*at, k) for k in range(len(ordered))]
         values += ordered
@@ -374,7 +374,7 @@ def _run_sets(config: Any, *given: np.ndarray) -> Sparse:
     return np.array(places, np.int64).reshape(len(values), len(shape) + 1), out, np.array([*shape, longest])
 
 
-@text_op("SetSize")
+@string_op("SetSize")
 def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
     given = [at, values, shape]
     if c.is_known(shape):
@@ -382,7 +382,7 @@ def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
     return hosted_sized(c, "tf.SetSize", given, _rank(c, at) - 1, "int32")
 
 
-@text_host("tf.SetSize", sized=True)
+@string_host("tf.SetSize", sized=True)
 def _run_set_size(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     rows, extents = _rows([at, values, shape])
     out = np.zeros(extents, np.int32)

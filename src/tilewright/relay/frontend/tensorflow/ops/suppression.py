@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, converters, tf_op
 
@@ -22,7 +22,7 @@ def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Valu
     return hosted_sized(c, "tf.overlaps", [overlaps, scores, most, limit, least], 1, "int32")
 
 
-@text_host("tf.overlaps", sized=True)
+@string_host("tf.overlaps", sized=True)
 def _run_overlaps(
     config: Any, overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray
 ) -> np.ndarray:
@@ -72,7 +72,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, limit: float, l
     return kept
 
 
-@text_host("tf.combined")
+@string_host("tf.combined")
 def _run_combined(config: Any, boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Rows of box, score, class, 1 for those that are there."""
     out = np.zeros((len(scores), config["count"], 7), np.float32)

@@ -28,7 +28,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def quantized(node: Node, *inputs: Value | None) -> bool:
-    """Whether the operator works on whole numbers that stand for others. Raises OpNotImplemented where only some of them say for what."""
+    """Whether the operator works on integers that stand for others. Raises OpNotImplemented where only some of them say for what."""
     given: list[Any] = [v for v in (*inputs, node.out) if v is not None and v.dtype in ("int8", "uint8", "int16")]
     without = [v for v in given if v.quant is None]
     if without and len(without) < len(given) and node.out in given:
@@ -38,7 +38,7 @@ def quantized(node: Node, *inputs: Value | None) -> bool:
     whole = [v.dtype in ("int8", "uint8", "int16") and v.quant is not None for v in inputs if v is not None]
     if whole and all(whole) and node.out.dtype.startswith("float"):
         raise OpNotImplemented(
-            f"its inputs are whole numbers that stand for others, but its result {node.out.name!r} is {node.out.dtype}"
+            f"its inputs are integers that stand for others, but its result {node.out.name!r} is {node.out.dtype}"
         )
     if not node.integer or not all([v is None or v.quant is not None for v in inputs]):
         return False
@@ -57,7 +57,7 @@ def centred(node: Node, x: Value, quant: Quant) -> Value:
 
 
 def through_real(node: Node, f: Callable[..., Value], *inputs: Value) -> Value:
-    """An operator on whole numbers that TFLite has no whole-number form of: computed in float32, and rounded."""
+    """An operator on integers that TFLite has no integer form of: computed in float32, and rounded."""
     return stored_real(node, f(*[real(node, x) for x in inputs]), out_quant(node), node.out.dtype)
 
 

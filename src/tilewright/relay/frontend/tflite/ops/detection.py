@@ -30,7 +30,7 @@ def suppressed(
 
 
 def first(node: Node, x: Value, count: int) -> Value:
-    """The first `count` rows, zeros behind the last."""
+    """The first `count` rows, zeros after the last."""
     have = x.shape[0]
     if have >= count:
         return node.call("strided_slice", x, begin=(0,), end=(count,), axes=(0,))
@@ -69,7 +69,7 @@ def _post_process(node: Node, encoded: Value, predictions: Value, anchors: Value
     each = int(options.get("max_classes_per_detection", 1))
     regular = bool(options.get("use_regular_nms", False))
     if not regular and each != 1:
-        raise OpNotImplemented(f"it answers {each} classes for each box; supported: 1, or use_regular_nms")
+        raise OpNotImplemented(f"it returns {each} classes for each box; supported: 1, or use_regular_nms")
     codes = node.reshape(real(node, encoded), [-1, encoded.shape[-1]])
     cut = node.calls(
         "split", node.call("strided_slice", codes, begin=(0,), end=(4,), axes=(1,)), indices_or_sections=4, axis=1

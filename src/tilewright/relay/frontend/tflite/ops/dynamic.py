@@ -47,7 +47,7 @@ class Rounded:
         self.whole, self.scale, self.offset = whole, scale, offset
 
     def times(self, node: Node, sums: Value, weights: Value) -> Value:
-        """What sums of products with symmetric weights, less the zero points, stand for; results lie along the last axis."""
+        """The real values of sums of products with symmetric weights, less the zero points; results lie along the last axis."""
         assert weights.quant is not None
         scale = node.call("multiply", self.scale, Value(array=weights.quant.scale))
         return node.call("multiply", node.cast(sums, "float32"), scale)

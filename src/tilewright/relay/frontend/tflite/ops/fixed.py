@@ -1,4 +1,4 @@
-"""Functions of quantised numbers as TFLite's kernels compute them on whole numbers: tables, made at import.
+"""Functions of quantised numbers as TFLite's kernels compute them on integers: tables, made at import.
 
 A function of one tensor of 8 or 16 bits is a table of all its values, which NumPy fills here step by step as the kernel would.
 """
@@ -18,7 +18,7 @@ Whole = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def table(node: Node, x: Value, f: Callable[[Whole], Whole]) -> Value:
-    """A function of whole numbers of 8 or 16 bits: f takes all of them in int64, and its results are clamped."""
+    """A function of integers of 8 or 16 bits: f takes all of them in int64, and its results are clamped."""
     low, high = limits(x.dtype)
     with np.errstate(all="ignore"):
         made = np.clip(f(np.arange(low, high + 1, dtype=np.int64)), *limits(node.out.dtype)).astype(node.out.dtype)

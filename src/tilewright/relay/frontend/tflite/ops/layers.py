@@ -30,7 +30,7 @@ LAYOUT = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 def same_padding(
     extents: Sequence[Any], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> list[Any]:
-    """Padding (before each axis, then behind) under which an output has extent / stride elements, rounded up."""
+    """Padding (before each axis, then after) under which an output has extent / stride elements, rounded up."""
     before, behind = [], []
     for d, k, s, r in zip(extents, window, strides, dilation, strict=True):
         reach = (k - 1) * r + 1
@@ -50,7 +50,7 @@ def same_padding(
 def padding_of(
     node: Node, x: Value, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Any, ...]:
-    """The padding of a window over the axes behind the first."""
+    """The padding of a window over the axes after the first."""
     if int(node.get("padding")) != SAME:
         return (0,) * (2 * len(window))
     return tuple(same_padding(x.shape[1 : 1 + len(window)], window, strides, dilation))
@@ -117,7 +117,7 @@ def joined(node: Node, high: Value, low: Value) -> Value:
 
 ONE = np.array(1, np.float32)
 WIDEST = 1 << 47
-"""What sums of 16-bit products must stay below in TFLite's kernels."""
+"""Upper bound of sums of 16-bit products in TFLite's kernels."""
 
 
 def zero(value: int) -> Value:
@@ -169,7 +169,7 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
 def whole_conv(
     node: Node, x: Value, source: Quant, kernel: Value, quant: Quant, attrs: dict[str, Any], key: str = "qnn.conv2d"
 ) -> Value:
-    """Sums of products of whole numbers, less their zero points: int32, for 16-bit data int64."""
+    """Sums of products of integers, less their zero points: int32, for 16-bit data int64."""
     # Signed weights lie around 0, whatever the model says: CONV_2D refuses others, the other kernels pass over it.
     kernel_zero = zero(quant.offset if kernel.dtype == "uint8" else 0)
     if node.name == "CONV_2D" and kernel.dtype != "uint8":
@@ -240,7 +240,7 @@ def _spread(node: Node, x: Value, weights: Value, bias: Value | None, attrs: dic
 
 @tflite_op("Convolution2DTransposeBias")
 def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> Value:
-    """MediaPipe's own transposed convolution, whose options are whole numbers: padding (1: same, 2: valid), stride_w, stride_h."""
+    """MediaPipe's own transposed convolution, whose options are integers: padding (1: same, 2: valid), stride_w, stride_h."""
     kh, kw = weights.shape[1:3]
     padded, across, down = np.frombuffer(bytes(node.record.custom_options), "<i4", 3).tolist()
     if padded not in (1, 2) or min(across, down) < 1:

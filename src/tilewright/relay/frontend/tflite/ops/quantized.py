@@ -43,7 +43,7 @@ def need_single(node: Node, *values: Value | None) -> list[Quant]:
     found: list[Quant] = []
     for v in values:
         if v is None or v.quant is None:
-            raise OpNotImplemented(f"its tensor {v.name if v else ''!r} of whole numbers has no scale")
+            raise OpNotImplemented(f"its tensor {v.name if v else ''!r} of integers has no scale")
         if not v.quant.single:
             raise OpNotImplemented(
                 f"its tensor {v.name!r} has {v.quant.scale.size} scales (per channel); one scale is supported there"
@@ -152,7 +152,7 @@ def scaled_wide(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
 
 
 def stored(node: Node, x: Value, offset: int, low: int, high: int, dtype: str) -> Value:
-    """Whole numbers moved by a zero point, clamped and narrowed."""
+    """Integers moved by a zero point, clamped and narrowed."""
     moved = node.call("add", x, offset) if offset else x
     return node.cast(node.call("clip", moved, a_min=float(low), a_max=float(high)), dtype)
 
@@ -172,20 +172,18 @@ def activation_range(node: Node, quant: Quant, dtype: str, code: int | None = No
     if name == "RELU_N1_TO_1":
         return max(low, q(-1.0)), min(high, q(1.0))
     if name != "NONE":
-        raise OpNotImplemented(
-            f"its fused activation {name} on whole numbers; supported: NONE, RELU, RELU6, RELU_N1_TO_1"
-        )
+        raise OpNotImplemented(f"its fused activation {name} on integers; supported: NONE, RELU, RELU6, RELU_N1_TO_1")
     return low, high
 
 
 def round_away(x: Any) -> int:
-    """To the nearest whole number, halves away from zero."""
+    """To the nearest integer, halves away from zero."""
     value = float(x)
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
 def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) -> Value:
-    """Whole numbers of one scale and zero point as those of another."""
+    """Integers of one scale and zero point as those of another."""
     if source.same(target) and x.dtype == dtype:
         return x
     centred = node.cast(x, "int32")
@@ -196,7 +194,7 @@ def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) 
 
 
 def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
-    """What whole numbers stand for, in float32; floats as they are."""
+    """The real values of quantised integers, in float32; floats as they are."""
     quant = quant or x.quant
     if x.dtype.startswith(("float", "bfloat")):
         return node.cast(x, "float32")
@@ -224,13 +222,13 @@ def zero_of(quant: Quant) -> np.ndarray:
 
 
 def rounded_float(node: Node, x: Value) -> Value:
-    """float x to the nearest whole number, halves away from zero."""
+    """float x to the nearest integer, halves away from zero."""
     whole = node.call("trunc", node.call("add", node.call("abs", x), 0.5))
     return node.call("multiply", node.call("sign", x), whole)
 
 
 def stored_real(node: Node, x: Value, quant: Quant, dtype: str) -> Value:
-    """float32 as whole numbers: divided by the scale, rounded with halves away from zero, moved and clamped."""
+    """float32 as integers: divided by the scale, rounded with halves away from zero, moved and clamped."""
     low, high = limits(dtype)
     units = node.call("divide", x, Value(array=quant.scale.reshape(()).astype(np.float32)))
     if dtype in ("int8", "uint8", "int16", "uint16"):

@@ -38,7 +38,7 @@ def stacked(node: Node, rows: list[Value], time_major: bool) -> Value:
 
 
 class Rounding:
-    """How a state is kept between steps: as floats, or rounded to the whole numbers of a quantisation."""
+    """How a state is kept between steps: as floats, or rounded to the integers of a quantisation."""
 
     def __init__(self, node: Node, like: Value | None) -> None:
         self.node = node
@@ -123,7 +123,7 @@ class LSTMCell:
 
 
 def write_state(node: Node, before: Value | None, x: Value) -> None:
-    """The state of a layer behind its last step, for the next run."""
+    """The state of a layer after its last step, for the next run."""
     if before is None or before.name not in node.importer.variables:
         return
     value = x

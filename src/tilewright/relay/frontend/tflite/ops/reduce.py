@@ -44,7 +44,7 @@ def counted(node: Node, x: Value, axes: list[int]) -> int:
 
 
 def _whole_sum(node: Node, x: Value, places: list[int], attrs: dict[str, Any]) -> Value:
-    """Sums or means of whole numbers."""
+    """Sums or means of integers."""
     (source,), target = need_single(node, x), out_quant(node)
     count = counted(node, x, places)
     low, high = limits(node.out.dtype)

@@ -8,7 +8,7 @@ from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.support.errors import OpNotImplemented
 
 FINE = 1 << 10
-"""Steps between two elements, on whole numbers."""
+"""Steps between two elements, on integers."""
 
 
 def positive(size: list[int]) -> None:

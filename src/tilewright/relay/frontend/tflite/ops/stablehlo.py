@@ -270,7 +270,7 @@ def _scatter(node: Node, x: Value, places: Value, updates: Value) -> Value:
     )
     if not plain or window != list(range(updates.ndim - (rank - count), updates.ndim)):
         raise OpNotImplemented(
-            "it scatters windows that are no whole rows; supported: rows of the first axes, as SCATTER_ND"
+            "it scatters windows that are not whole rows; supported: rows of the first axes, as SCATTER_ND"
         )
     model = node.importer.model
     graph = model.item(model.root.subgraphs, int(node.get("update_computation_subgraph_index")), "subgraph")

@@ -1,4 +1,4 @@
-"""Layers that take texts, and look up what models know in vocabularies: texts are numbers here, so kernels look them up."""
+"""Layers that take strings, and look up what models know in vocabularies: strings are numbers here, so kernels look them up."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tilewright.relay.frontend.common.hashing import (
     joined_fingerprints,
     siphash,
 )
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import Text, as_bytes, as_text, strings
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import StringTensor, as_bytes, as_string, string_table
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.layers_core import one_hot
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 MARKS = re.compile(rb"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~']")
-"""What TextVectorization strips."""
-TEXT_LAYERS = ("TextVectorization", "StringLookup", "Hashing", "HashedCrossing", "InputLayer", "Identity")
-"""Layers that take tensors of texts."""
+"""The characters that TextVectorization strips."""
+STRING_LAYERS = ("TextVectorization", "StringLookup", "Hashing", "HashedCrossing", "InputLayer", "Identity")
+"""Layers that take tensors of strings."""
 
 
-def known_text(c: LayerCall, x: Value) -> Value:
-    """The numbers of a tensor of texts. Raises OpNotImplemented where it is none."""
-    if not isinstance(x, Text):
-        raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes texts")
+def known_strings(c: LayerCall, x: Value) -> Value:
+    """The numbers of a tensor of strings. Raises OpNotImplemented where it is none."""
+    if not isinstance(x, StringTensor):
+        raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes strings")
     return x.numbers
 
 
@@ -39,7 +39,7 @@ def known_text(c: LayerCall, x: Value) -> Value:
 
 
 def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[Any]:
-    """What the layer knows, without its tokens for masks and for what it does not know."""
+    """The vocabulary without the tokens for masks and for unknown strings."""
     given = c.config.get("vocabulary")
     if isinstance(given, Mapping):
         given = (given.get("config") or {}).get("value")
@@ -75,10 +75,10 @@ class Lookup:
 
     def keys(self, tokens: Sequence[Any]) -> np.ndarray:
         """Tokens as the program has them."""
-        return strings.encode(np.array(tokens, object), keep=True) if self.text else np.array(tokens, np.int64)
+        return string_table.encode(np.array(tokens, object), keep=True) if self.text else np.array(tokens, np.int64)
 
     def places(self, x: Value, given: Value) -> Value:
-        """The place of each element; -1 of what is dropped. given: x, or its texts."""
+        """The place of each element; -1 of what is dropped. given: x, or its strings."""
         c, keys = self.c, self.keys(self.tokens)
         other = self.others(x, given)
         order = np.argsort(keys, kind="stable")
@@ -107,7 +107,7 @@ class Lookup:
         return c.call("add", made, begin)  # type: ignore[no-any-return]
 
     def weights(self) -> Value:
-        """What each place counts for."""
+        """The weight of each position."""
         c, given = self.c, self.c.config.get("idf_weights")
         if isinstance(given, Mapping):
             given = (given.get("config") or {}).get("value")
@@ -146,15 +146,15 @@ def _lookup(c: LayerCall, x: Value) -> Any:
         at = c.cast(x, "int64")
         known = c.call("logical_and", c.call("greater_equal", at, 0), c.call("less", at, last))
         made = c.call("take", Value(array=table), c.call("where", known, at, c.number(last, "int64")), axis=0)
-        return Text(made.expr) if text else made
-    numbers = known_text(c, x) if text else c.cast(x, "int64")
+        return StringTensor(made.expr) if text else made
+    numbers = known_strings(c, x) if text else c.cast(x, "int64")
     places = lookup.places(numbers, x if text else numbers)
     return encoded(c, places, mode, lookup.depth, lookup.weights() if mode == "tf_idf" else None)
 
 
 @keras_layer("TextVectorization")
 def _vectorization(c: LayerCall, x: Value) -> Any:
-    known_text(c, x)
+    known_strings(c, x)
     for key in ("standardize", "split"):
         if isinstance(c.config.get(key), Mapping):
             raise OpNotImplemented(f"its {key} is a function of the model's author; supported: Keras's own, by name")
@@ -169,18 +169,18 @@ def _vectorization(c: LayerCall, x: Value) -> Any:
     if config["split"] is None and not config["ngrams"]:
         tokens = hosted_like(c, "keras.standardized", [x], x, "string", **config)
     else:
-        rows = x if x.ndim == 1 else Text(c.call("squeeze", x.numbers, axis=(x.ndim - 1,)).expr)  # type: ignore[attr-defined]
+        rows = x if x.ndim == 1 else StringTensor(c.call("squeeze", x.numbers, axis=(x.ndim - 1,)).expr)  # type: ignore[attr-defined]
         if length is not None and mode == "int":
             tokens = hosted(
                 c, "keras.tokens", [rows], [rows.shape[0], int(length)], "string", length=int(length), **config
             )
         else:
             made = hosted_sized(c, "keras.tokens", [rows], 2, "string", **config)
-            assert isinstance(made, Text)
-            # How many texts there are is known.
-            tokens = Text(c.reshape(made.numbers, [rows.shape[0], -1]).expr)
+            assert isinstance(made, StringTensor)
+            # How many strings there are is known.
+            tokens = StringTensor(c.reshape(made.numbers, [rows.shape[0], -1]).expr)
     lookup = Lookup(c, True, mode, "")
-    assert isinstance(tokens, Text)
+    assert isinstance(tokens, StringTensor)
     places = lookup.places(tokens.numbers, tokens)
     return encoded(c, places, mode, lookup.depth, lookup.weights() if mode == "tf_idf" else None)
 
@@ -189,23 +189,23 @@ def _standard(config: Any, text: str) -> str:
     how, data = config["standardize"] or "", as_bytes(text)
     # Letters of ASCII only, as in Keras.
     data = data.lower() if "lower" in how else data
-    return as_text(MARKS.sub(b"", data) if "strip" in how else data)
+    return as_string(MARKS.sub(b"", data) if "strip" in how else data)
 
 
-@text_host("keras.standardized")
+@string_host("keras.standardized")
 def _standardized(config: Any, x: np.ndarray) -> np.ndarray:
     out = np.empty(x.shape, object)
     out.reshape(-1)[:] = [_standard(config, t) for t in x.reshape(-1).tolist()]
     return out
 
 
-@text_host("keras.tokens", sized=True)
+@string_host("keras.tokens", sized=True)
 def _tokens(config: Any, x: np.ndarray) -> np.ndarray:
     rows = []
     for text in x.tolist():
         text = _standard(config, text)
         if config["split"] == "whitespace":
-            parts = [as_text(p) for p in as_bytes(text).split()]
+            parts = [as_string(p) for p in as_bytes(text).split()]
         else:
             parts = list(text) if config["split"] == "character" else [text]
         if config["ngrams"]:
@@ -230,20 +230,20 @@ def _salt(salt: Any) -> list[int] | None:
 @keras_layer("Hashing")
 def _hashing(c: LayerCall, x: Value) -> Any:
     bins, mask = int(c.config["num_bins"]), c.config.get("mask_value")
-    if not isinstance(x, Text) and not x.dtype.startswith(("int", "uint")):
-        raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes texts and whole numbers")
-    numbers = x.numbers if isinstance(x, Text) else c.cast(x, "int64")
+    if not isinstance(x, StringTensor) and not x.dtype.startswith(("int", "uint")):
+        raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes strings and integers")
+    numbers = x.numbers if isinstance(x, StringTensor) else c.cast(x, "int64")
     free = bins - (mask is not None)
-    given = x if isinstance(x, Text) else numbers
+    given = x if isinstance(x, StringTensor) else numbers
     made = hosted_like(c, "keras.hash", [given], numbers, "int64", bins=free, salt=_salt(c.config.get("salt")))
     if mask is not None:
-        key = strings.number(str(mask), keep=True) if isinstance(x, Text) else int(mask)
+        key = string_table.number(str(mask), keep=True) if isinstance(x, StringTensor) else int(mask)
         hidden = c.call("equal", numbers, c.number(key, "int64"))
         made = c.call("where", hidden, c.number(0, "int64"), c.call("add", made, c.number(1, "int64")))
     return encoded(c, made, str(c.get("output_mode", "int")), bins)
 
 
-@text_host("keras.hash")
+@string_host("keras.hash")
 def _hash(config: Any, x: np.ndarray) -> np.ndarray:
     salt = config["salt"]
 
@@ -257,12 +257,12 @@ def _hash(config: Any, x: np.ndarray) -> np.ndarray:
 @keras_layer("HashedCrossing")
 def _crossing(c: LayerCall, xs: Sequence[Value]) -> Any:
     bins = int(c.config["num_bins"])
-    given = [x if isinstance(x, Text) else c.cast(x, "int64") for x in xs]
+    given = [x if isinstance(x, StringTensor) else c.cast(x, "int64") for x in xs]
     made = hosted_like(c, "keras.cross", given, given[0], "int64", bins=bins)
     return encoded(c, made, str(c.get("output_mode", "int")), bins)
 
 
-@text_host("keras.cross")
+@string_host("keras.cross")
 def _cross(config: Any, *xs: np.ndarray) -> np.ndarray:
     def bucket(way: tuple[Any, ...]) -> int:
         made = TENSORFLOW_SEED

@@ -1,11 +1,11 @@
-"""WriteBorders: what convolutions read beside their data is written by whoever writes the data.
+"""WriteHalos: the producer of a convolution's input writes its halo.
 
     y = conv(x, w, padding=1)  ->  y = conv(pad(x), w)
 
-A convolution on channel blocks copies its data into its padding, and starts its threads once more for it. Where nobody else
-reads the data, and a kernel with an epilogue makes it, that kernel writes it with the border around it (scheduling/cpu/halo).
+A convolution on channel blocks copies its data into a padded buffer, which costs one more start of its threads. If nothing else reads
+the data, and a kernel with an epilogue computes it, that kernel writes it with its halo (scheduling/cpu/halo).
 
-Where that pays, the plan of the program says (`GraphPlan.halo_by_producer`): in types of at most 16 bits.
+The plan of the program decides (`GraphPlan.halo_by_producer`). The model says yes for types of at most 16 bits (docs/decisions/halo.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 """(before, after) of rows and of columns."""
 
 
-def WriteBorders() -> Pass:
+def WriteHalos() -> Pass:
     """Make the producer write the halo of a convolution's input, for types of at most 16 bits on channel blocks, if
     nothing else reads the input.
     """
@@ -38,13 +38,13 @@ def WriteBorders() -> Pass:
         if plan is None:
             return func
         with KernelPlan(plan.target):
-            return write_borders(func, plan)
+            return write_halos(func, plan)
 
-    return typed_pass("WriteBorders", 3, run)
+    return typed_pass("WriteHalos", 3, run)
 
 
-def write_borders(func: Function, plan: GraphPlan) -> Any:
-    """The function with borders around such data, where the plan has the producer write them."""
+def write_halos(func: Function, plan: GraphPlan) -> Any:
+    """The function in which such data have halos, if the plan says so."""
     used = users([func])
     found: dict[Expr, Padding] = {}
     for data, readers in used.items():
@@ -75,7 +75,7 @@ def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
 
 
 def padding_of(call: Call) -> Padding | None:
-    """What a convolution on channel blocks, all sizes known, reads beside its data; None for other calls, and where it reads more than
+    """The halo that a convolution on channel blocks, with static dimensions, reads; None for other calls, and if it reads more than
     its padding."""
     if not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None

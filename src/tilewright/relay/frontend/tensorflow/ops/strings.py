@@ -1,4 +1,4 @@
-"""Converters of operators on texts: host functions with TensorFlow's meaning, in which a text is a string of bytes."""
+"""Converters of operators on strings: host functions with TensorFlow's meaning, in which a text is a string of bytes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
-from tilewright.relay.frontend.common.texts import Text, as_bytes, as_text, strings
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
+from tilewright.relay.frontend.common.strings import StringTensor, as_bytes, as_string, string_table
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
 from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -26,42 +26,42 @@ CLASSES = {
 }  # fmt: skip
 
 
-def each(f: Callable[[str], Any], texts: np.ndarray, dtype: Any = object) -> np.ndarray:
+def each(f: Callable[[str], Any], strings: np.ndarray, dtype: Any = object) -> np.ndarray:
     """f of every text."""
-    out = np.empty(texts.shape, dtype)
-    out.reshape(-1)[:] = [f(t) for t in texts.reshape(-1).tolist()]
+    out = np.empty(strings.shape, dtype)
+    out.reshape(-1)[:] = [f(t) for t in strings.reshape(-1).tolist()]
     return out
 
 
 def _simple(name: str, f: Callable[[Any, str], str]) -> None:
     """An operator that makes a text of each text."""
-    text_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
+    string_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
 
-    @text_op(name)
+    @string_op(name)
     def _convert(c: NodeCall, x: Value) -> Any:
         return hosted_like(c, f"tf.{name}", [x], x, "string", encoding=c.attr("encoding", ""))
 
 
 def _ascii(f: Callable[[bytes], bytes], g: Callable[[str], str]) -> Callable[[Any, str], str]:
-    return lambda config, t: g(t) if config["encoding"] == "utf-8" else as_text(f(as_bytes(t)))
+    return lambda config, t: g(t) if config["encoding"] == "utf-8" else as_string(f(as_bytes(t)))
 
 
 _simple("StringLower", _ascii(bytes.lower, str.lower))
 _simple("StringUpper", _ascii(bytes.upper, str.upper))
-_simple("StringStrip", lambda config, t: as_text(as_bytes(t).strip(SPACES)))
+_simple("StringStrip", lambda config, t: as_string(as_bytes(t).strip(SPACES)))
 
 
-@text_op("StringLength")
+@string_op("StringLength")
 def _length(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.StringLength", [x], x, "int32", unit=c.attr("unit", "BYTE"))
 
 
-@text_host("tf.StringLength")
+@string_host("tf.StringLength")
 def _run_length(config: Any, x: np.ndarray) -> np.ndarray:
     return each(lambda t: len(t) if config["unit"] == "UTF8_CHAR" else len(as_bytes(t)), x, np.int32)
 
 
-@text_op("StringJoin")
+@string_op("StringJoin")
 def _join(c: NodeCall, *xs: Value) -> Any:
     shape: Sequence[Any] = ()
     for x in xs:
@@ -72,7 +72,7 @@ def _join(c: NodeCall, *xs: Value) -> Any:
     return hosted(c, "tf.StringJoin", xs, shape, "string", separator=c.attr("separator", ""))
 
 
-@text_host("tf.StringJoin")
+@string_host("tf.StringJoin")
 def _run_join(config: Any, *xs: np.ndarray) -> np.ndarray:
     whole = np.broadcast_arrays(*xs)
     out = np.empty(whole[0].shape, object)
@@ -81,7 +81,7 @@ def _run_join(config: Any, *xs: np.ndarray) -> np.ndarray:
     return out
 
 
-@text_op("ReduceJoin")
+@string_op("ReduceJoin")
 def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Any:
     given = [c.axis(a, x.ndim) for a in c.ints(axes, "reduction_indices")]
     keep = bool(c.attr("keep_dims", False))
@@ -90,7 +90,7 @@ def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Any:
     return hosted(c, "tf.ReduceJoin", [x], shape, "string", axes=gone, keep=keep, separator=c.attr("separator", ""))
 
 
-@text_host("tf.ReduceJoin")
+@string_host("tf.ReduceJoin")
 def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
     # The axis that is named first runs fastest.
     axes = config["axes"][::-1]
@@ -102,30 +102,30 @@ def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
     return out.reshape(shape)
 
 
-@text_op("UnsortedSegmentJoin")
+@string_op("UnsortedSegmentJoin")
 def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Any:
     n = int(c.number_of(count, "num_segments"))
     shape = [n, *x.shape[which.ndim :]]
     return hosted(c, "tf.UnsortedSegmentJoin", [x, which], shape, "string", count=n, separator=c.attr("separator", ""))
 
 
-@text_host("tf.UnsortedSegmentJoin")
+@string_host("tf.UnsortedSegmentJoin")
 def _run_segment_join(config: Any, x: np.ndarray, which: np.ndarray) -> np.ndarray:
     rows = x.reshape(which.size, -1)
     out = np.full((config["count"], rows.shape[1]), "", object)
     for row, place in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
         if place >= 0:
-            # Nothing separates what comes behind an empty text.
+            # Nothing separates what comes after an empty text.
             out[place] = [
                 f"{held}{config['separator']}{t}" if held else t for held, t in zip(out[place], row, strict=True)
             ]
     return out.reshape(config["count"], *x.shape[which.ndim :])
 
 
-# ---- parts of texts
+# ---- parts of strings
 
 
-@text_op("Substr")
+@string_op("Substr")
 def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Any:
     unit = c.attr("unit", "BYTE")
     if first.ndim > x.ndim:
@@ -133,7 +133,7 @@ def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Any:
     return hosted_like(c, "tf.Substr", [x, first, count], x, "string", unit=unit)
 
 
-@text_host("tf.Substr")
+@string_host("tf.Substr")
 def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
     def part(t: str, begin: int, n: int) -> str:
         data: Any = t if config["unit"] == "UTF8_CHAR" else as_bytes(t)
@@ -141,7 +141,7 @@ def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray
             raise ValueError(f"pos {begin} out of range for string of length {len(data)}: {t!r}")
         begin = begin + len(data) if begin < 0 else begin
         found = data[begin : begin + max(n, 0)]
-        return found if isinstance(found, str) else as_text(found)
+        return found if isinstance(found, str) else as_string(found)
 
     whole = np.broadcast_arrays(x, first, count)
     out = np.empty(whole[0].shape, object)
@@ -149,29 +149,29 @@ def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray
     return out
 
 
-@text_op("StringSplit")
+@string_op("StringSplit")
 def _split_old(c: NodeCall, x: Value, delimiter: Value) -> Any:
     by = str(_known_text(c, delimiter, "delimiter"))
     return _split(c, x, old=True, by=by, skip=bool(c.attr("skip_empty", True)), most=-1)
 
 
-@text_op("StringSplitV2")
+@string_op("StringSplitV2")
 def _split_new(c: NodeCall, x: Value, by: Value) -> Any:
     return _split(c, x, old=False, by=_known_text(c, by, "sep"), skip=False, most=int(c.attr("maxsplit", -1)))
 
 
 def _split(c: NodeCall, x: Value, **config: Any) -> Any:
-    """The parts of a list of texts, as a sparse tensor: places, parts, shape."""
+    """The parts of a list of strings, as a sparse tensor: places, parts, shape."""
     places = hosted_sized(c, "tf.split.places", [x], 2, "int64", **config)
     parts = hosted_sized(c, "tf.split.parts", [x], 1, "string", **config)
     return [places, parts, hosted(c, "tf.split.size", [x], (2,), "int64", **config)]
 
 
 def _known_text(c: NodeCall, x: Value, what: str) -> Any:
-    return strings.decode(c.known(x, what)).reshape(-1)[0]
+    return string_table.decode(c.known(x, what)).reshape(-1)[0]
 
 
-def _pieces(config: Any, texts: np.ndarray) -> list[list[bytes]]:
+def _pieces(config: Any, strings: np.ndarray) -> list[list[bytes]]:
     def cut(t: str) -> list[bytes]:
         data, by = as_bytes(t), as_bytes(config["by"])
         if config["old"]:
@@ -179,26 +179,26 @@ def _pieces(config: Any, texts: np.ndarray) -> list[list[bytes]]:
             return [p for p in parts if p] if config["skip"] else parts
         return data.split(by or None, config["most"]) if config["most"] >= 0 else data.split(by or None)
 
-    return [cut(t) for t in texts.reshape(-1).tolist()]
+    return [cut(t) for t in strings.reshape(-1).tolist()]
 
 
-@text_host("tf.split.places", sized=True)
+@string_host("tf.split.places", sized=True)
 def _split_places(config: Any, x: np.ndarray) -> np.ndarray:
     found = [(row, k) for row, parts in enumerate(_pieces(config, x)) for k in range(len(parts))]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-@text_host("tf.split.parts", sized=True)
+@string_host("tf.split.parts", sized=True)
 def _split_parts(config: Any, x: np.ndarray) -> np.ndarray:
-    return np.array([as_text(p) for parts in _pieces(config, x) for p in parts], object)
+    return np.array([as_string(p) for parts in _pieces(config, x) for p in parts], object)
 
 
-@text_host("tf.split.size")
+@string_host("tf.split.size")
 def _split_size(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([x.size, max([len(p) for p in _pieces(config, x)], default=0)], np.int64)
 
 
-@text_op("StringNGrams")
+@string_op("StringNGrams")
 def _ngrams(c: NodeCall, x: Value, splits: Value) -> Any:
     widths = c.attr("ngram_widths")
     config = {
@@ -222,12 +222,12 @@ def _grams(config: Any, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]
         yield found
 
 
-@text_host("tf.ngrams", sized=True)
+@string_host("tf.ngrams", sized=True)
 def _run_ngrams(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.array([g for found in _grams(config, x, splits) for g in found], object)
 
 
-@text_host("tf.ngrams.splits")
+@string_host("tf.ngrams.splits")
 def _ngram_splits(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(found) for found in _grams(config, x, splits)]])
 
@@ -279,7 +279,7 @@ def _substitute(rewrite: str) -> Callable[[re.Match[str]], str]:
     return made
 
 
-@text_op("RegexReplace", "StaticRegexReplace")
+@string_op("RegexReplace", "StaticRegexReplace")
 def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
     by, to = [_known_text(c, v, "pattern") for v in rest] if rest else (c.attr("pattern", ""), c.attr("rewrite", ""))
     groups = pattern(by).groups
@@ -289,42 +289,42 @@ def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
     return hosted_like(c, "tf.replace", [x], x, "string", by=by, to=to, all=bool(c.attr("replace_global", True)))
 
 
-@text_host("tf.replace")
+@string_host("tf.replace")
 def _run_replace(config: Any, x: np.ndarray) -> np.ndarray:
     by, to = pattern(config["by"]), _substitute(config["to"])
     return each(lambda t: by.sub(to, t, count=0 if config["all"] else 1), x)
 
 
-@text_op("RegexFullMatch", "StaticRegexFullMatch")
+@string_op("RegexFullMatch", "StaticRegexFullMatch")
 def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Any:
     wanted = str(c.attr("pattern", "") if by is None else _known_text(c, by, "pattern"))
     pattern(wanted)
     return hosted_like(c, "tf.full_match", [x], x, "bool", by=wanted)
 
 
-@text_host("tf.full_match")
+@string_host("tf.full_match")
 def _run_full_match(config: Any, x: np.ndarray) -> np.ndarray:
     by = pattern(config["by"])
     return each(lambda t: by.fullmatch(t) is not None, x, bool)
 
 
-# ---- texts and numbers
+# ---- strings and numbers
 
 
-@text_op("StringToNumber")
+@string_op("StringToNumber")
 def _to_number(c: NodeCall, x: Value) -> Any:
     return hosted_like(
         c, "tf.StringToNumber", [x], x, c.attr("out_type", "float32"), type=c.attr("out_type", "float32")
     )
 
 
-@text_host("tf.StringToNumber")
+@string_host("tf.StringToNumber")
 def _run_to_number(config: Any, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"])
     return each(int if kind.kind in "iu" else float, x, kind)
 
 
-@text_op("AsString")
+@string_op("AsString")
 def _as_string(c: NodeCall, x: Value) -> Any:
     config = {
         k: c.attr(k, d)
@@ -333,7 +333,7 @@ def _as_string(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.AsString", [x], x, "string", **config)
 
 
-@text_host("tf.AsString")
+@string_host("tf.AsString")
 def _run_as_string(config: Any, x: np.ndarray) -> np.ndarray:
     width, fill, precision = config["width"], config["fill"], config["precision"]
     flags = {"": "", " ": " ", "0": "0", "-": "-", "+": "+"}.get(fill, fill)
@@ -356,16 +356,16 @@ def _run_as_string(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 _simple(
-    "DecodeBase64", lambda config, t: as_text(base64.urlsafe_b64decode(as_bytes(t) + b"=" * (-len(as_bytes(t)) % 4)))
+    "DecodeBase64", lambda config, t: as_string(base64.urlsafe_b64decode(as_bytes(t) + b"=" * (-len(as_bytes(t)) % 4)))
 )
 
 
-@text_op("EncodeBase64")
+@string_op("EncodeBase64")
 def _base64(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.EncodeBase64", [x], x, "string", pad=bool(c.attr("pad", False)))
 
 
-@text_host("tf.EncodeBase64")
+@string_host("tf.EncodeBase64")
 def _run_base64(config: Any, x: np.ndarray) -> np.ndarray:
     def made(t: str) -> str:
         found = base64.urlsafe_b64encode(as_bytes(t)).decode()
@@ -374,7 +374,7 @@ def _run_base64(config: Any, x: np.ndarray) -> np.ndarray:
     return each(made, x)
 
 
-@text_op("DecodeRaw", "DecodePaddedRaw")
+@string_op("DecodeRaw", "DecodePaddedRaw")
 def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Any:
     kind = c.attr("out_type")
     config = {"type": kind, "little": bool(c.attr("little_endian", True))}
@@ -385,24 +385,24 @@ def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Any:
     return hosted(c, "tf.DecodeRaw", [x], shape, kind, **config, bytes=n)
 
 
-@text_host("tf.DecodeRaw", sized=True)
+@string_host("tf.DecodeRaw", sized=True)
 def _run_decode_raw(config: Any, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"]).newbyteorder("<" if config["little"] else ">")
     most = config.get("bytes")
     rows = [as_bytes(t) if most is None else as_bytes(t)[:most].ljust(most, b"\0") for t in x.reshape(-1).tolist()]
     if len({len(r) for r in rows}) > 1:
-        raise ValueError("texts of different lengths are no tensor of numbers")
+        raise ValueError("strings of different lengths are no tensor of numbers")
     return np.array([np.frombuffer(r, kind) for r in rows]).reshape(*x.shape, -1).astype(config["type"])
 
 
-@text_op("UnicodeDecode", "UnicodeDecodeWithOffsets")
+@string_op("UnicodeDecode", "UnicodeDecodeWithOffsets")
 def _unicode_decode(c: NodeCall, x: Value) -> Any:
     if str(c.attr("input_encoding", "UTF-8")).upper() not in ("UTF-8", "UTF8"):
         raise c.refuse("input_encoding", c.attr("input_encoding"), "UTF-8")
     config = {"errors": c.attr("errors", "replace"), "char": int(c.attr("replacement_char", 65533))}
     places = c.attr("Tsplits", "int64")
     flat = c.reshape(x, [-1])
-    given = [Text(flat.expr)]
+    given = [StringTensor(flat.expr)]
     n = c.sizes.named(flat, 0)
     made = [hosted(c, "tf.unicode.splits", given, [n + 1], "int64", **config)]
     made += [hosted_sized(c, "tf.unicode.codes", given, 1, "int32", **config)]
@@ -425,22 +425,22 @@ def _codes(config: Any, t: str) -> list[tuple[int, int]]:
     return found
 
 
-@text_host("tf.unicode.splits")
+@string_host("tf.unicode.splits")
 def _unicode_splits(config: Any, x: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(_codes(config, t)) for t in x.tolist()]])
 
 
-@text_host("tf.unicode.codes", sized=True)
+@string_host("tf.unicode.codes", sized=True)
 def _unicode_codes(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([code for t in x.tolist() for code, _ in _codes(config, t)], np.int32)
 
 
-@text_host("tf.unicode.starts", sized=True)
+@string_host("tf.unicode.starts", sized=True)
 def _unicode_starts(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([at for t in x.tolist() for _, at in _codes(config, t)], np.int64)
 
 
-@text_op("UnicodeTranscode")
+@string_op("UnicodeTranscode")
 def _transcode(c: NodeCall, x: Value) -> Any:
     config = {
         "source": c.attr("input_encoding"), "target": c.attr("output_encoding"), "errors": c.attr("errors", "replace"),
@@ -453,7 +453,7 @@ def _transcode(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.UnicodeTranscode", [x], x, "string", **config)
 
 
-@text_host("tf.UnicodeTranscode")
+@string_host("tf.UnicodeTranscode")
 def _run_transcode(config: Any, x: np.ndarray) -> np.ndarray:
     def put(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeDecodeError)
@@ -468,12 +468,12 @@ def _run_transcode(config: Any, x: np.ndarray) -> np.ndarray:
         if config["controls"]:
             instead = "" if config["errors"] == "ignore" else chr(config["char"])
             plain = re.sub("[\x00-\x1f]", instead, plain)
-        return as_text(plain.encode(config["target"]))
+        return as_string(plain.encode(config["target"]))
 
     return each(made, x)
 
 
-@text_op("StringFormat")
+@string_op("StringFormat")
 def _format(c: NodeCall, *xs: Value) -> Any:
     config = {
         "template": c.attr("template", "%s"), "place": c.attr("placeholder", "%s"), "most": int(c.attr("summarize", 3)),
@@ -481,7 +481,7 @@ def _format(c: NodeCall, *xs: Value) -> Any:
     return hosted(c, "tf.StringFormat", xs, [], "string", **config)
 
 
-@text_host("tf.StringFormat")
+@string_host("tf.StringFormat")
 def _run_format(config: Any, *xs: np.ndarray) -> np.ndarray:
     def number(v: Any) -> str:
         if isinstance(v, str):
@@ -508,15 +508,15 @@ def _run_format(config: Any, *xs: np.ndarray) -> np.ndarray:
     return np.array("".join([first, *[shown(x) + t for x, t in zip(xs, rest, strict=True)]]), object)
 
 
-@text_op("UnicodeEncode")
+@string_op("UnicodeEncode")
 def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Any:
     if str(c.attr("output_encoding", "UTF-8")) != "UTF-8":
         raise c.refuse("output_encoding", c.attr("output_encoding"), "UTF-8")
     config = {"errors": c.attr("errors", "replace"), "char": int(c.attr("replacement_char", 65533))}
-    return hosted(c, "tf.unicode.texts", [codes, splits], [c.sizes.named(splits, 0) - 1], "string", **config)
+    return hosted(c, "tf.unicode.strings", [codes, splits], [c.sizes.named(splits, 0) - 1], "string", **config)
 
 
-@text_host("tf.unicode.texts")
+@string_host("tf.unicode.strings")
 def _unicode_texts(config: Any, codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
     def made(code: int) -> str:
         if 0 <= code < 0x110000 and not 0xD800 <= code < 0xE000:

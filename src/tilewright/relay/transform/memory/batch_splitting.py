@@ -1,13 +1,13 @@
-"""ImagesInTurn: layers whose values for a whole batch leave the last cache, for a few images after the other.
+"""SplitBatch: batch splitting. Layers whose values for a whole batch exceed the last-level cache run for a few images at a time.
 
     y = f(x: (8, ..))  ->  y = concatenate(f(x[:2]), f(x[2:4]), f(x[4:6]), f(x[6:]))
 
-What a layer writes is read by the next one, and should still be in the cache then; the first layers of a network for images write the
-most. Layers that work on each image alone run for as many images as fit, up to where one value goes on. The pass works on primitive
-functions, since what they read and write is what goes through memory.
+A layer's results should still be in the cache when the next layer reads them; the first layers of a network for images write the most.
+Layers that treat each image independently run for as many images as fit, up to a point where a single value goes on. The pass works on
+primitive functions, because their inputs and outputs are the values that go through memory.
 
-How many images at a time, and how far, is what saves the most bytes of memory: those of layers that fit only so, less what comes again
-in every turn, the constants of all layers and the start of their threads.
+The number of images and the last layer are chosen to save the most bytes of memory traffic: those of layers that fit only after
+splitting, less the cost of every repetition: the constants of all layers and the start of their threads.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
         return False
     if hasattr(card, "axis"):
         return step.only_first and step.keeps_first([card.axis])
-    # Element by element: what is no batch is the same for all images.
+    # Element by element: what is not a batch is the same for all images.
     return all(
         [
             s is not None and (len(s) == len(shape) if part else len(s) < len(shape) or s[0] == 1)
@@ -132,7 +132,7 @@ def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr |
 
 
 def batch_of(values: Sequence[Expr]) -> int | None:
-    """How many images tensors hold; None where they are no tensors, or not of as many."""
+    """How many images tensors hold; None where they are not tensors, or not of as many."""
     found = {shape[0] if (shape := static_shape(v)) else None for v in values}
     return found.pop() if len(found) == 1 else None
 
@@ -198,7 +198,7 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
 
 
 def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int) -> Turns | None:
-    """What saves the most bytes, if anything does."""
+    """The split that saves the most bytes, if any does."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
     # The layer that reads a result last; the end where others read it.
     until: dict[Expr, int] = {}
@@ -222,7 +222,7 @@ def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache
 
 
 def operands(e: Expr) -> Sequence[Expr]:
-    """What a step of a program reads."""
+    """The tensors that a step of a program reads."""
     if isinstance(e, Call):
         return e.args
     return e.fields if isinstance(e, Tuple) else (e.tuple_value,) if isinstance(e, TupleGetItem) else ()
@@ -271,11 +271,11 @@ def in_turn(func: Function) -> Function:
     return func if turns is None else func.replace(body=substitute(func.body, {turns.last: joined(turns, batch)}))
 
 
-def ImagesInTurn() -> Pass:
+def SplitBatch() -> Pass:
     """Split a batch for layers whose values do not fit into the last-level cache: run them for as many images at a time
     as fit.
     """
-    return typed_pass("ImagesInTurn", 2, lambda f, mod: in_turn(f), ("primitive_functions",))
+    return typed_pass("SplitBatch", 2, lambda f, mod: in_turn(f), ("primitive_functions",))
 
 
-__all__ = ["ImagesInTurn"]
+__all__ = ["SplitBatch"]

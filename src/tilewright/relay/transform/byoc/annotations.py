@@ -28,7 +28,7 @@ def is_border(e: Expr) -> bool:
 
 
 def inner(border: Expr) -> Expr:
-    """What a border stands around."""
+    """The value that an annotation encloses."""
     assert isinstance(border, Call)
     return border.args[0]
 

@@ -1,6 +1,6 @@
-"""Texts in programs of numbers: a text is an int64 number, so kernels move and compare texts, and host functions do the rest.
+"""Strings in programs of numbers: a string is an int64 number, so kernels move and compare strings, and host functions do the rest.
 
-A number follows from its text, in every process; a process knows the texts of the numbers that it has made itself.
+The number of a string is the same in every process. A process knows the strings of those numbers only that it has made itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from tilewright.relay.frontend.common.value import Value
 
 CARRIER = "int64"
-"""The element type of tensors of texts."""
+"""The element type of tensors of strings."""
 
 
-class Text(Value):
-    """A tensor of texts, which are numbers here."""
+class StringTensor(Value):
+    """A tensor of strings, which are numbers here."""
 
     __slots__ = ()
 
@@ -30,36 +30,36 @@ class Text(Value):
         return Value(self._expr, self.array, self.name)
 
 
-class Strings:
-    """Texts by number. Numbers of constants stay; those made while programs run are forgotten when none runs any more."""
+class StringTable:
+    """Strings by number. Numbers of constants stay; those made while programs run are forgotten when none runs any more."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {"": 0}
-        self._texts: dict[int, str] = {0: ""}
+        self._strings: dict[int, str] = {0: ""}
         self._passing: set[int] = set()
         self._running = 0
         self._lock = threading.RLock()
 
     def number(self, text: str, keep: bool = False) -> int:
-        """The number of a text; equal texts have one number, and 0, which fills what nothing was written to, is the empty one."""
+        """The number of a string. Equal strings have the same number; 0, the value of elements that nothing wrote, is the empty string."""
         with self._lock:
             found = self._numbers.get(text)
             if found is None:
                 digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
                 found = int.from_bytes(digest, "little") >> 1
-                while found in self._texts:
+                while found in self._strings:
                     found = (found + 1) >> 1
                 self._numbers[text] = found
-                self._texts[found] = text
+                self._strings[found] = text
                 if self._running and not keep:
                     self._passing.add(found)
             elif keep:
                 self._passing.discard(found)
             return found
 
-    def encode(self, texts: Any, keep: bool = False) -> np.ndarray:
-        """Numbers of an array of texts; bytes that are no UTF-8 come back as they were (`as_bytes`)."""
-        array = np.asarray(texts)
+    def encode(self, strings: Any, keep: bool = False) -> np.ndarray:
+        """Numbers of an array of strings; bytes that are no UTF-8 come back as they were (`as_bytes`)."""
+        array = np.asarray(strings)
         flat = [
             self.number(t.decode(errors="surrogateescape") if isinstance(t, bytes) else str(t), keep)
             for t in array.reshape(-1).tolist()
@@ -67,14 +67,14 @@ class Strings:
         return np.array(flat, np.int64).reshape(array.shape)
 
     def decode(self, numbers: np.ndarray) -> np.ndarray:
-        """The texts of an array of numbers."""
+        """The strings of an array of numbers."""
         out = np.empty(numbers.shape, object)
-        out.reshape(-1)[:] = [self._texts.get(n, "") for n in numbers.reshape(-1).tolist()]
+        out.reshape(-1)[:] = [self._strings.get(n, "") for n in numbers.reshape(-1).tolist()]
         return out
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """While a program runs: the texts that it makes are forgotten afterwards."""
+        """While a program runs: the strings that it makes are forgotten afterwards."""
         with self._lock:
             self._running += 1
         try:
@@ -84,28 +84,28 @@ class Strings:
                 self._running -= 1
                 if not self._running:
                     for n in self._passing:
-                        del self._numbers[self._texts.pop(n)]
+                        del self._numbers[self._strings.pop(n)]
                     self._passing.clear()
 
 
-strings = Strings()
+string_table = StringTable()
 
 
-def encode_texts(texts: Any) -> np.ndarray:
-    """What a program takes for texts (str or bytes, in an array or lists of any depth): int64 numbers of the same shape."""
-    return strings.encode(np.asarray(texts, object), keep=True)
+def encode_strings(strings: Any) -> np.ndarray:
+    """The int64 numbers that a program takes for strings, in the same shape. `strings`: str or bytes, in an array or nested lists."""
+    return string_table.encode(np.asarray(strings, object), keep=True)
 
 
-def decode_texts(numbers: Any) -> np.ndarray:
-    """The texts of numbers that a program made: an array of objects (str) of the same shape. Numbers that are none's are empty texts."""
-    return strings.decode(np.asarray(numbers.numpy() if hasattr(numbers, "numpy") else numbers))
+def decode_strings(numbers: Any) -> np.ndarray:
+    """The strings of numbers that a program returned: an object array of str, in the same shape. Unknown numbers are empty strings."""
+    return string_table.decode(np.asarray(numbers.numpy() if hasattr(numbers, "numpy") else numbers))
 
 
 def as_bytes(text: str) -> bytes:
-    """The bytes of a text."""
+    """The bytes of a string."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def as_text(data: bytes) -> str:
-    """The text of bytes."""
+def as_string(data: bytes) -> str:
+    """The string of bytes."""
     return data.decode("utf-8", "surrogateescape")

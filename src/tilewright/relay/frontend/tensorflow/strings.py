@@ -1,11 +1,11 @@
-"""Tensors of texts on their way through a graph: which operators only move them, and which compare or count their numbers."""
+"""Tensors of strings on their way through a graph: which operators only move them, and which compare or count their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.relay.frontend.common.texts import Text
+from tilewright.relay.frontend.common.strings import StringTensor
 from tilewright.relay.frontend.common.value import Value, evaluate
 from tilewright.relay.frontend.tensorflow.value import Converter, NodeCall, converters, takes_texts
 from tilewright.support.errors import OpNotImplemented
@@ -19,7 +19,7 @@ MOVING = {
     "UniqueWithCountsV2", "RandomShuffle", "SparseToDense", "SparseReorder", "SparseFillEmptyRows", "RaggedTensorToTensor",
     "RaggedTensorToSparse", "RaggedGather", "DeepCopy", "GuaranteeConst", "MatrixDiag", "TupleIdentity", "_Retval",
 }  # fmt: skip
-"""Operators whose results have the texts of their inputs."""
+"""Operators whose results have the strings of their inputs."""
 PLACES = {
     "ListDiff": (0,), "Unique": (0,), "UniqueV2": (0,), "UniqueWithCounts": (0,), "UniqueWithCountsV2": (0,), "SparseReorder": (1,),
     "SparseFillEmptyRows": (1,), "RaggedTensorToSparse": (1,), "RaggedGather": (-1,),
@@ -29,35 +29,35 @@ COUNTING = {
     "Equal", "NotEqual", "Where", "Shape", "ShapeN", "Size", "Rank", "LookupTableFind", "LookupTableFindV2", "Assert", "Print",
     "PrintV2", "NoOp",
 }  # fmt: skip
-"""Operators for which the numbers of texts do: equal texts have equal numbers, and the empty one has 0."""
+"""Operators for which the numbers of strings do: equal strings have equal numbers, and the empty one has 0."""
 
 
-def text_results(c: NodeCall, converter: Converter, inputs: Sequence[Any]) -> Any:
-    """What an operator of which some inputs are texts makes."""
+def string_results(c: NodeCall, converter: Converter, inputs: Sequence[Any]) -> Any:
+    """The results of an operator with inputs that are strings."""
     if c.op in takes_texts:
         return converter(c, *inputs)
     if c.op in ("Add", "AddV2"):
         return converters["StringJoin"](c, *inputs)
     if c.op not in MOVING and c.op not in COUNTING:
-        raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
-    made = converter(c, *[v.numbers if isinstance(v, Text) else v for v in inputs])
+        raise OpNotImplemented("its input is a tensor of strings, but it takes numbers")
+    made = converter(c, *[v.numbers if isinstance(v, StringTensor) else v for v in inputs])
     if c.op in COUNTING:
         return made
     flat = list(made) if isinstance(made, (list, tuple)) else [made]
     places = [k % len(flat) for k in PLACES.get(c.op, range(len(flat)))] if flat else []
-    return [as_text(v) if k in places else v for k, v in enumerate(flat)]
+    return [as_string(v) if k in places else v for k, v in enumerate(flat)]
 
 
-def as_text(x: Any) -> Any:
-    """Numbers as the texts that they are."""
-    return Text(x._expr, x.array, x.name) if isinstance(x, Value) and not isinstance(x, Text) else x
+def as_string(x: Any) -> Any:
+    """Numbers as the strings that they are."""
+    return StringTensor(x._expr, x.array, x.name) if isinstance(x, Value) and not isinstance(x, StringTensor) else x
 
 
 def same_kind(like: Any, x: Value) -> Value:
-    """x as texts where another value is."""
-    return as_text(x) if isinstance(like, Text) else x
+    """x as strings where another value is."""
+    return as_string(x) if isinstance(like, StringTensor) else x
 
 
 def evaluated(x: Any) -> Any:
-    """A value computed at import, texts as texts."""
+    """A value computed at import, strings as strings."""
     return same_kind(x, evaluate(x)) if isinstance(x, Value) else x

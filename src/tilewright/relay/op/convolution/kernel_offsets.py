@@ -1,4 +1,4 @@
-"""Taps of a convolution's kernel that meet nothing but padding: kernels larger than the image that they see."""
+"""Removes kernel offsets of a convolution that read padding only: kernels larger than the image."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tilewright.relay.op.relations import dims, tensor
 from tilewright.topi.utils import window_extent
 
 
-def met_taps(
+def offsets_on_data(
     extent: int, kernel: int, before: int, after: int, stride: int, dilation: int
 ) -> tuple[int, int, int, int] | None:
-    """Along one axis: (first tap, one past the last, padding before and after) of the smallest kernel with the same results; None where
-    that is the kernel itself, or where no tap meets data."""
+    """The kernel offsets along one axis that read data: (first, one past the last, padding before and after) of the smallest kernel with
+    the same results. None if that is the kernel itself, or if no offset reads data."""
     out = window_extent(extent, kernel, before, after, stride, dilation)
     met = [
         t for t in range(kernel)
@@ -34,16 +34,16 @@ def met_taps(
     return (first, last, left, right) if last - first < kernel else None
 
 
-def without_padded_taps(
+def without_padded_offsets(
     card: Any, data: Expr, weight: Expr, strides: Sequence[int], dilation: Sequence[int], padding: Any
 ) -> Expr | None:
-    """The convolution of plain layouts, channels first, without the ends of its kernel that only meet padding; `padding` is (before,
-    after). None where there are none, or where a dimension is dynamic."""
+    """The convolution without the kernel offsets that read padding only, in plain layouts with channels first; `padding` is (before,
+    after). None if there are none, or if a dimension is dynamic."""
     extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
     if not all([isinstance(e, int) for e in (*extents, *kernel)]):
         return None
     axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)
-    found = [(met_taps(*axis), axis) for axis in axes]
+    found = [(offsets_on_data(*axis), axis) for axis in axes]
     if not any([f for f, _ in found]):
         return None
     parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in found]
@@ -55,4 +55,4 @@ def without_padded_taps(
     return Call(card.op, (data, cut), made)
 
 
-__all__ = ["met_taps", "without_padded_taps"]
+__all__ = ["offsets_on_data", "without_padded_offsets"]

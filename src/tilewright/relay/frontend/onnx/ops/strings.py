@@ -1,4 +1,4 @@
-"""Texts: operators on them run as host operators. A text is a number (`kinds.strings`), so comparing needs no host."""
+"""Strings: operators on them run as host operators. A string is a number (`common/strings.py`), so comparing needs no host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -18,7 +18,7 @@ Config = Mapping[str, Any]
 
 
 def parsed(node: OnnxNode, x: Value, element: str) -> Value:
-    """The numbers that texts say, in float64 or int64 (what the element type holds)."""
+    """The numbers that strings say, in float64 or int64 (what the element type holds)."""
     wanted = element if element in ("float64", "int64", "uint64") else "float32"
     if element != "bool" and np.dtype(numpy_dtype(element)).kind in "iu" and element not in ("int64", "uint64"):
         wanted = "int64"
@@ -26,14 +26,14 @@ def parsed(node: OnnxNode, x: Value, element: str) -> Value:
 
 
 def printed(node: OnnxNode, x: Value) -> Value:
-    """Numbers as texts."""
+    """Numbers as strings."""
     return hosted(node, "text.print", [x.plain()], x.shape, "string", {"kind": x.kind})
 
 
 @host_function("text.parse")
 def _parse(config: Config, numbers: np.ndarray) -> np.ndarray:
-    texts = strings.decode(numbers).reshape(-1).tolist()
-    values = [int(t) if re.fullmatch(r"\s*[+-]?\d+\s*", t) else float(t) for t in texts]
+    strings = string_table.decode(numbers).reshape(-1).tolist()
+    values = [int(t) if re.fullmatch(r"\s*[+-]?\d+\s*", t) else float(t) for t in strings]
     whole = all([isinstance(v, int) for v in values])
     return np.array(values, object if whole else np.float64).reshape(numbers.shape)
 
@@ -43,7 +43,7 @@ def _print(config: Config, x: np.ndarray) -> np.ndarray:
     from tilewright.relay.frontend.onnx.kinds import decode
 
     values = decode(x, config["kind"]) if config["kind"] else x
-    return strings.encode([_text(v) for v in values.reshape(-1)]).reshape(x.shape)
+    return string_table.encode([_text(v) for v in values.reshape(-1)]).reshape(x.shape)
 
 
 def _text(v: Any) -> str:
@@ -68,10 +68,10 @@ def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
 
 @host_function("text.concat")
 def _run_concat(config: Config, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    a, b = np.broadcast_arrays(strings.decode(x), strings.decode(y))
-    return strings.encode(np.array([p + q for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)], object)).reshape(
-        a.shape
-    )
+    a, b = np.broadcast_arrays(string_table.decode(x), string_table.decode(y))
+    return string_table.encode(
+        np.array([p + q for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)], object)
+    ).reshape(a.shape)
 
 
 @onnx_op("RegexFullMatch", since=20, typed=True)
@@ -84,8 +84,8 @@ def _full_match(node: OnnxNode, x: Value) -> Any:
 @host_function("text.full_match")
 def _run_full_match(config: Config, x: np.ndarray) -> np.ndarray:
     pattern = re.compile(config["pattern"])
-    texts = strings.decode(x).reshape(-1)
-    return np.array([pattern.fullmatch(t) is not None for t in texts], bool).reshape(x.shape)
+    strings = string_table.decode(x).reshape(-1)
+    return np.array([pattern.fullmatch(t) is not None for t in strings], bool).reshape(x.shape)
 
 
 @onnx_op("StringSplit", since=20, typed=True)
@@ -97,7 +97,7 @@ def _split(node: OnnxNode, x: Value) -> Any:
 
 def _pieces(config: Config, x: np.ndarray) -> list[list[str]]:
     by, most = config["delimiter"] or None, config["maxsplit"]
-    return [t.split(by, -1 if most is None else most) for t in strings.decode(x).reshape(-1)]
+    return [t.split(by, -1 if most is None else most) for t in string_table.decode(x).reshape(-1)]
 
 
 @host_function("text.split.shape")
@@ -114,8 +114,8 @@ def _split_count(config: Config, x: np.ndarray) -> np.ndarray:
 def _run_split(config: Config, x: np.ndarray) -> np.ndarray:
     pieces = _pieces(config, x)
     longest = max([len(p) for p in pieces], default=0)
-    texts = [t for p in pieces for t in [*p, *[""] * (longest - len(p))]]
-    return strings.encode(np.array(texts, object)).reshape(*x.shape, longest)
+    strings = [t for p in pieces for t in [*p, *[""] * (longest - len(p))]]
+    return string_table.encode(np.array(strings, object)).reshape(*x.shape, longest)
 
 
 @onnx_op("StringNormalizer", typed=True)
@@ -131,12 +131,12 @@ def _normalizer(node: OnnxNode, x: Value) -> Any:
 
 
 def _normalized(config: Config, x: np.ndarray) -> list[str]:
-    texts = strings.decode(x).reshape(-1).tolist()
+    strings = string_table.decode(x).reshape(-1).tolist()
     if config["sensitive"]:
-        kept = [t for t in texts if t not in set(config["stopwords"])]
+        kept = [t for t in strings if t not in set(config["stopwords"])]
     else:
         stops = {s.lower() for s in config["stopwords"]}
-        kept = [t for t in texts if t.lower() not in stops]
+        kept = [t for t in strings if t.lower() not in stops]
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(config["action"], str)
     return [change(t) for t in kept] or [""]
 
@@ -148,21 +148,21 @@ def _normalize_shape(config: Config, x: np.ndarray) -> np.ndarray:
 
 @host_function("text.normalize")
 def _normalize(config: Config, x: np.ndarray) -> np.ndarray:
-    return strings.encode(np.array(_normalized(config, x), object)).reshape(*x.shape[:-1], -1)
+    return string_table.encode(np.array(_normalized(config, x), object)).reshape(*x.shape[:-1], -1)
 
 
 @onnx_op("TfIdfVectorizer", typed=True)
 def _tf_idf(node: OnnxNode, x: Value) -> Any:
     names = ("mode", "ngram_indexes", "weights", "ngram_counts", "pool_int64s", "pool_strings", "max_skip_count")
     config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
-    config["texts"] = x.kind == "string"
+    config["strings"] = x.kind == "string"
     width = max(config["ngram_indexes"]) + 1
     return hosted(node, "text.tf_idf", [x.plain()], [*x.shape[:-1], width], "float32", config)
 
 
 def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:
     """(n-gram, its place among the indexes), for those of a length that counts."""
-    pool = config["pool_strings"] if config["texts"] else config["pool_int64s"]
+    pool = config["pool_strings"] if config["strings"] else config["pool_int64s"]
     starts = [*config["ngram_counts"], len(pool)]
     found, number = [], 0
     for length, (a, b) in enumerate(zip(starts, starts[1:], strict=False), 1):
@@ -175,7 +175,7 @@ def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:
 
 @host_function("text.tf_idf")
 def _run_tf_idf(config: Config, x: np.ndarray) -> np.ndarray:
-    rows = (strings.decode(x) if config["texts"] else x).reshape(-1, x.shape[-1])
+    rows = (string_table.decode(x) if config["strings"] else x).reshape(-1, x.shape[-1])
     places = dict(_n_grams(config))
     lengths = {len(g) for g in places}
     indexes, weights = config["ngram_indexes"], config["weights"] or [1.0] * len(config["ngram_indexes"])
