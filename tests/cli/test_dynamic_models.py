@@ -153,7 +153,7 @@ def test_wrong_shapes_of_a_run(tmp_path: Path, options: list[str], message: str)
 def test_what_is_made_up_is_said(tmp_path: Path) -> None:
     assert command("compile", relu_model(tmp_path / "m.onnx", [2, 3]), "-o", tmp_path / "m.so").code == 0
     done = command("run", tmp_path / "m.so", "--seed", "7")
-    assert done.err == "random inputs by --seed 7: x float32 2x3; --input sets them\n"
+    assert done.err == "random inputs, --seed 7: x float32 2x3; --input sets them\n"
     assert command("run", tmp_path / "m.so", "--quiet").err == ""
     done = command("run", tmp_path / "m.so", "--strict")
     assert done.code == 1 and not done.out

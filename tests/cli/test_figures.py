@@ -44,8 +44,8 @@ def test_samples_of_a_disturbed_machine() -> None:
     assert (quiet["disturbed"], spread["disturbed"]) == (False, True)
     assert disturbance([quiet]) is None
     assert disturbance([quiet, spread]) == (
-        "the machine was disturbed: p95 over p5 is more than 2 (ONNX Runtime 3.1), so these figures are of that machine as much as of the"
-        " model. Measure again when it is idle, longer (--duration), or on processors of its own (taskset -c 0,1)"
+        "the machine was disturbed: p95 over p5 is more than 2 (ONNX Runtime 3.1), so the times include other work."
+        " Measure again when it is idle, longer (--duration), or on reserved CPUs (taskset -c 0,1)"
     )
 
 

@@ -50,7 +50,7 @@ def test_values_of_arrays_and_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(outputs(library, x=np.ones(3, "float32"))["y"], [1, 2, 3])
     done = command("bench", model, "--value", "k=1,2,3", "--iterations", "6", "--json")
     assert done.code == 0 and len(json.loads(done.out)["milliseconds"]) == 1
-    assert "note: ONNX Runtime is not measured: it would run the whole model, with all of its inputs" in done.err
+    assert "note: ONNX Runtime is not measured, because it would run the whole model, with all its inputs" in done.err
 
 
 def test_values_of_other_formats(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_values_of_other_formats(tmp_path: Path) -> None:
 
 
 VALUES = [
-    ("count=x", 1, "error: --value count=x: a value is a number, several with commas between, true, false, or a file NAME.npy\n"),
+    ("count=x", 1, "error: --value count=x: a value is a number, numbers separated by commas, true, false, or a file NAME.npy\n"),
     ("count=1.5", 1, "error: the value for the input 'count', float64 scalar, does not fit: it takes int64 scalar\n"),
     ("count=1,2", 1, "error: the value for the input 'count', int64 2, does not fit: it takes int64 scalar\n"),
-    ("count=no.npy", 1, "error: --value count=no.npy: this is no .npy file that can be read: no.npy: No such file or directory\n"),
+    ("count=no.npy", 1, "error: --value count=no.npy: this .npy file cannot be read: no.npy: No such file or directory\n"),
     ("n=3", 1, "the model has no input 'n' to fix; its inputs are: count, x\n"),
     ("count", 2, "'count' is not of the form NAME=VALUE, such as sr=16000, axes=0,1 or mask=mask.npy"),
 ]  # fmt: skip
@@ -188,9 +188,7 @@ def test_wrong_samples(tmp_path: Path) -> None:
     )
     np.savez(samples, z=np.zeros((2, 3, 8, 8), "float32"))
     done = command("compile", model, *words, "--calibrate", samples)
-    assert done.code == 1 and done.err == (
-        f"error: --calibrate {samples}: these inputs are not in it: x float32 1x3x8x8\n"
-    )
+    assert done.code == 1 and done.err == (f"error: --calibrate {samples}: missing inputs: x float32 1x3x8x8\n")
     done = command("compile", model, "-o", tmp_path / "m.so", "--calibrate", samples)
     assert done.code == 1 and done.err == "error: --calibrate goes with --precision int8, not with fp32\n"
 
@@ -210,10 +208,10 @@ def test_compare_over_several_inputs(tmp_path: Path) -> None:
         for d, *others in zip(found[part], *[s[part] for s in single], strict=True):
             assert d["error"] == max([o["error"] for o in others])
     done = command("compare", model, "--samples", "3", "--precision", "bf16")
-    assert done.code == 0 and "the largest of 3 sets of inputs" in " ".join(done.out.split())
+    assert done.code == 0 and "largest over 3 sets of inputs" in " ".join(done.out.split())
     assert [f"--seed {k}:" in done.err for k in range(4)] == [True, True, True, False]
     done = command("compare", model, *files, "--samples", "3")
-    assert done.err == "error: --samples 3: the files of --input hold 2 sets already; leave one of them out\n"
+    assert done.err == "error: --samples 3: the files of --input hold 2 sets already; give one or the other\n"
 
 
 def test_compare_a_compiled_library(tmp_path: Path) -> None:
