@@ -172,7 +172,7 @@ def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
     if build.executor != "auto":
         raise TVMError(
             f"{build.model}: --executor {build.executor} needs static dimensions and a fixed order of kernels, but {why_not_static(mod)};"
-            f" --executor vm takes it as it is{', or ' + pins_text(build, mod) if left else ''}"
+            f" use --executor vm{', or ' + pins_text(build, mod) if left else ''}"
         )
     faster = "; pinned dimensions (--shape) run faster" if left else ""
     noted(f"{why_not_static(mod)}, so it runs in the virtual machine{faster}")
