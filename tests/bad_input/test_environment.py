@@ -163,8 +163,10 @@ def test_wrong_variables_are_refused_before_any_work(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     found = done.stderr.removeprefix("error: ").splitlines()
-    assert len(found) == len(WRONG), done.stderr
-    for name, (_, why) in WRONG.items():
+    # Variables of tests are read by tests only.
+    told = {name: why for name, (_, why) in WRONG.items() if not name.startswith("TVM_TEST_")}
+    assert len(found) == len(told), done.stderr
+    for name, why in told.items():
         assert [line for line in found if line.startswith(f"the environment variable {name} {why}")], (
             name,
             done.stderr,

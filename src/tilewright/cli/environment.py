@@ -44,19 +44,11 @@ def _read_style() -> None:
     default_theme()
 
 
-def _read_targets() -> None:
-    from tilewright.testing.features import target_names
-
-    target_names()
-
-
 READERS: dict[tuple[str, ...], Callable[[], object]] = {
     ("TVM_NUM_THREADS", "OMP_NUM_THREADS"): _read_threads,
     ("TILEWRIGHT_CPU_WITHOUT",): _read_features,
     ("TILEWRIGHT_CACHE_BYTES",): default_limit,
     ("TVM_PYGMENTIZE_STYLE",): _read_style,
     ("TVM_BLACK_FORMAT",): lambda: flag("TVM_BLACK_FORMAT"),
-    ("TVM_TEST_TARGETS",): _read_targets,
-    ("TVM_TEST_DISABLE_CACHE",): lambda: flag("TVM_TEST_DISABLE_CACHE"),
 }
-"""Functions that read variables whose values can be wrong. Names of folders and programs are checked where they are used."""
+"""Functions that read variables whose values can be wrong. Folders, compilers and variables of tests are checked when they are used."""
