@@ -47,7 +47,7 @@ def target_names() -> list[str]:
     for t in found:
         try:
             Target(t)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, TVMError) as error:
             raise TVMError(
                 f"the environment variable TVM_TEST_TARGETS must hold targets separated by semicolons, but `{t}` is none: {error}"
             ) from error
