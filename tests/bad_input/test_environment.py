@@ -181,14 +181,14 @@ def test_help_needs_no_environment(folder: Path) -> None:
 def test_wrong_variables_at_first_use_in_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads: tests/runtime/test_thread_pool.py; features: tests/runtime/test_modules.py."""
     from tilewright.script.highlight import cprint, default_theme
-    from tilewright.testing import parameters
+    from tilewright.testing import fixture
     from tilewright.testing.features import target_names
 
     uses = {
         "TVM_BLACK_FORMAT": lambda: cprint("x"),
         "TVM_PYGMENTIZE_STYLE": default_theme,
         "TVM_TEST_TARGETS": target_names,
-        "TVM_TEST_DISABLE_CACHE": lambda: parameters.fixture(cache_return_value=True)(lambda: 1),
+        "TVM_TEST_DISABLE_CACHE": lambda: fixture(cache_return_value=True)(lambda: 1),
         "TILEWRIGHT_CACHE_BYTES": lambda: cache.Cache().usable(),
     }
     for name, use in uses.items():

@@ -318,8 +318,8 @@ def test_unsupported_operators_are_listed_together() -> None:
         from_tensorflow(graph)
     assert str(found.value) == (
         "the graph: 2 things are not supported\n"
-        "  PyFunc (1 node: 'p'): it runs Python code of the model's author. Write it with TensorFlow's operators\n"
-        "  QueueSizeV2 (1 node: 'q'): queues, and what batches calls, are not supported. Export the model from an input on"
+        "  PyFunc (1 node: 'p'): it runs Python code of the model's author. Write it with operators of TensorFlow\n"
+        "  QueueSizeV2 (1 node: 'q'): queues and batching of calls are not supported. Export the model with an input in their place"
     )
 
 
