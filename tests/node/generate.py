@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.made: list[Node] = samples()
+        self._of: dict[type, list[Node]] = {}
 
     def instance(self, cls: type[Node], depth: int = 2) -> Node:
         """A node of a type. Raises NoInstance when no fields were accepted."""
@@ -80,7 +82,7 @@ class Generator:
                 return cls.restore(self.field_values(cls, depth))
             except (*REFUSALS, NoInstance):
                 continue
-        alike = [v for v in self.made if type(v) is cls]
+        alike = [v for v in self.of(cls) if type(v) is cls]
         if alike:
             return self.rng.choice(alike)
         raise NoInstance(f"no random fields made a {cls.type_key}")
@@ -129,14 +131,27 @@ class Generator:
             )
         return _NODE
 
+    def of(self, base: type) -> list[Node]:
+        """What was made of a type or of those below it."""
+        found = self._of.get(base)
+        if found is None:
+            found = self._of[base] = [v for v in self.made if isinstance(v, base)]
+        return found
+
+    def keep(self, made: Node) -> None:
+        self.made.append(made)
+        for base, found in self._of.items():
+            if isinstance(made, base):
+                found.append(made)
+
     def node(self, annotation: str, depth: int) -> Node:
         base = _BASES.get(annotation) or _by_name().get(annotation)
         if base is None:
             raise NoInstance(f"the generator knows no values of {annotation}")
-        shared = [v for v in self.made if isinstance(v, base)]
+        shared = self.of(base)
         if shared and self.rng.random() < 0.5:
             return self.rng.choice(shared)
-        concrete = [t for t in node_types().values() if issubclass(t, base)]
+        concrete = _below(base)
         if base.__name__ == "RelayExpr":
             concrete = [t for t in concrete if not t.type_key.startswith("tir.")]
         if depth <= 0:
@@ -148,8 +163,13 @@ class Generator:
             if not shared:
                 raise
             return self.rng.choice(shared)
-        self.made.append(made)
+        self.keep(made)
         return made
+
+
+@cache
+def _below(base: type) -> list[type[Node]]:
+    return [t for t in node_types().values() if issubclass(t, base)]
 
 
 _NODE = object()
