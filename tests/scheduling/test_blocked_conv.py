@@ -71,7 +71,7 @@ def test_tiles_of_narrow_and_of_odd_images() -> None:
     ("shape", "window", "stride"), [((1, 8, 9, 9), (3, 3), 2), ((2, 8, 6, 20), (3, 3), 1), ((1, 9, 7, 18), (2, 5), 3)]
 )
 def test_groups_with_data_of_their_own(form: str, shape: tuple[int, ...], window: tuple[int, int], stride: int) -> None:
-    """Each channel's padded data is made where it is read."""
+    """Each channel's padded data is computed where it is read."""
     rng = np.random.default_rng(5)
     x, w = rng.standard_normal(shape, np.float32), rng.standard_normal((shape[1], 1, *window), np.float32)
     expected = np_conv(x, w, (stride,) * 2, ((1, 1), (1, 1)), (1, 1), shape[1])

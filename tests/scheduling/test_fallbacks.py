@@ -1,4 +1,4 @@
-"""What schedules do without: the steps that rules tried in vain, by kernel. A new one fails here, and is looked at."""
+"""What schedules do without: the steps that rules tried without success, by kernel. A new one fails here, and is looked at."""
 
 from __future__ import annotations
 

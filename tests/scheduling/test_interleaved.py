@@ -1,4 +1,4 @@
-"""Phases of transposed convolutions woven together: vectors shuffled in registers, on several targets, interpreted and compiled."""
+"""Phases of transposed convolutions interleaved: vectors shuffled in registers, on several targets, interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {
 }
 
 
-def woven(x: np.ndarray, axes: list[Axis]) -> np.ndarray:
+def interleaved(x: np.ndarray, axes: list[Axis]) -> np.ndarray:
     """Each place of each phase put where it belongs."""
     split = x.reshape(x.shape[0], -1, *[a.phases for a in axes], *x.shape[2:])
     y = np.zeros((*split.shape[:2], *[a.out for a in axes]), x.dtype)
@@ -55,8 +55,8 @@ def test_interpreted(target: str, case: str) -> None:
     x = data(axes, "float32")
     with Target(TARGETS[target]) as t, KernelPlan(t):
         p = te.placeholder(x.shape, name="x")
-        f = schedule_kernel(te.create_prim_func([p, nn.weave_phases(p, axes)]), t)
-    expected = woven(x, axes)
+        f = schedule_kernel(te.create_prim_func([p, nn.interleave_phases(p, axes)]), t)
+    expected = interleaved(x, axes)
     y = np.full(expected.shape, -1, np.float32)
     interp.run(f, [x, y])
     np.testing.assert_array_equal(y, expected)
@@ -70,11 +70,11 @@ def test_compiled_with_what_follows(target: str) -> None:
             axes = [Axis(*one) for one in CASES[case]]
             x = data(axes, dtype)
             p = te.placeholder(x.shape, dtype, name="x")
-            made = nn.weave_phases(p, axes)
+            made = nn.interleave_phases(p, axes)
             plus = te.compute(made.shape, lambda *i, made=made, dtype=dtype: made(*i) + tvm.tir.const(2, dtype))
             f = te.create_prim_func([p, plus]).with_attr("global_symbol", f"f{k}")
             functions[f"f{k}"] = schedule_kernel(f, t)
-            expected[f"f{k}"] = x, woven(x, axes) + np.array(2, dtype)
+            expected[f"f{k}"] = x, interleaved(x, axes) + np.array(2, dtype)
     library = tvm.build(tvm.IRModule(functions), target=target)
     for name, (x, y) in expected.items():
         got = tvm.nd.empty(y.shape, y.dtype)
@@ -86,6 +86,6 @@ def test_vectors_stay_in_registers() -> None:
     axes = [Axis(2, 1, 2, 40, 0, 80), Axis(3, 1, 2, 40, 0, 120)]
     with Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512") as t, KernelPlan(t):
         p = te.placeholder((1, 64, 40, 40), name="x")
-        f = schedule_kernel(te.create_prim_func([p, nn.weave_phases(p, axes)]), t)
+        f = schedule_kernel(te.create_prim_func([p, nn.interleave_phases(p, axes)]), t)
         text = tvm.build(f, target=t).get_source("ll")
     assert "x float], align" not in text and "shufflevector <16 x float>" in text

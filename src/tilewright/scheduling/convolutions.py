@@ -18,7 +18,7 @@ from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 MISPLACED, LARGE = 1 << 20, 1 << 23
 """Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
 MANY_GROUPS = 8
-"""Groups from which on each one's padded data is made where it is read."""
+"""Groups from which on each one's padded data is computed where it is read."""
 SMALL, SMALL_PLAIN = 100, 1.3
 """Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
 LINES = 2.3

@@ -59,7 +59,7 @@ class PlanDatabase:
 
 
 def append_plan(path: str | os.PathLike[str], kernel: str, name: str, target: str, plan: Mapping[str, Any]) -> None:
-    """Add the plan of a kernel to a file, which is made where it is missing. The line is written at once, so other processes may append
+    """Add the plan of a kernel to a file, created if it is missing. The line is written at once, so other processes may append
     to the same file, and is on the disk when this returns."""
     record = {"version": VERSION, "kernel": kernel, "name": name, "target": target, "plan": dict(plan)}
     line = json.dumps(record).encode() + b"\n"

@@ -214,7 +214,7 @@ def test_what_is_registered_goes_first_and_may_be_optional(registered: Any) -> N
         wrong,
     )
     assert "maximum" in relay.analysis.list_op_freqs(convert()(mod))
-    with pytest.raises(TVMError, match=r"the function registered for nn\.relu .* answered a dict"):
+    with pytest.raises(TVMError, match=r"the function registered for nn\.relu .* but returned a dict"):
         convert(optional_qnn_ops=["nn.relu"])(mod)
     with pytest.raises(ValueError, match=r"optional_qnn_ops may name nn\.relu, nn\.softmax, but names 'nn\.lrelu'"):
         convert(optional_qnn_ops=["nn.lrelu"])

@@ -105,7 +105,7 @@ class CallEmitter:
         )
 
     def _masked_whole(self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str) -> str:
-        """A vector of which all lanes are read, or none: a mask costs nothing, and is made where the condition is."""
+        """A vector of which all lanes are read, or none: a mask costs nothing, and is computed with the condition."""
         n, p = dtype.lanes, self.b.pure
         first = p(f"insertelement <{n} x i1> poison, i1 {cond}, i32 0", cond)
         zeros = ", ".join(["i32 0"] * n)

@@ -21,7 +21,7 @@ MOST_ROWS = 8
 """The number of rows, of as many phases, whose code is unrolled."""
 
 
-def woven_vectors(view: KernelView) -> BlockView | None:
+def interleaved_vectors(view: KernelView) -> BlockView | None:
     """The block of vectors whose elements its only reader, which has the result's loops, interleaves."""
     for block in view.blocks():
         if INTERLEAVED in block.block.annotations:
@@ -31,7 +31,7 @@ def woven_vectors(view: KernelView) -> BlockView | None:
     return None
 
 
-def schedule_woven(view: KernelView, block: BlockView, target: Target) -> None:
+def schedule_interleaved(view: KernelView, block: BlockView, target: Target) -> None:
     """Schedule such vectors and their reader."""
     sch = view.sch
     (reader,) = view.consumers(block)

@@ -8,7 +8,7 @@ winograd       3 x 3 convolutions in Winograd's form: all stages of groups of ti
 attention      all stages of attention, in blocks of queries
 columns        reductions of one tensor over other axes than its last: strips of columns
 rows           reductions along the last axis (softmax, layer norm): one row at a time, vectors along it
-woven          interleaved results of several phases (transposed convolutions): their vectors are shuffled in registers
+interleaved    results of several phases, interleaved (transposed convolutions): their vectors are shuffled in registers
 injective      all other blocks: vectors on the last axis, threads on the outer ones; transposed reads are tiles transposed in
                registers; padded rows of narrow pixels are filled, then copied
 """
@@ -19,7 +19,7 @@ from tilewright.scheduling.cpu.attention import attention_sums, schedule_attenti
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
-from tilewright.scheduling.cpu.interleaved import schedule_woven, woven_vectors
+from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.rows import schedule_rows
 from tilewright.scheduling.cpu.tile_products import schedule_tiles, tile_of
@@ -63,9 +63,9 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
             schedule_columns(view, block, target)
     elif reductions:
         schedule_rows(view, target)
-    woven = woven_vectors(view)
-    if woven is not None:
-        schedule_woven(view, woven, target)
+    interleaved = interleaved_vectors(view)
+    if interleaved is not None:
+        schedule_interleaved(view, interleaved, target)
     for block in view.blocks():
         if block.is_opaque or not has_own_loops(view, block):
             continue

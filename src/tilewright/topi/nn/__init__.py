@@ -34,7 +34,7 @@ from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.gemm_conv import conv2d_gemm_weight_transform, conv2d_gemm_without_weight_transform
 from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
 from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
-from tilewright.topi.nn.phases import weave_phases
+from tilewright.topi.nn.phases import interleave_phases
 from tilewright.topi.nn.pooling import (
     adaptive_pool,
     adaptive_pool1d,
@@ -124,5 +124,5 @@ __all__ = [
     "reads_only_padding",
     "relu",
     "softmax",
-    "weave_phases",
+    "interleave_phases",
 ]

@@ -1,4 +1,4 @@
-"""The phases of transposed convolutions, woven into one result.
+"""The phases of transposed convolutions, interleaved into one result.
 
 Along an axis of stride s, a transposed convolution whose taps are d places apart puts the r-th place of its phase i at s * r + d * i.
 So each place of the result is one of a phase, or of none: then it is zero.
@@ -63,7 +63,7 @@ class Axis(NamedTuple):
         return [*([r >= 0] if first < 0 else []), *([r < self.places] if last >= self.places else [])]
 
 
-def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
+def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     """data (N, C * phases of all axes, places...): (N, C, out...)."""
     batch, channels, *_ = shape_of(data)
     filters = get_const_int(channels) // prod([a.phases for a in axes])
@@ -83,7 +83,7 @@ def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     if length < 2:
         return compute(
             shape, lambda nn, ff, *at: read(nn, ff, [a.find(p, 0) for a, p in zip(axes, at, strict=True)], shape[2:]),
-            name="T_weave", tag="injective",
+            name="T_interleave", tag="injective",
         )  # fmt: skip
     blocks = ceil_div(last.out, length * last.stride)
 
@@ -99,13 +99,13 @@ def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     )  # fmt: skip
     wide = length * last.stride
 
-    def woven(*i: Any) -> Any:
+    def interleaved(*i: Any) -> Any:
         *at, x = i
         return parts(
             *at, tir.floordiv(x, wide), tir.floormod(x, last.stride), tir.floordiv(tir.floormod(x, wide), last.stride)
         )
 
-    return compute(shape, woven, name="T_weave", tag="injective")
+    return compute(shape, interleaved, name="T_interleave", tag="injective")
 
 
-__all__ = ["Axis", "weave_phases"]
+__all__ = ["Axis", "interleave_phases"]

@@ -13,7 +13,7 @@ from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.relations import dims, tensor, tensor_type
 
 
-class weave_phases(OpCard, key="nn.contrib_weave_phases"):
+class interleave_phases(OpCard, key="nn.contrib_interleave_phases"):
     """data (N, C * phases of all axes, places...) as (N, C, shape...). Along each axis, place p of the result is the r-th of phase i where
     p + offset = stride * r + dilation * i, and zero where there is none."""
 
@@ -56,7 +56,7 @@ class weave_phases(OpCard, key="nn.contrib_weave_phases"):
         return [topi.nn.phases.Axis(*one) for one in each]
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.nn.weave_phases(data, self._axes(topi.utils.shape_of(data)[2:]))
+        return topi.nn.interleave_phases(data, self._axes(topi.utils.shape_of(data)[2:]))
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         split = data.reshape(data.shape[0], -1, *self.phases, *data.shape[2:])

@@ -18,7 +18,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
-from tilewright.relay.transform.layout.lone_convs import in_blocks, lone_convolutions, woven_convolutions
+from tilewright.relay.transform.layout.lone_convs import in_blocks, interleaved_convolutions, lone_convolutions
 from tilewright.relay.transform.operators.legalize import once
 from tilewright.relay.transform.rewriting import (
     card_of,
@@ -76,11 +76,11 @@ def keeps_finite(call: Call) -> bool:
 
 class _AlterLayout(ExprMutator):
     """`self.layouts` holds the layout of every rewritten value that is not plain; `self.alone` what no other convolution asks for
-    blocks beside; `self.woven` those whose results are wanted plain."""
+    blocks beside; `self.interleaved` those whose results are wanted plain."""
 
-    def __init__(self, alone: set[Call], woven: set[Call]) -> None:
+    def __init__(self, alone: set[Call], interleaved: set[Call]) -> None:
         super().__init__()
-        self.alone, self.woven = alone, woven
+        self.alone, self.interleaved = alone, interleaved
         self.layouts: dict[Expr, str] = {}
         self.brought: dict[tuple[Expr, str], Expr] = {}
 
@@ -154,7 +154,7 @@ class _AlterLayout(ExprMutator):
             return None
         if is_op(call, "nn.conv2d") and choice.result is not None:
             block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
-            if not in_blocks(call, block_in, block_out, layouts[0] is not None, lone or call in self.woven):
+            if not in_blocks(call, block_in, block_out, layouts[0] is not None, lone or call in self.interleaved):
                 return None
         brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
         return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ def AlterOpLayout() -> Pass:
 
     def run(func: Function, mod: IRModule) -> Expr:
         altered = rewrite_calls(func, once(by_program))
-        return _AlterLayout(lone_convolutions(altered), woven_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
+        return _AlterLayout(lone_convolutions(altered), interleaved_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
 
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 

@@ -62,15 +62,15 @@ def _keeps_layouts(call: Call) -> bool:
     return card.fuse <= BROADCAST and isinstance(result, TensorType) and len(result.shape) == 4
 
 
-def woven_convolutions(root: Expr) -> set[Call]:
+def interleaved_convolutions(root: Expr) -> set[Call]:
     """Convolutions whose results are only read by what takes plain layouts and is about as large: weaving phases."""
     readers: dict[Expr, list[bool]] = {}
     for e in post_order(root):
         operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()
         for a in operands:
             if is_op(a, "nn.conv2d"):
-                readers.setdefault(a, []).append(is_op(e, "nn.contrib_weave_phases"))
-    return {call for call, woven in readers.items() if all(woven) and isinstance(call, Call)}
+                readers.setdefault(a, []).append(is_op(e, "nn.contrib_interleave_phases"))
+    return {call for call, interleaved in readers.items() if all(interleaved) and isinstance(call, Call)}
 
 
 def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: bool) -> bool:
@@ -100,4 +100,4 @@ def _windows(call: Call) -> Windows | None:
     )
 
 
-__all__ = ["in_blocks", "lone_convolutions", "woven_convolutions"]
+__all__ = ["in_blocks", "lone_convolutions", "interleaved_convolutions"]

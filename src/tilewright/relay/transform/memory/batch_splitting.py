@@ -55,7 +55,7 @@ APART: dict[str, Callable[[Step], bool]] = {
     "layout_transform": lambda s: s.card.src_layout[0] == s.card.dst_layout[0] == "N",
     "nn.pad": lambda s: s.only_first and tuple(s.card.pad_width[0]) == (0, 0),
     "strided_slice": lambda s: s.only_first and s.card.axes is not None and s.keeps_first(s.card.axes),
-    "nn.contrib_weave_phases": lambda s: s.batched == [True],
+    "nn.contrib_interleave_phases": lambda s: s.batched == [True],
     "concatenate": lambda s: s.keeps_first([s.card.axis]),
 }
 """Operators that work on each image alone under these conditions."""

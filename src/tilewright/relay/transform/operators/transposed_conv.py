@@ -3,7 +3,7 @@
 Along an axis of stride s and dilation d, a place of the uncut result is the sum of x[q] * w[t] over all (q, t) where s * q + d * t is that
 place. Taps n apart, n being s over the greatest common divisor of s and d, fall to places that are whole strides apart. So place r of phase
 i, which stands at s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The phases become filters of
-one convolution, which are woven together; places that no tap falls to are zeros. The weights are rearranged by operators, so those
+one convolution, which are interleaved; places that no kernel offset reaches are zeros. The weights are rearranged by operators, so those
 that are constant are folded.
 """
 
@@ -98,8 +98,8 @@ def as_convolution(call: Call) -> Expr | None:
         return conv
     offset = tuple([a.begin - a.stride * a.places[0] for a in axes])
     phases = tuple([a.phases for a in axes])
-    weave = constructor("nn.contrib_weave_phases")
-    return weave(conv, tuple(strides), tuple(dilation), phases, offset, tuple(result[2:]))
+    interleave = constructor("nn.contrib_interleave_phases")
+    return interleave(conv, tuple(strides), tuple(dilation), phases, offset, tuple(result[2:]))
 
 
 def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis]) -> Expr:
