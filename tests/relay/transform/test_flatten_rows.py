@@ -9,7 +9,7 @@ from tilewright import relay
 from tilewright.ir import IRModule, SourceName, Span
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs
-from tilewright.relay.transform.rewriting import is_op, static_shape
+from tilewright.relay.rewriting import is_op, static_shape
 from tilewright.target import Target
 
 TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2"

@@ -16,7 +16,7 @@ from tilewright.relay.expr import Call, Function
 from tilewright.relay.op.card import find_card
 from tilewright.relay.op.op import OpImplementation, OpStrategy
 from tilewright.relay.op.strategy import StrategyFunc
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.rewriting import card_of
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import TVMError

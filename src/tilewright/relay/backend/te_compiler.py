@@ -39,7 +39,7 @@ from tilewright.relay.backend.tensor_graph import TensorGraph, placeholder_of, s
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.rewriting import card_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.target import Target

@@ -11,7 +11,7 @@ from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.rewriting import card_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 

@@ -6,8 +6,8 @@ from tilewright.ir import Op
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.functor import contains
+from tilewright.relay.rewriting import typed_pass
 from tilewright.relay.transform.operators.legalize import legalize_calls
-from tilewright.relay.transform.rewriting import typed_pass
 from tilewright.relay.transform.simplify.simplify_inference import expand_calls
 
 

@@ -20,7 +20,7 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.parameters import bind
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
-from tilewright.relay.transform.rewriting import card_of, tensor_of
+from tilewright.relay.rewriting import card_of, tensor_of
 from tilewright.relay.typing.infer_type import infer_module
 
 PRODUCTS = ("nn.conv2d", "nn.dense")

@@ -9,7 +9,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
 from tilewright.node import structural_hash
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, children, post_order
-from tilewright.relay.transform.rewriting import typed_pass
+from tilewright.relay.rewriting import typed_pass
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 

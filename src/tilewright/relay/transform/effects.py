@@ -8,7 +8,7 @@ from tilewright.ir import Op
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import Call, Expr, Function, Let, RefCreate, RefRead, RefWrite
 from tilewright.relay.functor import children
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.rewriting import card_of
 
 
 def evaluated(e: Expr) -> Sequence[Expr]:

@@ -19,7 +19,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple
 from tilewright.relay.functor import ExprMutator, users
 from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
-from tilewright.relay.transform.rewriting import card_of, same_result, typed
+from tilewright.relay.rewriting import card_of, same_result, typed
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 

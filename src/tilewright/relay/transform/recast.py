@@ -12,7 +12,7 @@ from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import tensor
-from tilewright.relay.transform.rewriting import card_of, is_op
+from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import TVMError
 

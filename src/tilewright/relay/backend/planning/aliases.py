@@ -15,8 +15,8 @@ from tilewright.relay.backend.te_compiler import is_told_by_relay, without_resha
 from tilewright.relay.backend.tensor_graph import is_static, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.op.card import constructor
+from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.memory.device_planner import is_copy
-from tilewright.relay.transform.rewriting import card_of
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.topi.transform import slice_bounds
 

@@ -33,7 +33,7 @@ class Quantized(OpCard):
 
 def composed(card: OpCard, args: Sequence[Any]) -> Any:
     """The tensors of what a card expands to; constants in it are scalars."""
-    from tilewright.relay.transform.rewriting import card_of, typed
+    from tilewright.relay.rewriting import card_of, typed
 
     values: dict[Expr, Any] = {}
 
@@ -122,14 +122,14 @@ def along(v: Expr, ndim: int, axis: int) -> Expr:
 def read(v: Expr, ndim: int) -> Expr:
     """A scalar as a tensor of one element for operands of `ndim` axes: kernels read it, where they would hold a scalar in their
     code, so that layers of one shape share a kernel whatever their scales."""
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     return op("reshape")(v, (1,)) if ndim and not tensor(typed(v).checked_type).shape else v
 
 
 def rank(e: Expr) -> int:
     """The number of an expression's axes."""
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     return len(tensor(typed(e).checked_type).shape)
 
@@ -148,7 +148,7 @@ def is_zero(e: Expr) -> bool:
 
 def cast(e: Expr, dtype: str) -> Expr:
     """An expression in another dtype; itself where it has that one."""
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     same = str(tensor(typed(e).checked_type).dtype) == dtype
     return e if same else op("cast")(e, dtype=dtype)

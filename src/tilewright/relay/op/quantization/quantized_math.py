@@ -330,7 +330,7 @@ class concatenate(Quantized, key="qnn.concatenate"):
                 ]
             )
             if not same:
-                from tilewright.relay.transform.rewriting import typed
+                from tilewright.relay.rewriting import typed
 
                 args = [typed(e) for e in (part, scale, zero, output_scale, output_zero_point)]
                 part = requantize.from_fields(-1, "None", "None", str(t.dtype)).expand(*args)

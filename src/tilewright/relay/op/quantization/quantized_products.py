@@ -48,7 +48,7 @@ def difference(q: Expr, zero: Expr, axis: int) -> Expr:
 
 def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """Both as they are where they are bytes, which processors multiply as such; else in a dtype that holds either."""
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     types = [str(tensor(typed(e).checked_type).dtype) for e in (a, b)]
     if types[0] == types[1] or set(types) == {"int8", "uint8"}:
@@ -77,7 +77,7 @@ def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
     less = value.astype(np.int32) - spread(zero.value, value.ndim, axis)
     if value.dtype.itemsize > 1 or less.min(initial=0) < -128 or less.max(initial=0) > 127:
         return weight, zero
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     return typed(const(less.astype(np.int8))), typed(const(0, "int32"))
 
@@ -167,7 +167,7 @@ def shifted_product(call: Expr, data_zero: Expr, sums: Expr) -> Expr:
 
 def with_sign(q: Expr, zero: Expr, signed: bool) -> tuple[Expr, Expr]:
     """Bytes with a sign or without, and what their zero point then is."""
-    from tilewright.relay.transform.rewriting import typed
+    from tilewright.relay.rewriting import typed
 
     if (str(tensor(q.checked_type).dtype) == "int8") is signed:
         return q, zero

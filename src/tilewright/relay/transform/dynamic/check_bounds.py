@@ -13,7 +13,7 @@ from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import Indexed, OpCard
 from tilewright.relay.op.program.bounds import checked_divisor, checked_indices
 from tilewright.relay.printer import span_text
-from tilewright.relay.transform.rewriting import rewrite_calls, static_shape, typed, typed_pass
+from tilewright.relay.rewriting import rewrite_calls, static_shape, typed, typed_pass
 
 
 def name_of(call: Call) -> str:

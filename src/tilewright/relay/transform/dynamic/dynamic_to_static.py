@@ -19,7 +19,7 @@ from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError
 from tilewright.relay.op.data_dependent.dynamic import Dynamic, dyn_reshape
 from tilewright.relay.op.relations import is_any, nonnegative
-from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed_pass
+from tilewright.relay.rewriting import card_of, rewrite_calls, typed_pass
 from tilewright.relay.typing.open_types import type_of
 from tilewright.tir import NE, Max, Min, Select, Var
 from tilewright.tir.stmt_functor import post_order_visit

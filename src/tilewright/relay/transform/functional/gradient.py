@@ -36,9 +36,9 @@ from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
 from tilewright.relay.op.card import OpCard, constructor
 from tilewright.relay.printer import span_text, type_text
+from tilewright.relay.rewriting import card_of, rewrite_calls, typed
 from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.transform.functional.normal_forms import to_anf, to_graph
-from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed
 from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.relay.typing.open_types import set_type, type_of
 from tilewright.relay.typing.retype import fresh_type_params

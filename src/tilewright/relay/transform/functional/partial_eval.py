@@ -44,9 +44,9 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import free_vars, lets_around, post_order
 from tilewright.relay.op.card import OpCard
+from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.functional.inline import KEPT_APART, recursive_functions
 from tilewright.relay.transform.functional.normal_forms import anf_and_delayed
-from tilewright.relay.transform.rewriting import card_of
 from tilewright.relay.transform.simplify.fold_constant import GROWTH_FROM, SHAPE_OPS
 from tilewright.relay.typing.infer_type import infer_module
 

@@ -25,8 +25,8 @@ from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.conv import vector_lanes
 from tilewright.relay.op.relations import tensor
+from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
-from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
 from tilewright.relay.typing.open_types import type_of
 from tilewright.target import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import ExprMutator, substitute
-from tilewright.relay.transform.rewriting import typed_pass
+from tilewright.relay.rewriting import typed_pass
 
 
 class _Defuse(ExprMutator):

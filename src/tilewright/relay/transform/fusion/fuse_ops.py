@@ -23,7 +23,7 @@ from tilewright.relay.adt import Match
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, contains, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
-from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, typed
+from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, typed
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import set_type, type_of

@@ -15,7 +15,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import rewrite, users
 from tilewright.relay.op.card import BROADCAST, INJECTIVE, constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, static_shape, typed, typed_pass
 
 
 def slice_splits(func: Function) -> Any:

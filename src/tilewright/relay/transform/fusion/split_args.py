@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Tuple
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, typed, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, typed, typed_pass
 
 
 def SplitArgs(max_function_args: int) -> Pass:

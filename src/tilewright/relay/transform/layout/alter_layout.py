@@ -18,9 +18,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
-from tilewright.relay.transform.layout.lone_convs import in_blocks, interleaved_convolutions, lone_convolutions
-from tilewright.relay.transform.operators.legalize import once
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,
@@ -31,6 +29,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.relay.transform.layout.lone_convs import in_blocks, interleaved_convolutions, lone_convolutions
+from tilewright.relay.transform.operators.legalize import once
 from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.scheduling.instructions import MOST_COLUMNS, dot_product, tile_product, whole_steps
 from tilewright.target import Target

@@ -17,7 +17,7 @@ from tilewright.ir import DataType
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.card import BROADCAST, constructor
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     is_op,
     rewrite_calls,

@@ -19,7 +19,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
 from tilewright.relay.op.card import BROADCAST, OUT_ELEMWISE, constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
 from tilewright.scheduling import KernelPlan
 from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.topi.utils import get_pad_tuple

@@ -19,9 +19,7 @@ from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.conv import pads
 from tilewright.relay.op.relations import each
-from tilewright.relay.transform.layout.alter_layout import innermost_block
-from tilewright.relay.transform.layout.lone_convs import in_blocks
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,
@@ -31,6 +29,8 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.relay.transform.layout.alter_layout import innermost_block
+from tilewright.relay.transform.layout.lone_convs import in_blocks
 from tilewright.target import Target
 from tilewright.topi.utils import get_pad_tuple
 

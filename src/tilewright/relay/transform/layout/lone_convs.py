@@ -9,7 +9,7 @@ from tilewright.ir import Op, TensorType
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
-from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
+from tilewright.relay.rewriting import card_of, is_op, static_shape, tensor_of
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import get_pad_tuple

@@ -10,7 +10,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import dims
-from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
+from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.nn.winograd_blocked import winograd_weights
 

@@ -21,7 +21,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
-from tilewright.relay.transform.rewriting import card_of, static_shape, typed, typed_pass
+from tilewright.relay.rewriting import card_of, static_shape, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
 from tilewright.scheduling.cost import divisors

@@ -17,7 +17,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.convolution.conv import pads
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,

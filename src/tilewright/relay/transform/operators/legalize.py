@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
-from tilewright.relay.transform.rewriting import rewrite_calls, typed_pass
+from tilewright.relay.rewriting import rewrite_calls, typed_pass
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:

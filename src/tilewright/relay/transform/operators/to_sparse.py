@@ -12,7 +12,7 @@ from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.relations import tensor
-from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, rewrite_calls, typed_pass
+from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, typed_pass
 from tilewright.support.errors import TVMError
 
 

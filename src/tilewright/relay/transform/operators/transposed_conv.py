@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, static_shape, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, typed_pass
 from tilewright.topi.utils import get_pad_tuple
 
 NAMES = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")

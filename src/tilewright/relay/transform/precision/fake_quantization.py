@@ -14,7 +14,7 @@ from tilewright.relay.functor import contains
 from tilewright.relay.op.card import as_expr, cards, constructor, find_card
 from tilewright.relay.op.quantization.quantized import spread
 from tilewright.relay.op.relations import dims, known_equal
-from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 
 

@@ -10,7 +10,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import OPAQUE, constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, typed
+from tilewright.relay.rewriting import card_of, is_op, typed
 from tilewright.relay.typing.infer_type import infer_module
 
 WIDE = "float32"

@@ -14,7 +14,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, constructor
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,

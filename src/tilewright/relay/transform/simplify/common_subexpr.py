@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.ir import Attrs, Op
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.transform.rewriting import card_of, typed, typed_pass
+from tilewright.relay.rewriting import card_of, typed, typed_pass
 
 
 def attrs_key(attrs: Attrs | None) -> Any:

@@ -10,8 +10,8 @@ from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.analysis import called_functions
 from tilewright.relay.expr import Expr, Function, Let, RefWrite, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
+from tilewright.relay.rewriting import typed_pass
 from tilewright.relay.transform.effects import Effects, calls_unknown, evaluated
-from tilewright.relay.transform.rewriting import typed_pass
 
 
 def live_uses(root: Expr, has_effect: Effects) -> dict[Expr, int]:

@@ -10,7 +10,7 @@ from tilewright.ir import IRModule, TensorType
 from tilewright.relay.backend.interpreter import run_card
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, const
 from tilewright.relay.op.card import OpCard
-from tilewright.relay.transform.rewriting import card_of, rewrite_calls, static_shape, typed_pass
+from tilewright.relay.rewriting import card_of, rewrite_calls, static_shape, typed_pass
 
 SHAPE_OPS = ("shape_of", "ndarray_size")
 GROWTH_FROM = 1 << 16

@@ -15,7 +15,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,

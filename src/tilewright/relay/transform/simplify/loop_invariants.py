@@ -23,7 +23,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import ExprMutator, binders, children, post_order, recursive_lets, substitute
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.rewriting import card_of
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.tir import Any as AnyDim

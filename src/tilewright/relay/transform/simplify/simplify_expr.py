@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.ir import DataType, TensorType
 from tilewright.relay.expr import Call, Expr, Tuple, const
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import (
+from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,

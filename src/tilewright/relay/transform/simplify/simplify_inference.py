@@ -9,7 +9,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.functor import contains
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
+from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 
 
 def expand_call(call: Call, pass_name: str) -> Expr | None:
