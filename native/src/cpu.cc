@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -91,8 +90,11 @@ std::string enable_amx() { return ""; }
 static std::vector<std::string> hidden_features() {
   const char* list = getenv("TILEWRIGHT_CPU_WITHOUT");
   std::vector<std::string> hidden;
-  std::stringstream words(list ? list : "");
-  for (std::string name; std::getline(words, name, ',');) {
+  // By hand: streams would double the library.
+  const std::string words = list ? list : "";
+  for (size_t at = 0, end; at < words.size(); at = end + 1) {
+    end = std::min(words.find(',', at), words.size());
+    const std::string name = words.substr(at, end - at);
     if (ask(name) == kUnknown)
       fail("ValueError", "the environment variable TILEWRIGHT_CPU_WITHOUT must hold CPU features between commas, such as avx512f,fma, but it is"
            " `%s`, and `%s` is not a feature that is checked on this architecture; unset it to hide none", list, name.c_str());
