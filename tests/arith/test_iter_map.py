@@ -58,11 +58,11 @@ AFFINE = [
 NOT_AFFINE = [
     ([i + j], {i: 4, j: 6}, "do not tile"),
     ([i, i], {i: 4}, "overlap"),
-    ([i * j], {i: 4, j: 4}, "no sum of divisions"),
+    ([i * j], {i: 4, j: 4}, "not a sum of divisions"),
     ([i // 2], {i: 4}, "leave a gap|do not use all"),
     ([j], {i: 4, j: 4}, r"iterators \['i'\] are not used"),
-    ([i // 3, i % 3], {i: 8}, "no multiple of its divisor"),
-    ([tir.max(i, j)], {i: 4, j: 4}, "no sum of divisions"),
+    ([i // 3, i % 3], {i: 8}, "not a multiple of its divisor"),
+    ([tir.max(i, j)], {i: 4, j: 4}, "not a sum of divisions"),
 ]
 
 
