@@ -21,9 +21,12 @@ import numpy as np
 import tilewright as tvm
 from tilewright import te
 from tilewright.cli.peak import Peak
+from tilewright.target import Target
 
-TILE_M, TILE_N, LANES, DEPTH = 6, 64, 16, 4
-"""A tile of C: 6 rows of four vectors, 24 sums in registers beside one row of B and an element of A."""
+LANES = max(Target("llvm").cpu.lanes(32), 4)
+TILE_M, TILE_N, DEPTH = 6, (4 if LANES >= 16 else 2) * LANES, 4
+"""A tile of C: 6 rows of four vectors, 24 sums in registers beside one row of B and an element of A; two vectors where there are only 16
+registers (AVX2)."""
 BLOCK = 32
 """Tiles whose rows of A stay in the second cache while all of B goes by."""
 Program = tuple[Any, list[Any]]

@@ -268,7 +268,7 @@ CALLS = [
     (
         "x",
         np.full((2, 3), "1"),
-        "arrays of texts have no elements that kernels know. What takes texts takes their numbers:"
+        "arrays of strings have no elements that kernels know. What takes strings takes their numbers:"
         " relay.frontend.encode_strings(...)",
     ),
 ]

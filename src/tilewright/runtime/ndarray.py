@@ -220,9 +220,10 @@ def numeric_array(value: Any, dtype: str | None = None) -> np.ndarray[Any, Any]:
     strings and Python objects."""
     values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     if values.dtype.kind in "USO":
+        what = "strings" if values.dtype.kind in "US" else "Python objects"
         raise TypeError(
-            f"arrays of {'strings' if values.dtype.kind in 'US' else 'Python objects'} have no elements that kernels know. What takes strings"
-            " takes their numbers: relay.frontend.encode_strings(...)"
+            f"arrays of {what} have no elements that kernels know. What takes strings takes their numbers:"
+            " relay.frontend.encode_strings(...)"
         )
     return values if dtype is None else np.asarray(values, to_numpy_dtype(dtype), order="C")
 

@@ -124,7 +124,7 @@ def test_numbers_that_the_data_decide(tmp_path: Path) -> None:
         with pytest.raises(OpNotImplemented) as caught:
             relay.frontend.from_pytorch(module, [("x", (4,))])
         _, line, remedy = str(caught.value).splitlines()
-        name, place, why = re.fullmatch(r"  (aten::slice %\S+) \(test_torch_errors\.py:(\d+)\): (.*)", line).groups()  # type: ignore[union-attr]
+        name, place, why = re.fullmatch(r"  (aten::slice %\S+) \(test_errors\.py:(\d+)\): (.*)", line).groups()  # type: ignore[union-attr]
         assert why == "it needs 'start' as numbers at import, but the data decide them"
         assert int(place) == inspect.getsourcelines(Growing)[1] + 4
         assert remedy.startswith("this is a scripted model where a traced one was needed: trace it with example inputs")
@@ -208,9 +208,10 @@ class Training(nn.Module):
 
 
 def test_dropout_that_drops() -> None:
+    line = inspect.getsourcelines(Training)[1] + 2
     assert message(OpNotImplemented, torch.export.export(Training(), (x34,))) == (
         "the exported program: 1 thing is not supported\n"
-        "  dropout: its argument train is True; supported: False: call model.eval() before exporting"
+        f"  dropout (test_errors.py:{line}): its argument train is True; supported: False: call model.eval() before exporting"
     )
 
 
