@@ -55,7 +55,7 @@ Run = Callable[[list[Array]], list[Array]]
 class Build:
     """A model compiled by us: ahead of time where all sizes are known, else for the virtual machine."""
 
-    def __init__(self, path: Path, shapes: dict[str, Any], carried: bool) -> None:
+    def __init__(self, path: Path, shapes: dict[str, Any], carried: bool, numbers: dict[str, Array]) -> None:
         from tilewright.relay.frontend.common import formats
         from tilewright.relay.frontend.common.module import is_static
         from tilewright.relay.frontend.tflite import from_tflite
@@ -65,7 +65,8 @@ class Build:
         if carried:
             mod, params = from_tflite(path, shapes or None, variables="carried")
         else:
-            mod, params = formats.format_of(path).load(path, shapes)
+            form = formats.format_of(path)
+            mod, params = form.load_fixed(path, shapes, numbers) if numbers else form.load(path, shapes)
         self.module, self.params = mod, params
         self.import_s = time.perf_counter() - start
         self.static = is_static(mod)
@@ -162,8 +163,14 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
         expected = [own.run(x) for x in inputs]
     except Unavailable as error:
         return {**result, "unavailable": str(error)}
-    first = {name: x.shape for name, x in inputs[0].items()}
-    alike = [k for k, x in enumerate(inputs) if {n: a.shape for n, a in x.items()} == first]
+    numbers = {n: x for n, x in inputs[0].items() if n in own.numbers}
+    first = {n: x.shape for n, x in inputs[0].items() if n not in numbers}
+    alike = [
+        k
+        for k, case in enumerate(inputs)
+        if all([case[n].shape == shape for n, shape in first.items()])
+        and all([case[n] == x for n, x in numbers.items()])
+    ]
     # TorchScript says no shapes, and a model without cases has no dynamic dimensions.
     kinds = ["dynamic", "pinned"] if model.cases and path.suffix != ".jit" else ["pinned"]
     for kind in kinds:
@@ -173,7 +180,7 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
         try:
             entry["stage"] = "import"
             shapes: dict[str, Any] = model.dynamic_shapes if kind == "dynamic" else dict(first) if model.cases else {}
-            build = Build(path, shapes, bool(own.state))
+            build = Build(path, shapes, bool(own.state), numbers)
             entry |= {"import_s": build.import_s, "executor": "aot" if build.static else "vm", "stage": "compile"}
             build.compile()
             entry |= {"compile_s": build.compile_s, "stage": "run"}
@@ -198,7 +205,7 @@ def survey(model: RealModel, wheels: Path, threads: int, seconds: float) -> dict
 def arguments(build: Build, inputs: dict[str, Array], state: Sequence[Array]) -> list[Array]:
     """The inputs in the order of the build's; those of the same name by it."""
     values = list(inputs.values())
-    if set(build.names) == set(inputs):
+    if set(build.names) <= set(inputs):
         values = [inputs[name] for name in build.names]
     return [*values, *state]
 
@@ -210,8 +217,9 @@ def compared(build: Build, own: Prepared, runs: Sequence[tuple[dict[str, Array],
     worst = 0.0
     for inputs, expected in runs:
         found = build.run(arguments(build, inputs, state))
-        if own.state:
-            found, state = found[: len(expected)], found[len(expected) :]
+        if own.state or own.keeps:
+            found, kept = found[: len(expected)], found[len(expected) :]
+            state = kept if own.state else state
         worst = max(worst, difference(found, expected))
     return worst
 

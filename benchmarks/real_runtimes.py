@@ -26,6 +26,10 @@ class Prepared(NamedTuple):
     run: Callable[[Inputs], list[Array]]
     state: dict[str, Array] = {}
     """What variables hold at first, by the names that the importer gives them as inputs; outputs follow the model's own."""
+    numbers: frozenset[str] = frozenset()
+    """Inputs that are numbers to the model, whose values a build has from its first case."""
+    keeps: bool = False
+    """Whether a build may answer, after the outputs, with what the model keeps for its next run."""
 
 
 def onnx_runtime(path: Path, threads: int) -> Prepared:
@@ -91,6 +95,7 @@ def torch_script(path: Path, threads: int) -> Prepared:
     kinds = {"int": "int64", "float": "float32"}
     dtypes = {v.debugName().rsplit(".", 1)[0]: kinds.get(str(v.type()), "float32") for v in taken}
     numbers = [str(v.type()) in kinds for v in taken]
+    named = frozenset([n for n, plain in zip(dtypes, numbers, strict=True) if plain])
 
     def run(inputs: Inputs) -> list[Array]:
         values = [x.item() if plain else torch.from_numpy(x) for x, plain in zip(inputs.values(), numbers, strict=True)]
@@ -101,7 +106,7 @@ def torch_script(path: Path, threads: int) -> Prepared:
             found = module(*values)
         return [t.numpy() for t in (found if isinstance(found, (tuple, list)) else [found])]
 
-    return Prepared("PyTorch", dtypes, {}, run)
+    return Prepared("PyTorch", dtypes, {}, run, numbers=named, keeps=True)
 
 
 def keras(path: Path, threads: int) -> Prepared:

@@ -24,7 +24,7 @@ def message(kind: type[Exception], *args: Any, **kwargs: Any) -> str:
     with pytest.raises(kind) as caught:
         relay.frontend.from_pytorch(*args, **kwargs)
     # Where the model's text is does not belong to the message.
-    return re.sub(r" \(test_torch_errors\.py:\d+(:\d+)?\)", "", str(caught.value))
+    return re.sub(r" \(test_errors\.py:\d+(:\d+)?\)", "", str(caught.value))
 
 
 class Unsupported(nn.Module):
@@ -152,7 +152,7 @@ def test_inputs_of_scripts() -> None:
     )
     assert message(OpNotImplemented, scripted_text, [("x", (3, 4)), ("word", (1,))]) == (
         "the TorchScript model: 1 thing is not supported\n"
-        "  the input 'word' is of type str; tensors are supported\n"
+        "  the input 'word' is of type str; tensors and numbers are supported\n"
         "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export"
         " it, torch.export.export(module, args)"
     )

@@ -210,3 +210,97 @@ def test_attributes_that_are_written(make: Any) -> None:
     found, after = run(x.numpy(), count=count)
     np.testing.assert_allclose(found.numpy(), scripted(x).numpy(), rtol=1e-6)
     assert int(after.numpy()) == int(scripted.count)
+
+
+class Rated(nn.Module):
+    """What voice detectors do: a number chooses between parts, and the last samples are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow, self.fast = nn.Linear(6, 2), nn.Linear(8, 2)
+        self.kept = torch.empty(0)
+        self.last = 0
+
+    @torch.jit.export
+    def forget(self) -> None:
+        self.kept = torch.empty(0)
+
+    def forward(self, x: Tensor, rate: int) -> Tensor:
+        width = 4 if rate // 8000 == 2 else 2
+        if self.last and self.last != rate:
+            self.forget()
+        if not len(self.kept):
+            self.kept = torch.zeros([x.size(0), width])
+        x = torch.cat([self.kept, x], 1)
+        if rate == 16000:
+            y = self.fast(x)
+        elif rate == 8000:
+            y = self.slow(x)
+        else:
+            raise ValueError("16000 or 8000")
+        self.kept = x[:, -width:]
+        self.last = rate
+        return y
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_values_of_numbers(rate: int) -> None:
+    """A number whose value is given decides at import, and is no input."""
+    scripted = torch.jit.script(Rated())
+    mod, params = relay.frontend.from_pytorch(scripted, [("x", (3, 4)), ("rate", rate)])
+    assert [p.name_hint for p in mod["main"].params if p.name_hint not in params] == ["x"]
+    assert mod["main"].attrs["output_tensor_names"] == ("output0", "kept")
+    x = torch.randn(3, 4)
+    found, kept = relay.create_executor("graph", mod, tvm.cpu(), "llvm", params).evaluate()(x.numpy())
+    np.testing.assert_allclose(found.numpy(), scripted(x, rate).detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(kept.numpy(), scripted.kept.numpy())
+
+
+def test_length_of_a_dynamic_tensor() -> None:
+    class Length(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(len(x) * 2, 2)
+
+    mod, params = relay.frontend.from_pytorch(torch.jit.script(Length()), [("x", ("n", 4))])
+    run = relay.create_executor("vm", mod, tvm.cpu(), "llvm", params).evaluate()
+    np.testing.assert_array_equal(run(x34.numpy()).numpy(), x34.numpy().reshape(6, 2))
+
+
+class Numbers(nn.Module):
+    def forward(self, x: Tensor, n: int, scale: float, twice: bool) -> Tensor:
+        for _ in range(n // 2 + n % 2):
+            x = x * scale
+        if twice and n > 2:
+            x = x + x
+        return x - n
+
+
+@pytest.mark.parametrize(("n", "scale", "twice"), [(3, 0.5, True), (2, -1.5, True), (-3, 2.0, False)])
+def test_numbers_that_a_run_gives(n: int, scale: float, twice: bool) -> None:
+    scripted = torch.jit.script(Numbers())
+    mod, params = relay.frontend.from_pytorch(scripted, [("x", (3, 4)), ("n", ()), ("scale", ()), ("twice", ())])
+    assert [str(t.dtype) for t in mod["main"].checked_type.arg_types] == ["float32", "int64", "float32", "bool"]
+    run = relay.create_executor("vm", mod, tvm.cpu(), "llvm", params).evaluate()
+    found = run(x34.numpy(), np.int64(n), np.float32(scale), np.bool_(twice))
+    np.testing.assert_allclose(found.numpy(), scripted(x34, n, scale, twice).numpy(), rtol=1e-6)
+
+
+def test_number_of_a_file(tmp_path: Any) -> None:
+    """A fixed number, and the state that the script writes, beside PyTorch, which begins anew in each run."""
+    from tilewright.relay.frontend.common.formats import format_of
+
+    path = tmp_path / "rated.pt"
+    torch.jit.save(torch.jit.script(Rated()), path)
+    form = format_of(path)
+    mod, params = form.load_fixed(path, {"x": [3, 4]}, {"rate": np.array(8000)})
+    x = torch.randn(3, 4)
+    run = relay.create_executor("graph", mod, tvm.cpu(), "llvm", params).evaluate()
+    reference = form.reference(path, "torch", {"x": [3, 4]})
+    for _ in range(2):
+        wanted, _ = reference.run({"rate": np.array(8000), "x": x.numpy()})
+        for mine, theirs in zip(run(x.numpy()), wanted, strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-5, atol=1e-6)
+    assert [(i.name, i.dtype, i.shape) for i in form.survey(path, {}).inputs] == [
+        ("x", "float32", None),
+        ("rate", "int64", []),
+    ]

@@ -31,7 +31,8 @@ def from_pytorch(
 
     script_module: a torch.export.ExportedProgram, a TorchScript module (traced or scripted), or a torch.nn.Module or
     torch.fx.GraphModule, which is exported here. input_infos: (name, shape) or (name, (shape, dtype)) for each input; for modules
-    also example tensors (a tuple, or a dictionary by parameter name). An exported program needs none. In shapes None, -1 or
+    also example tensors (a tuple, or a dictionary by parameter name). An exported program needs none. A number that a script takes has
+    the shape (), or its value instead: ("rate", 16000). In shapes None, -1 or
     relay.Any() makes an axis dynamic, and so does a name, which all axes of that size share. custom_convert_map: converters
     f(inputs, input_types) -> relay expression by operator name ("aten::relu"). default_dtype: for inputs and operators that state
     none. use_parser_friendly_name: dots in names become underscores. keep_quantized_weight: quantised weights stay
@@ -48,7 +49,7 @@ def from_pytorch(
     if isinstance(script_module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         from tilewright.relay.frontend.pytorch.torchscript import import_script
 
-        infos = _named(input_infos, default_dtype, "a TorchScript module")
+        infos = _named(input_infos, default_dtype, "a TorchScript module", numbers=True)
         return import_script(
             script_module,
             infos,
@@ -78,13 +79,13 @@ def from_pytorch(
     return importer.run(program, names)
 
 
-def _named(infos: Any, default_dtype: str, what: str) -> list[tuple[str, Sequence[Any], str]]:
-    """(name, shape, dtype) of each entry. Raises ModelError for other forms."""
+def _named(infos: Any, default_dtype: str, what: str, numbers: bool = False) -> list[tuple[str, Any, str]]:
+    """(name, shape, dtype) of each entry; `numbers`: a number may stand instead of a shape. Raises ModelError for other forms."""
     if not infos:
         raise ModelError(
             f"{what} needs input_infos: a list of (name, shape) or (name, (shape, dtype)), one for each input"
         )
-    result: list[tuple[str, Sequence[Any], str]] = []
+    result: list[tuple[str, Any, str]] = []
     for entry in infos:
         if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], str):
             raise ModelError(
@@ -96,6 +97,8 @@ def _named(infos: Any, default_dtype: str, what: str) -> list[tuple[str, Sequenc
             result.append((name, list(shape[0]), dtype_name(shape[1])))
         elif isinstance(shape, (tuple, list)):
             result.append((name, list(shape), default_dtype))
+        elif numbers and isinstance(shape, (bool, int, float, np.number, np.bool_)):
+            result.append((name, shape, default_dtype))
         else:
             raise ModelError(
                 f"the shape of the input {name!r} in input_infos is {shape!r}; it must be a tuple of extents"

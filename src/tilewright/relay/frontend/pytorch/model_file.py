@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
+from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import ModelError, said
 from tilewright.support.pinned import Pinned
@@ -71,20 +72,28 @@ class TorchScriptFormat(formats.ModelFormat):
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
-        module = open_script(path)
-        from tilewright.relay.frontend.pytorch.torchscript import is_tensor
+        return self.load_fixed(path, shapes, {})
 
-        names = script_inputs(module)
-        values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
-        # What is not a tensor has no shape; the importer refuses it.
-        other = [n for n, v in zip(names, values, strict=True) if not is_tensor(v)]
-        if not other:
-            check_shapes_given(path, names, shapes)
-        infos = []
-        for n in names:
-            given = shapes.get(n, ())
-            infos.append((n, (tuple(given), given.dtype if isinstance(given, Pinned) and given.dtype else "float32")))
-        return integers(*from_pytorch(module, infos))
+    def load_fixed(
+        self, path: Path, shapes: formats.Shapes, values: Mapping[str, formats.Array]
+    ) -> tuple[IRModule, dict[str, Any]]:
+        """The module and its weights; the importer evaluates what follows from numbers."""
+        module = open_script(path)
+        from tilewright.relay.frontend.pytorch.script_graph import number_dtype
+
+        numbers = {name: number_dtype(value) for name, value in script_inputs(module).items()}
+        check_shapes_given(path, numbers, shapes)
+        infos: list[tuple[str, Any]] = []
+        for name, kind in numbers.items():
+            given = shapes.get(name, ())
+            if kind is not None and name in values:
+                infos.append((name, formats.as_declared(name, values[name], tensor_type((), kind)).item()))
+            else:
+                named = given.dtype if isinstance(given, Pinned) else ""
+                infos.append((name, (tuple(given), named or "float32")))
+        mod, params = integers(*from_pytorch(module, infos))
+        rest = {name: value for name, value in values.items() if numbers.get(name) is None}
+        return (formats.fixed(mod, list(params), rest) if rest else mod), params
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """Operators of the inlined graph."""
@@ -97,14 +106,14 @@ class TorchScriptFormat(formats.ModelFormat):
         return ScriptReference(open_script(path))
 
 
-def check_shapes_given(path: Path, names: Sequence[str], shapes: formats.Shapes) -> None:
-    """ModelError unless there is a shape for each input, and for nothing else."""
-    unknown = [n for n in shapes if n not in names]
+def check_shapes_given(path: Path, numbers: Mapping[str, str | None], shapes: formats.Shapes) -> None:
+    """ModelError unless there is a shape for each input that is no number, and for nothing else. numbers: see `number_dtype`."""
+    unknown = [n for n in shapes if n not in numbers]
     if unknown:
         raise ModelError(
-            f"{path}: the model has no input {', '.join(unknown)}; its inputs are {', '.join(names) or 'none'}"
+            f"{path}: the model has no input {', '.join(unknown)}; its inputs are {', '.join(numbers) or 'none'}"
         )
-    missing = [n for n in names if n not in shapes]
+    missing = [n for n, kind in numbers.items() if kind is None and n not in shapes]
     if missing:
         example = " ".join([f"--shape {n}=1,3,224,224" for n in missing])
         raise ModelError(
@@ -301,16 +310,16 @@ def survey_program(program: Any, title: str) -> formats.Survey:
     return formats.Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
 
 
-def script_inputs(module: Any) -> list[str]:
-    """Names of the inputs of a script: those of its arguments, which values of the graph carry with numbers after them."""
+def script_inputs(module: Any) -> dict[str, Any]:
+    """The inputs of a script, values of its graph, by the names of its arguments, which those values carry with numbers after them."""
     names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
-    values = [v.debugName() for v in module.graph.inputs() if v.type().kind() != "ClassType"]
-    return names if len(names) == len(values) else values
+    values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+    return dict(zip(names if len(names) == len(values) else [v.debugName() for v in values], values, strict=True))
 
 
 def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Survey:
     """The description of a script."""
-    from tilewright.relay.frontend.pytorch.torchscript import inlined, nodes_of, place_of
+    from tilewright.relay.frontend.pytorch.script_graph import inlined, nodes_of, number_dtype, place_of
 
     graph = inlined(module)
     operators: dict[str, list[str]] = {}
@@ -318,7 +327,11 @@ def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Su
         if node.kind() not in SILENT:
             operators.setdefault(node.kind(), []).append(place_of(node))
     inputs = []
-    for name in script_inputs(module):
+    for name, value in script_inputs(module).items():
+        kind = number_dtype(value)
+        if kind is not None:
+            inputs.append(formats.TensorInfo(name, kind, []))
+            continue
         given = shapes.get(name)
         dtype = given.dtype if isinstance(given, Pinned) else ""
         inputs.append(formats.TensorInfo(name, dtype or "float32", None if given is None else list(given)))

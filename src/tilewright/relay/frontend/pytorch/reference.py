@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +14,8 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import Array, Reference
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, operator_name
-from tilewright.relay.frontend.pytorch.torchscript import inlined, place_of
+from tilewright.relay.frontend.pytorch.model_file import script_inputs
+from tilewright.relay.frontend.pytorch.script_graph import attribute_paths, inlined, number_dtype, place_of
 from tilewright.support.errors import TVMError, said
 
 
@@ -106,7 +109,7 @@ class ScriptReference(Reference):
                 self.nodes[place_of(node)], self.values[place_of(node)] = node.kind(), tensors
 
     def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
-        """Outputs, and results of nodes."""
+        """Outputs (what the model writes in its attributes after them), and results of nodes."""
         graph = inlined(self.module)
         held = {o.debugName(): o for n in graph.nodes() for o in n.outputs()}
         wanted = [(n, v) for n in nodes for v in self.values[n]]
@@ -116,21 +119,37 @@ class ScriptReference(Reference):
             nothing = graph.insertConstant(None)
             for _, v in wanted:
                 # As it is when it is made: what is written in place later must not change it.
-                copy = graph.create("aten::clone", [held[v], nothing], 1)
-                copy.insertAfter(held[v].node())
-                graph.registerOutput(copy.output())
+                clone = graph.create("aten::clone", [held[v], nothing], 1)
+                clone.insertAfter(held[v].node())
+                graph.registerOutput(clone.output())
         torch._C._jit_pass_lint(graph)
         graph.makeMultiOutputIntoTuple()
         function = torch._C._create_function_from_graph("forward", graph)
-        args = [tensor_of(a) for a in inputs.values()]
+        args = [
+            tensor_of(inputs[n]) if number_dtype(v) is None else inputs[n].item()
+            for n, v in script_inputs(self.module).items()
+        ]
+        # Each run begins with what the file holds.
+        module = copy.deepcopy(self.module)
+        before = {p: (t, t._version) for p, t in attributes(graph, module).items()}
         takes_self = next(iter(graph.inputs())).type().kind() == "ClassType" if len(list(graph.inputs())) else False
         try:
             with torch.no_grad():
-                found = function(self.module._c, *args) if takes_self else function(*args)
+                found = function(module._c, *args) if takes_self else function(*args)
         except Exception as error:
             raise TVMError(f"PyTorch cannot run the TorchScript model ({said(error)})") from error
         results = list(found) if count + len(wanted) > 1 else [found]
         made: dict[str, list[Array]] = {n: [] for n in nodes}
         for (n, _), value in zip(wanted, results[count:], strict=True):
             made[n] += [a.copy() for a in _arrays(value)]
-        return _arrays(results[:count]), made
+        after = attributes(graph, module)
+        written = [
+            t for p, t in after.items() if p not in before or t is not before[p][0] or t._version != before[p][1]
+        ]
+        return _arrays(results[:count]) + _arrays(written), made
+
+
+def attributes(graph: Any, module: Any) -> dict[str, Any]:
+    """The tensors of a script that its graph reads or writes, by path, as the module holds them now."""
+    held = {p: functools.reduce(getattr, p.split("."), module) for p in attribute_paths(graph)}
+    return {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,14 @@ from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
 from tilewright.relay.frontend.pytorch.ops.levels import Quantized
+from tilewright.relay.frontend.pytorch.script_graph import (
+    attribute_paths,
+    inlined,
+    is_tensor,
+    nodes_of,
+    number_dtype,
+    place_of,
+)
 from tilewright.relay.frontend.pytorch.script_words import CHANGES, CONTAINERS, CONVERSIONS, NUMBERS
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import known_equal, simplest
@@ -32,12 +39,10 @@ SCRIPTED = (
     "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
     " torch.export.export(module, args)"
 )
-LINE = re.compile(r'^(?:\s*File "([^"\n]+)", line (\d+)|(\S[^\n]*?)\((\d+)\): )', re.M)
-"""File and line in what PyTorch says of a node of a script, or of a trace."""
 
 
 def import_script(
-    module: Any, infos: Sequence[tuple[str, Sequence[Any], str]], custom: Custom | None, default_dtype: str, friendly: bool,
+    module: Any, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
     path: str | None, keep_quantized: bool,
 ) -> tuple[IRModule, dict[str, Any]]:  # fmt: skip
     """Import a ScriptModule or ScriptFunction."""
@@ -54,23 +59,7 @@ def import_script(
     except OpNotImplemented as error:
         if traced or not importer.scripted:
             raise
-        raise UnsupportedModel(str(error), problems_of(error), SCRIPTED) from None
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether a value of a graph is a tensor, or one that may be missing."""
-    return value.type().kind() in ("TensorType", "OptionalType")
-
-
-def inlined(module: Any) -> Any:
-    """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
-    import torch
-
-    graph = module.graph.copy()
-    torch._C._jit_pass_inline(graph)
-    torch._C._jit_pass_constant_propagation(graph)
-    torch._C._jit_pass_dce(graph)
-    return graph
+        raise UnsupportedModel(str(error), problems_of(error), importer.value_advice() + SCRIPTED) from None
 
 
 class ScriptImporter(Importer):
@@ -85,10 +74,10 @@ class ScriptImporter(Importer):
         """The tensors of a module by path, and those that the script put in their place."""
         self.written: set[str] = set()
         """Names of attributes that the script writes."""
+        self.numbers: list[str] = []
+        """Names of inputs that are numbers which only a run knows."""
 
-    def run(
-        self, module: Any, graph: Any, infos: Sequence[tuple[str, Sequence[Any], str]]
-    ) -> tuple[IRModule, dict[str, Any]]:
+    def run(self, module: Any, graph: Any, infos: Sequence[tuple[str, Any, str]]) -> tuple[IRModule, dict[str, Any]]:
         """Import the graph of a module."""
         self.check_supported(graph)
         self.written = {n for node in nodes_of(graph) for n in self.writes_of(node)}
@@ -104,8 +93,7 @@ class ScriptImporter(Importer):
         self.need_tensors([(name, value) for value, (name, *_) in zip(inputs, infos, strict=True)])
         symbols: dict[str, SizeVar] = {}
         for value, (name, shape, dtype) in zip(inputs, infos, strict=True):
-            extents = [self.extent(d, name, k, symbols) for k, d in enumerate(shape)]
-            env[value.debugName()] = Slot(self.input(name, extents, dtype), 0)
+            env[value.debugName()] = self.given(value, name, shape, dtype, symbols)
         self.block(graph, env)
         outputs: list[Any] = []
         for o in graph.outputs():
@@ -113,20 +101,51 @@ class ScriptImporter(Importer):
         self.finish()
         results = [(f"output{k}", o) for k, o in enumerate(outputs) if o is not None]
         # What the model writes in its buffers follows its own outputs.
-        for path, held in self.attributes.items():
+        for path in attribute_paths(graph):
+            held = self.attributes.get(path)
             if isinstance(held, Slot) and held.version:
                 compatibility.STATE.seen(path)
                 results.append((path, held.read()))
         return self.module([o for _, o in results], [n for n, _ in results])
 
+    def given(self, value: Any, name: str, shape: Any, dtype: str, symbols: dict[str, SizeVar]) -> Any:
+        """An input: a number whose value is given instead of a shape, a number that only a run knows (a tensor without axes), or a
+        tensor."""
+        number = number_dtype(value)
+        if not isinstance(shape, Sequence):
+            if number is None:
+                raise ModelError(
+                    f"{self.title}: input_infos gives the number {shape} for the input {name!r}, which is a tensor: give its shape"
+                )
+            return NUMBERS[{"int64": "Int", "float32": "Float", "bool": "Bool"}[number]](shape)
+        if number is not None and shape:
+            raise ModelError(
+                f"{self.title}: input_infos gives the shape {tuple(shape)} for the input {name!r}, which is of type {value.type().str()}:"
+                " give its value, or the shape () for a number that each run gives"
+            )
+        if number is not None:
+            self.numbers.append(name)
+        extents = [self.extent(d, name, k, symbols) for k, d in enumerate(shape)]
+        return Slot(self.input(name, extents, number or dtype), 0)
+
+    def value_advice(self) -> str:
+        """What to try first where inputs are numbers which only a run knows."""
+        if not self.numbers:
+            return ""
+        first, names = self.numbers[0], ", ".join(self.numbers)
+        return (
+            f"what the script decides by {names} can be decided at import if their values are given, as in input_infos"
+            f' ("{first}", 16000), or --value {first}=16000; otherwise, '
+        )
+
     def need_tensors(self, inputs: Sequence[tuple[str, Any]]) -> None:
-        """Raises UnsupportedModel that lists all inputs which are not tensors: only scripts have such."""
+        """Raises UnsupportedModel that lists all inputs which are neither tensors nor numbers: only scripts have such."""
         for name, value in inputs:
-            if not is_tensor(value):
+            if not is_tensor(value) and number_dtype(value) is None:
                 self.scripted = True
                 kind = value.type().str()
                 self.problems.append(
-                    Problem(f"the input {name!r} is of type {kind}; tensors are supported", kind, [name])
+                    Problem(f"the input {name!r} is of type {kind}; tensors and numbers are supported", kind, [name])
                 )
         self.finish()
 
@@ -326,6 +345,8 @@ class ScriptImporter(Importer):
         """Whether a call is about numbers, lists and strings, not tensors."""
         if short not in NUMBERS:
             return False
+        if short == "len":
+            return True
         if short in CONTAINERS:
             return not isinstance(args[0], (Value, Quantized)) or short in ("__is__", "__isnot__")
         return short in CONVERSIONS or not any([isinstance(a, (Value, Quantized)) for a in args])
@@ -334,6 +355,8 @@ class ScriptImporter(Importer):
         """Evaluates an operator of a script on numbers, lists and strings."""
         if short in CONVERSIONS:
             return self.as_number(short, args[0])
+        if short == "len" and isinstance(args[0], (Value, Quantized)):
+            return args[0].shape[0]
         if short in CHANGES and self.level:
             self.scripted = True
             raise OpNotImplemented("it changes a list in a branch or loop that is decided at run time")
@@ -588,28 +611,6 @@ class Attribute:
 
 def _overload(short: str) -> str:
     return {"select": "int", "slice": "Tensor", "transpose": "int"}.get(short, "")
-
-
-def nodes_of(graph: Any) -> list[Any]:
-    found = []
-    for node in graph.nodes():
-        found.append(node)
-        for block in node.blocks():
-            found += nodes_of(block)
-    return found
-
-
-def place_of(node: Any) -> str:
-    """An operator, its result's name, and the line that wrote it."""
-    names = [o.debugName() for o in node.outputs()]
-    try:
-        text = node.sourceRange()
-    except RuntimeError:  # What is damaged may be the part of the file that says where its lines come from.
-        text = ""
-    found = LINE.search(text)
-    file, line = (found[1] or found[3], found[2] or found[4]) if found else ("", "")
-    result = f" %{names[0]}" if names else ""
-    return f"{node.kind()}{result}" + (f" ({file.rpartition('/')[2]}:{line})" if found else "")
 
 
 def _flat(x: Any) -> list[Any]:

@@ -137,7 +137,7 @@ def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     return c.call("trunc", c.call("divide", x, y))
 
 
-@aten("floor_divide")
+@aten("floor_divide", "floordiv")
 def _floor_divide(c: TorchCall, a: Any, b: Any) -> Any:
     return div(c, a, b, "floor")
 

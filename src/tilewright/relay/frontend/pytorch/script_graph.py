@@ -1,0 +1,66 @@
+"""The graph of a script: its nodes, the attributes it names, and where its lines come from."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+NUMBER_TYPES = {"IntType": "int64", "FloatType": "float32", "BoolType": "bool"}
+LINE = re.compile(r'^(?:\s*File "([^"\n]+)", line (\d+)|(\S[^\n]*?)\((\d+)\): )', re.M)
+"""File and line in what PyTorch says of a node of a script, or of a trace."""
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value of a graph is a tensor, or one that may be missing."""
+    return value.type().kind() in ("TensorType", "OptionalType")
+
+
+def number_dtype(value: Any) -> str | None:
+    """The element type that stands for a number of a graph; None for what is no number."""
+    return NUMBER_TYPES.get(value.type().kind())
+
+
+def inlined(module: Any) -> Any:
+    """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
+    import torch
+
+    graph = module.graph.copy()
+    torch._C._jit_pass_inline(graph)
+    torch._C._jit_pass_constant_propagation(graph)
+    torch._C._jit_pass_dce(graph)
+    return graph
+
+
+def nodes_of(graph: Any) -> list[Any]:
+    """The nodes of a graph, those of blocks inside after the node that has them."""
+    found = []
+    for node in graph.nodes():
+        found.append(node)
+        for block in node.blocks():
+            found += nodes_of(block)
+    return found
+
+
+def attribute_paths(graph: Any) -> list[str]:
+    """Where the attributes stand that a graph reads or writes, in the order in which it names them first."""
+    paths = {i.debugName(): "" for i in graph.inputs()}
+    found: dict[str, None] = {}
+    for node in nodes_of(graph):
+        if node.kind() in ("prim::GetAttr", "prim::SetAttr"):
+            path = f"{paths[next(iter(node.inputs())).debugName()]}.{node.s('name')}".removeprefix(".")
+            paths.update({o.debugName(): path for o in node.outputs()})
+            found[path] = None
+    return list(found)
+
+
+def place_of(node: Any) -> str:
+    """An operator, its result's name, and the line that wrote it."""
+    names = [o.debugName() for o in node.outputs()]
+    try:
+        text = node.sourceRange()
+    except RuntimeError:  # What is damaged may be the part of the file that says where its lines come from.
+        text = ""
+    found = LINE.search(text)
+    file, line = (found[1] or found[3], found[2] or found[4]) if found else ("", "")
+    result = f" %{names[0]}" if names else ""
+    return f"{node.kind()}{result}" + (f" ({file.rpartition('/')[2]}:{line})" if found else "")
