@@ -1,4 +1,4 @@
-"""The table that `schemas` reads. Written by `pytest tests/frontend/onnx/test_schemas.py --update`.
+"""What `schemas` reads. Written by `pytest tests/frontend/onnx/test_schemas.py --update`.
 
 A row: name, first opset, inputs and outputs from-to, types of inputs by their places in TYPES, attributes with the
 numbers of their kinds (`!`: must be there).
