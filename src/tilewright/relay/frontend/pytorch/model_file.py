@@ -79,7 +79,7 @@ class TorchScriptFormat(formats.ModelFormat):
     ) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights; the importer evaluates what follows from numbers."""
         module = open_script(path)
-        from tilewright.relay.frontend.pytorch.script_graph import number_dtype
+        from tilewright.relay.frontend.pytorch.script_graph import number_dtype, script_inputs
 
         numbers = {name: number_dtype(value) for name, value in script_inputs(module).items()}
         check_shapes_given(path, numbers, shapes)
@@ -310,16 +310,9 @@ def survey_program(program: Any, title: str) -> formats.Survey:
     return formats.Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
 
 
-def script_inputs(module: Any) -> dict[str, Any]:
-    """The inputs of a script, values of its graph, by the names of its arguments, which those values carry with numbers after them."""
-    names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
-    values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
-    return dict(zip(names if len(names) == len(values) else [v.debugName() for v in values], values, strict=True))
-
-
 def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Survey:
     """The description of a script."""
-    from tilewright.relay.frontend.pytorch.script_graph import inlined, nodes_of, number_dtype, place_of
+    from tilewright.relay.frontend.pytorch.script_graph import inlined, nodes_of, number_dtype, place_of, script_inputs
 
     graph = inlined(module)
     operators: dict[str, list[str]] = {}

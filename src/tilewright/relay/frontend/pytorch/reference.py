@@ -14,8 +14,13 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import Array, Reference
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, operator_name
-from tilewright.relay.frontend.pytorch.model_file import script_inputs
-from tilewright.relay.frontend.pytorch.script_graph import attribute_paths, inlined, number_dtype, place_of
+from tilewright.relay.frontend.pytorch.script_graph import (
+    attribute_paths,
+    inlined,
+    number_dtype,
+    place_of,
+    script_inputs,
+)
 from tilewright.support.errors import TVMError, said
 
 

@@ -20,6 +20,13 @@ def number_dtype(value: Any) -> str | None:
     return NUMBER_TYPES.get(value.type().kind())
 
 
+def script_inputs(module: Any) -> dict[str, Any]:
+    """The inputs of a script, values of its graph, by the names of its arguments, which those values carry with numbers after them."""
+    names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
+    values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+    return dict(zip(names if len(names) == len(values) else [v.debugName() for v in values], values, strict=True))
+
+
 def inlined(module: Any) -> Any:
     """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
     import torch
