@@ -14,6 +14,7 @@ from tilewright.cli.models import executor_of
 from tilewright.cli.profiling import fallback_lines, profile_kernels, render_profile, rows_of
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
+from tilewright.relay.backend.model_cache import FEWEST_CALLS
 from tilewright.scheduling.database import PlanWarning, append_plan
 from tilewright.target import Target
 from tilewright.tir.schedule import Fallback
@@ -80,3 +81,29 @@ def kernels_of(mod: IRModule, target: Target) -> list[Any]:
     compiler = TECompiler(target)
     functions = [e for e in relay.analysis.post_order(mod["main"].body) if isinstance(e, relay.Function)]
     return [compiler.kernel(f) for f in functions]
+
+
+@pytest.mark.parametrize("of", ["a kernel", "the program"])
+def test_whole_models_whose_plans_do_not_fit_are_told_of_in_every_build(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of whole models answered the second build, in silence."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    y: Any = relay.var("x", shape=(4, 24))
+    weight = relay.const(np.eye(24, dtype=np.float32))
+    for _ in range(FEWEST_CALLS):
+        y = relay.sort(relay.nn.dense(y, weight))
+    mod, target, path = IRModule.from_expr(y), Target("llvm"), tmp_path / "plans.jsonl"
+    if of == "the program":
+        problem = "dense(4x24x24, 32 bits)"
+        append_plan(path, problem, problem, str(target), {"panel": 7})
+    else:
+        with target, tvm.transform.PassContext(opt_level=3):
+            kernel = kernels_of(relay.optimize(mod, target)[0], target)[0]
+        append_plan(path, kernel.digest.hex(), kernel.name, str(target), {"x.y": 1})
+    for _ in range(2):
+        with (
+            tvm.transform.PassContext(opt_level=3, config={"relay.plans": str(path)}),
+            pytest.warns(PlanWarning, match="does not fit: (x.y|dense.*panel)"),
+        ):
+            relay.build(mod, target)

@@ -132,7 +132,8 @@ def compile_model(
 ) -> Compiled:
     """A module whose parameters are bound, for an executor ("graph" or "aot"). It is kept in the cache under `key`, if there is one.
     `params`: the names that the parameters had."""
-    optimized, _ = optimize(mod, config)
+    with program_plan(config.targets[0]) as decided:
+        optimized, _ = optimize(mod, config)
     with deep_recursion():
         with step("code generators of others"):
             external = generate(optimized, config.targets[0])
@@ -153,7 +154,9 @@ def compile_model(
         constants.result()
     kernels = {c.kernel.name: c.kernel for c in plan.calls}
     with step("storing in the compile cache"):
-        programs = kernels_text(compilers.kernels) if key is not None and not external.modules else None
+        # What does not fit is told in every build, so such a model is compiled in each.
+        fits = not decided.refused and not any([k.remarks.unfit for k in compilers.kernels])
+        programs = kernels_text(compilers.kernels) if key is not None and fits and not external.modules else None
         if key is not None and programs is not None:
             store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
     return Compiled(optimized, plan, kernels, objects, symbols, facts, constants.result(), external)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tilewright import tir
 from tilewright.node import structural_digest
@@ -13,18 +14,25 @@ from tilewright.relay.expr import Function
 from tilewright.scheduling.kernel_plan import KernelPlan
 
 
+class Remarks(NamedTuple):
+    """What scheduling a kernel said: decisions that were given and do not fit, by name with the reason, and fallbacks."""
+
+    unfit: dict[str, str]
+    fallbacks: list[str]
+
+
 class Kernel:
     """One compiled primitive function.
 
     name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
     runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
     KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
-    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules; fallbacks: what its schedule
-    does without, and why, once it is compiled.
+    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules; remarks: what scheduling it
+    said, once it is compiled.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "fallbacks", "flops", "in_place", "name", "plan", "products", "program", "source", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "remarks", "source", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +46,7 @@ class Kernel:
         plan: KernelPlan | None = None,
     ) -> None:
         self.plan = plan
-        self.fallbacks: tuple[str, ...] = ()
+        self.remarks = Remarks({}, [])
         self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place = tuple(facts.in_place)

@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 from tilewright.codegen.backend import AOT, IS_SCHEDULED, Code, back_end_of
 from tilewright.codegen.device import is_launched
@@ -15,7 +14,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.steps import step
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.kernel import Kernel
+from tilewright.relay.backend.kernel import Kernel, Remarks
 from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.scheduling import KernelPlan, schedule_kernel
@@ -65,31 +64,17 @@ def kernel_code(kernel: Kernel, target: Target) -> Code:
             return back_end_of(target).emit(mod, target)
 
 
-class Remarks(NamedTuple):
-    """What scheduling a kernel said: decisions that were given and do not fit, by name, and fallbacks. It is kept beside the object, for
-    those who find that in the cache."""
+def remark(kernel: Kernel, remarks: Remarks) -> None:
+    """Notes what scheduling a kernel said, and warns of decisions that do not fit."""
+    kernel.remarks = remarks
+    for decision, why in remarks.unfit.items():
+        warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=3)
 
-    unfit: dict[str, str]
-    fallbacks: list[str]
 
-    def tell(self, kernel: Kernel) -> None:
-        """Warns of what does not fit, and notes the fallbacks."""
-        for decision, why in self.unfit.items():
-            warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=3)
-        kernel.fallbacks = tuple(self.fallbacks)
-
-    @staticmethod
-    def of(plan: KernelPlan | None) -> Remarks:
-        return Remarks({}, []) if plan is None else Remarks(plan.unfit(), [str(f) for f in plan.fallbacks])
-
-    @staticmethod
-    def kept(key: str) -> Remarks:
-        found = disk.get(disk.key("remarks", key))
-        return Remarks({}, []) if found is None else Remarks(*json.loads(found))
-
-    def keep(self, key: str) -> None:
-        if any(self):
-            disk.put(disk.key("remarks", key), json.dumps(self).encode())
+def kept_remarks(key: str) -> Remarks:
+    """What is kept beside a kernel's object: nothing, where there was nothing to say."""
+    found = disk.get(disk.key("remarks", key))
+    return Remarks({}, []) if found is None else Remarks(*json.loads(found))
 
 
 def compile_code(code: Code, target: Target) -> bytes:
@@ -141,14 +126,15 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
             if found is not None:
                 if watched:
                     lowered(scheduled(kernel.func, target, kernel.plan), target)
-                Remarks.kept(key).tell(kernel)
+                remark(kernel, kept_remarks(key))
                 objects.append(found)
                 done += 1
                 report("compiling kernels")
                 continue
             future = pool.submit(compile_code, kernel_code(kernel, target), target)
             objects.append(future)
-            Remarks.of(kernel.plan).tell(kernel)
+            if kernel.plan is not None:
+                remark(kernel, Remarks(kernel.plan.unfit(), [str(f) for f in kernel.plan.fallbacks]))
             # Other threads compile meanwhile; what it has finished is counted here.
             done = sum([not isinstance(o, Future) or o.done() for o in objects])
             report(kernel.name)
@@ -159,7 +145,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
                     item = item.result()
                 if kept:
                     # First: who finds the object finds what was said of it.
-                    Remarks.of(kernel.plan).keep(key)
+                    if any(kernel.remarks):
+                        disk.put(disk.key("remarks", key), json.dumps(kernel.remarks).encode())
                     disk.put(key, item)
                 done = min(total, done + 1)
                 report(kernel.name)

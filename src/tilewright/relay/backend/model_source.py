@@ -33,7 +33,7 @@ def whole_model(
     prefix = f"{name}_" if unpacked else ""
     with target:
         modules = {
-            prefix + key: _named(lowered(scheduled(kernel.func, target), target), prefix + key, unpacked)
+            prefix + key: _named(lowered(scheduled(kernel.func, target, kernel.plan), target), prefix + key, unpacked)
             for key, kernel in kernels.items()
         }
         entry = entry_module(plan, prefix, unpacked)

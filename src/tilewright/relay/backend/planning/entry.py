@@ -150,7 +150,7 @@ def metadata(
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),
                 "arg_bytes": [static_bytes(p.type) for p in c.args],
-                **({"fallbacks": list(c.kernel.fallbacks)} if c.kernel.fallbacks else {}),
+                **({"fallbacks": c.kernel.remarks.fallbacks} if c.kernel.remarks.fallbacks else {}),
                 **call_devices(c),
             }
             for c in plan.calls

@@ -140,7 +140,7 @@ def compile(
                     "products": list(k.products),
                     "bytes": k.moved_bytes,
                     "source": k.source,
-                    **({"fallbacks": list(k.fallbacks)} if k.fallbacks else {}),
+                    **({"fallbacks": k.remarks.fallbacks} if k.remarks.fallbacks else {}),
                 }
                 for k in kernels.kernels
             ],
