@@ -34,12 +34,12 @@ class Decisions:
 
     def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
         """The value of a decision: what is given, else the model's."""
-        given = self.given.get(name)
+        given: Value | None = self.given.get(name)
         if given is not None:
             found = list(choices())
             if given in found:
                 self.decisions[name] = Decision(given, "given", choices)
-                return given  # type: ignore[no-any-return]
+                return given
             self.refused[name] = f"{_text(given)} is none of its choices ({_listed(found)})"
         self.decisions[name] = Decision(model, "model", choices)
         return model

@@ -60,7 +60,8 @@ class GraphPlan(Decisions):
         """The value of a decision. The same problem gets the same answer."""
         known = self.decisions.get(name)
         if known is not None and known.by == "given":
-            return known.value  # type: ignore[no-any-return]
+            value: Value = known.value
+            return value
         return super().choose(name, model, choices)
 
     def block(self, problem: str, model: int, widest: int, divides: int | None = None) -> int:
@@ -93,7 +94,7 @@ class GraphPlan(Decisions):
         lanes = cpu.lanes(32)
         model = panel_width(columns, inner * bytes_of_element, rows, cpu)
         along = along and rows is not None
-        if along and sums_along_k(rows, columns, inner, cpu):  # type: ignore[arg-type]
+        if along and rows is not None and sums_along_k(rows, columns, inner, cpu):
             model = 0
         widths = [v * lanes for v in range(1, PANEL + 1) if v == 1 or v * lanes < columns + lanes]
         name = f"dense({'?' if rows is None else rows}x{inner}x{columns}, {8 * bytes_of_element} bits).panel"

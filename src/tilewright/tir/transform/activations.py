@@ -63,7 +63,12 @@ class _Activations(Mutator):
     def _silu(self, e: Mul) -> Any:
         """x * sigmoid(x)."""
         for call, x in ((e.a, e.b), (e.b, e.a)):
-            if call_name(call) == "sigmoid" and expr_deep_equal(call.args[0], x) and is_pure(x):  # type: ignore[attr-defined]
+            if (
+                isinstance(call, Call)
+                and call_name(call) == "sigmoid"
+                and expr_deep_equal(call.args[0], x)
+                and is_pure(x)
+            ):
                 return _call("silu", self.visit(x))
         return None
 
@@ -89,8 +94,8 @@ def _beside_one(e: PrimExpr, function: str) -> Any:
     """The argument of a function in a sum of it and 1; None for other expressions."""
     if type(e) is Add:
         for call, other in ((e.a, e.b), (e.b, e.a)):
-            if call_name(call) == function and _constant(other) == 1.0:
-                return call.args[0]  # type: ignore[attr-defined]
+            if isinstance(call, Call) and call_name(call) == function and _constant(other) == 1.0:
+                return call.args[0]
     return None
 
 

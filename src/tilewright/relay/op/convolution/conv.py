@@ -179,8 +179,8 @@ class Conv2D(OpCard):
 
     def problem(self, *types: Type) -> str:
         """What the convolution's decisions in a GraphPlan are named by."""
-        shapes = [dims(t) for t in types[:2]]  # type: ignore[arg-type]
-        dtypes = [str(t.dtype) for t in types[:2]]  # type: ignore[attr-defined]
+        operands = [tensor(t) for t in types[:2]]
+        shapes, dtypes = [dims(t) for t in operands], [str(t.dtype) for t in operands]
         told = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
         return scheduling.graph_plan.problem_name(type(self).type_key, shapes, told, dtypes)
 
@@ -295,7 +295,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         )
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """Without the taps of the kernel that only meet padding."""
+        """Without the kernel offsets that only meet padding."""
         if (self.data_layout, self.kernel_layout) != ("NCHW", "OIHW"):
             return None
         return without_padded_offsets(

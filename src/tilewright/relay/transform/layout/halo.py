@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import topi
-from tilewright.ir import IRModule
+from tilewright.ir import IRModule, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
@@ -70,8 +70,10 @@ def write_halos(func: Function, plan: GraphPlan) -> Any:
 
 def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
     """Whether the producer of what convolutions read writes it for all of them."""
-    found = [(card_of(r), [a.checked_type for a in r.args]) for r in readers if isinstance(r, Call)]
-    return all([plan.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])  # type: ignore[attr-defined]
+    found: list[tuple[Any, list[TensorType]]] = [
+        (card_of(r), [tensor_of(a) for a in r.args]) for r in readers if isinstance(r, Call)
+    ]
+    return all([plan.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])
 
 
 def padding_of(call: Call) -> Padding | None:

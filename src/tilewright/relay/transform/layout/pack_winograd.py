@@ -42,9 +42,9 @@ def pack_winograd(call: Call) -> Expr | None:
         return None
     filters, channels = weights.shape[0] * lanes, weights.shape[1] * lanes
     images, _, height, width, _ = result
+    assert isinstance(height, int) and isinstance(width, int)
     # Of an unknown number of images already the first must gain.
-    images = images if isinstance(images, int) else 1
-    plan = decided.winograd(channels, filters, (images, height, width))  # type: ignore[arg-type]
+    plan = decided.winograd(channels, filters, (images if isinstance(images, int) else 1, height, width))
     if plan is None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)
