@@ -166,8 +166,8 @@ def test_transposed_convolutions_of_other_types(dtype: str) -> None:
     np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
 
 
-def test_phases_that_no_tap_meets_are_not_made() -> None:
-    """Taps three places apart under windows that move by three; each group makes its own data, on its own thread."""
+def test_phases_that_no_kernel_offset_meets_are_not_made() -> None:
+    """Kernel offsets three places apart under windows that move by three; each group makes its own data, on its own thread."""
     with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         x, w = te.placeholder((1, 928, 40, 10), name="x"), te.placeholder((16, 58, 1, 3), name="w")
         made = nn.group_conv2d_nchw(x, w, 3, (0, 1), 3, 16)
@@ -176,7 +176,7 @@ def test_phases_that_no_tap_meets_are_not_made() -> None:
 
 
 def test_windows_of_even_extents_are_read_in_vectors() -> None:
-    """What is counted along channels and taps, and taken apart again, is one place in memory for each lane."""
+    """What is counted along channels and kernel offsets, and taken apart again, is one place in memory for each lane."""
     with Target(TARGETS["avx512"]) as target, KernelPlan(target):
         x, w = te.placeholder((1, 26, 3, 2), name="x"), te.placeholder((24, 26, 3, 2), name="w")
         f = schedule_kernel(te.create_prim_func([x, w, nn.conv2d_nchw(x, w, 1, 0, 1)]), target)

@@ -83,7 +83,7 @@ def test_padding_is_a_mask_where_vectors_have_some() -> None:
     func = schedule_kernel(te.create_prim_func([*inputs, out]), target)
     assert "data_pad" not in func.script() and "T.unroll(14)" in func.script()
     text = emit_module(lower(func), target)
-    # Of 16 columns' 3 x 3 taps, those of the middle row and of inner columns are known to lie inside.
+    # Of 16 columns' 3 x 3 kernel offsets, those of the middle row and of inner columns are known to lie inside.
     assert text.count("call <16 x float> @llvm.masked.load") == 2 * 16 + 2
 
 

@@ -153,7 +153,7 @@ class BackEnd(ABC):
         raise TVMError(f"models for target kind {self.kind!r} are not written as source")
 
     def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
-        """Content of a library that no linker takes: a line with the name of a module, whose function `load_held` makes a
+        """Content of a library for objects that no linker takes: a line with the name of a module, whose function `load_held` makes a
         runtime.Module of what follows."""
         raise TVMError(f"code for target kind {self.kind!r} is linked, not held")
 

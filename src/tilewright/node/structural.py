@@ -23,7 +23,7 @@ _entered = 0
 _found: int | None = None
 """The limit to go back to, while it is raised."""
 _evaluator: int | None = None
-"""Other evaluators of frames than CPython, while CPython runs."""
+"""The evaluator of frames that was set before, while CPython is."""
 SHALLOW = 200
 
 

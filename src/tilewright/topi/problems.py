@@ -98,8 +98,8 @@ class Windows(NamedTuple):
         """Whether windows are single places that lie side by side: the convolution is a product of matrices."""
         return {*self.window, *self.strides} == {1} and not any([*self.before, *self.after])
 
-    def tap(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The phase of a tap, and its distance in steps."""
+    def kernel_offset(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The phase of a kernel offset, and its distance in steps."""
         at = [t if d == 1 else t * d for t, d in zip(k, self.dilations, strict=True)]
         phase = [tir.floormod(a, s) if s > 1 else 0 for a, s in zip(at, self.strides, strict=True)]
         return phase, [tir.floordiv(a, s) if s > 1 else a for a, s in zip(at, self.strides, strict=True)]

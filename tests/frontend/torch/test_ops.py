@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.frontend.torch.ops.indexing import BAGS, KNOWN
+from tests.frontend.torch.ops.indexing import KNOWN, SEGMENTS
 from tests.frontend.torch.ops.making import SHAPES
 from tests.frontend.torch.ops.matrices import FIRST as FACTORS
 from tilewright.relay.backend.interpreter import run_function
@@ -103,7 +103,7 @@ def test_operator_on_known_places(name: str, args: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "args"), [pytest.param(n, a[0], id=f"{n}{k}") for k, (n, *a) in enumerate([*BAGS, *FACTORS])]
+    ("name", "args"), [pytest.param(n, a[0], id=f"{n}{k}") for k, (n, *a) in enumerate([*SEGMENTS, *FACTORS])]
 )
 def test_first_result(name: str, args: Any) -> None:
     check(name, args, {}, fold=True, first=True)
@@ -120,7 +120,7 @@ def test_shape_and_type(name: str, args: Any) -> None:
 def test_every_core_operator_is_tried() -> None:
     """The operators that PyTorch marks as its core have converters, and samples here, save those that only training calls, those
     that write in place (exported programs have none) and questions about memory."""
-    tried = {p.values[0] for p in samples()} | {n for n, *_ in [*KNOWN, *BAGS, *FACTORS, *SHAPES]}
+    tried = {p.values[0] for p in samples()} | {n for n, *_ in [*KNOWN, *SEGMENTS, *FACTORS, *SHAPES]}
     missing, untried = [], []
     for short in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, short)

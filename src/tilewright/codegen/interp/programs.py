@@ -73,7 +73,7 @@ class Program:
 
     @property
     def interpreter(self) -> Interpreter:
-        """Runs it. Races are looked for if there are parallel loops."""
+        """The interpreter that runs it. Races are looked for if there are parallel loops."""
         with self._lock:
             if self._interpreter is None:
                 with deep_recursion():

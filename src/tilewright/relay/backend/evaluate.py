@@ -28,7 +28,7 @@ class ProgramExecutor(ABC):
 
     @abstractmethod
     def make(self, gvar: GlobalVar | None, func: Function) -> Call:
-        """Runs a function: one of the module by its name, or one outside the module."""
+        """A callable that runs a function: one of the module by its name, or one outside the module."""
 
     def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
         """A callable of a function (default: main; a Function, a GlobalVar or a name), which takes its arguments by position and by

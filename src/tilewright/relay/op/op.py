@@ -104,7 +104,7 @@ class OpImplementation:
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
-        """Runs the given schedule function."""
+        """The schedule that the given function makes."""
         return self.fschedule(attrs, outs, target)
 
 

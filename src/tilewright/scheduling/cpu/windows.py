@@ -27,7 +27,7 @@ from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.stages import LANE_SUMS, NEAR
 
-TAPS = 64
+KERNEL_OFFSETS = 64
 """Windows with more kernel offsets than this have loops."""
 TILE = 400
 """The largest number of multiply-adds of a tile."""
@@ -52,8 +52,10 @@ def is_windowed(block: BlockView, target: Target) -> bool:
     vector = block.spatial[-1]
     if block.role_of(vector) != frozenset(range(len(block.block.reads))):
         return False
-    taps = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction])
-    return 1 < taps <= TAPS
+    kernel_offsets = prod(
+        [e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction]
+    )
+    return 1 < kernel_offsets <= KERNEL_OFFSETS
 
 
 def is_strided(block: BlockView, target: Target) -> bool:
@@ -78,17 +80,17 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
     return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
 
 
-def column_tile(columns: int, taps: int, weights: bool, registers: int, held: int = 1) -> int:
+def column_tile(columns: int, kernel_offsets: int, weights: bool, registers: int, held: int = 1) -> int:
     """The number of columns to compute at once, such that registers remain for the weights of all kernel offsets, or
     else of one.
 
     If it does not divide the number of columns, the last tile is narrower. held: registers that each column takes.
     """
-    kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
-    most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // taps)))
+    kept = kernel_offsets + 2 if weights and kernel_offsets + 2 + ACCUMULATORS <= registers else 4
+    most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // kernel_offsets)))
 
     def cycles(tile: int) -> float:
-        """Of one tap over all columns: two multiply-adds in each, but the next of a sum only when the last is done; and a weight."""
+        """Of one kernel offset over all columns: two multiply-adds in each, the next of a sum only when the last is done; a weight."""
         return max(tile / 2, LATENCY) + 0.5 if tile else 0.0
 
     def rank(tile: int) -> tuple[float, int]:

@@ -15,8 +15,8 @@ and, for convolutions on channel blocks, several lines of an image and several p
 
     C[panels, lines, rows, columns] += A[lines * y, rows * x, steps * group] * B[panels, 1, 1, 1, steps, columns, group]
 
-where y and x are the convolution's strides, and the axes of one element B's chunks of channels and taps. Names say it all, so that
-schedules ask for what they need: amx_bf16_dot_32x32x16, amx_u8s8_fill_16x16x16_2x1s1x1 (panels x lines, strides y x x).
+where y and x are the convolution's strides, and the axes of one element B's chunks of channels and kernel offsets. Names say it all, so
+that schedules ask for what they need: amx_bf16_dot_32x32x16, amx_u8s8_fill_16x16x16_2x1s1x1 (panels x lines, strides y x x).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SIDE = 16
 ROW_BYTES = 64
 FILL, DOT, STORE, STORE_LOCAL = PARTS = ("fill", "dot", "store", "store_local")
 """The operation of an intrinsic; sums are stored to memory of scope "global" or "local"."""
-TAPS = (1, 1, 1)
+KERNEL_OFFSETS = (1, 1, 1)
 """The axes of packed weights between panels and groups of channels: chunks of channels, and the kernel's height and width."""
 _A, _B = 4, 6
 """The first register of each operand; sums have those before."""
@@ -134,7 +134,7 @@ class _Builder:
         """The buffers that a part takes, by name."""
         tile, (a, b, c) = self.tile, self.kind.dtypes
         lines = ((tile.lines - 1) * tile.line_step + 1,) if tile.panels else ()
-        panels = (tile.panels, *TAPS) if tile.panels else ()
+        panels = (tile.panels, *KERNEL_OFFSETS) if tile.panels else ()
         rows = (tile.rows - 1) * tile.row_step + 1
         found = {"C": _tensor("C", self.sums, c, 1, SCOPE)}
         if self.part == DOT:
@@ -163,7 +163,7 @@ class _Builder:
             store = BufferStore(buffers["C"], const(0, self.kind.dtypes[2]), tuple(at))
         elif self.part == DOT:
             *lead, row, column, step, place = at
-            panel = (lead[0], *[IntImm("int32", 0)] * len(TAPS)) if lead else ()
+            panel = (lead[0], *[IntImm("int32", 0)] * len(KERNEL_OFFSETS)) if lead else ()
             line = (lead[1] * self.tile.line_step,) if lead else ()
             left = BufferLoad(buffers["A"], (*line, row * self.tile.row_step, step * self.group + place))
             right = BufferLoad(buffers["B"], (*panel, step, column, place))
@@ -217,7 +217,7 @@ class _Builder:
         calls: list[Stmt] = []
         rows, columns = len(self.tile.row_tiles), len(self.tile.column_tiles)
         for j, (panel, first, _) in enumerate(self.tile.column_tiles):
-            at = (*((panel, *[0] * len(TAPS)) if blocked else ()), 0, first, 0)
+            at = (*((panel, *[0] * len(KERNEL_OFFSETS)) if blocked else ()), 0, first, 0)
             calls.append(self._load(_B + j, b, at, b.strides[-3]))
             if j == 0:
                 for i, (line, row, _) in enumerate(self.tile.row_tiles):

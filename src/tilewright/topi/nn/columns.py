@@ -1,7 +1,7 @@
 """Windows along a plain last axis, laid out so that vectors run along it.
 
 A window of stride 1 reads neighbours already. For other strides the padded data is cut into phases,
-`phases[.., x % stride, x // stride]`, in which the elements that a window's tap reads for neighbouring outputs are neighbours; windows
+`phases[.., x % stride, x // stride]`, in which the elements that a kernel offset reads for neighbouring outputs are neighbours; windows
 that read each element once or twice (pooling) take near elements out of whole vectors instead.
 When the outputs of a row fill no whole number of vectors, a few more are computed and cut off again.
 """
@@ -19,7 +19,7 @@ from tilewright.topi.stages import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
 
 Read = Callable[..., Any]
-"""read(i, x, k): the element that tap k of output column x reads, `i` being the leading indices."""
+"""read(i, x, k): the element that kernel offset k of output column x reads, `i` being the leading indices."""
 
 
 def computed_columns(count: Any, dtype: str) -> Any:
@@ -43,8 +43,8 @@ def window_columns(
     pad_value: Any = 0.0,
     near: bool = False,
 ) -> Read:
-    """How the taps of windows along the last axis read padded data (padded once, into memory). `near`: as it lies where strides are
-    small, in rows of whole vectors."""
+    """How the kernel offsets of windows along the last axis read padded data (padded once, into memory). `near`: as it lies where strides
+    are small, in rows of whole vectors."""
     *before, left = pad_before
     *after, right = pad_after
     width = shape_of(data)[-1]

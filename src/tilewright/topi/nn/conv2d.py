@@ -457,18 +457,22 @@ def conv2d_transpose_nchw(
         return ff if groups == 1 else tir.floormod(ff, per_out)
 
     if (kh, kw) == (sh, sw) and not any(before) and not any(after) and (dh, dw, ph, pw) == (1, 1, 0, 0):
-        # One product for each tap, side by side in the input's own grid, then interleaved.
+        # One product for each kernel offset, side by side in the input's own grid, then interleaved.
         columns = computed_columns(w, dtype)
         read = window_columns(data, [0] * 4, [0] * 4, columns, 1, 1, 1)
 
-        def tap(nn: Any, ff: Any, ky: Any, kx: Any, yy: Any, xx: Any) -> Any:
+        def product(nn: Any, ff: Any, ky: Any, kx: Any, yy: Any, xx: Any) -> Any:
             weight = kernel(channel(ff), out_channel(ff), ky, kx)
             return te.sum(_to(read((nn, channel(ff), yy), xx, 0), dtype) * _to(weight, dtype), axis=[rc])
 
-        taps = compute([n, o, kh, kw, h, columns], tap, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+        products = compute(
+            [n, o, kh, kw, h, columns], product, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw"
+        )
 
         def interleaved(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
-            return taps(nn, ff, tir.floormod(yy, sh), tir.floormod(xx, sw), tir.floordiv(yy, sh), tir.floordiv(xx, sw))
+            return products(
+                nn, ff, tir.floormod(yy, sh), tir.floormod(xx, sw), tir.floordiv(yy, sh), tir.floordiv(xx, sw)
+            )
 
         return compute([n, o, oh, ow], interleaved, name="T_interleave", tag="injective")
 

@@ -57,7 +57,7 @@ def conv(
     for i, c in enumerate(letters):
         out[c] = window_extent(data[c], kernel[i], before[i], after[i], strides[i], dilations[i])
     channels = te.reduce_axis((0, weight["I"]), name="rc")
-    taps = {c: te.reduce_axis((0, weight[c]), name=f"r{c.lower()}") for c in letters}
+    kernel_offsets = {c: te.reduce_axis((0, weight[c]), name=f"r{c.lower()}") for c in letters}
     per_group = weight["O"] // groups
 
     def element(*i: Any) -> Any:
@@ -67,10 +67,10 @@ def conv(
         place = {"N": at["N"], "C": channel}
         for k, c in enumerate(letters):
             base = at[c] if strides[k] == 1 else at[c] * strides[k]
-            place[c] = base + (taps[c].var if dilations[k] == 1 else taps[c].var * dilations[k])
-        tap = {"O": o, "I": channels.var, **{c: t.var for c, t in taps.items()}}
-        value, w = padded(*[place[c] for c in data_layout]), filt(*[tap[c] for c in kernel_layout])
-        return te.sum(to(value, dtype) * to(w, dtype), axis=[channels, *taps.values()])
+            place[c] = base + (kernel_offsets[c].var if dilations[k] == 1 else kernel_offsets[c].var * dilations[k])
+        kernel_offset = {"O": o, "I": channels.var, **{c: t.var for c, t in kernel_offsets.items()}}
+        value, w = padded(*[place[c] for c in data_layout]), filt(*[kernel_offset[c] for c in kernel_layout])
+        return te.sum(to(value, dtype) * to(w, dtype), axis=[channels, *kernel_offsets.values()])
 
     name = f"conv{n}d_{data_layout.lower()}"
     return compute([out[c] for c in out_layout], element, name=name, tag=name)
@@ -93,16 +93,16 @@ def _conv_columns(
     columns = computed_columns(out[-1], dtype)
     read = window_columns(inp, [0, 0, *before], [0, 0, *after], columns, kernel[-1], strides[-1], dilations[-1])
     rc = te.reduce_axis((0, per_in), name="rc")
-    taps = [te.reduce_axis((0, k), name=f"r{i}") for i, k in enumerate(kernel)]
+    kernel_offsets = [te.reduce_axis((0, k), name=f"r{i}") for i, k in enumerate(kernel)]
 
     def element(nn: Any, ff: Any, *at: Any) -> Any:
         place = []
         for i in range(n - 1):
             base = at[i] if strides[i] == 1 else at[i] * strides[i]
-            place.append(base + (taps[i].var if dilations[i] == 1 else taps[i].var * dilations[i]))
-        value = read((nn, rc.var, *place), at[-1], taps[-1].var)
-        weight = filt(ff, rc.var, *[t.var for t in taps])
-        return te.sum(to(value, dtype) * to(weight, dtype), axis=[rc, *taps])
+            place.append(base + (kernel_offsets[i].var if dilations[i] == 1 else kernel_offsets[i].var * dilations[i]))
+        value = read((nn, rc.var, *place), at[-1], kernel_offsets[-1].var)
+        weight = filt(ff, rc.var, *[t.var for t in kernel_offsets])
+        return te.sum(to(value, dtype) * to(weight, dtype), axis=[rc, *kernel_offsets])
 
     name = f"conv{n}d_nc"
     made = compute([batch, o, *out[:-1], columns], element, name=name, tag=name)
@@ -138,15 +138,16 @@ def conv_transpose(
         for e, s, r, b, a, p in zip(extents, steps, reach, before, after, extra, strict=True)
     ]
     rc = te.reduce_axis((0, per_in), name="dc")
-    taps = [te.reduce_axis((0, k), name=f"d{i}") for i, k in enumerate(window)]
+    kernel_offsets = [te.reduce_axis((0, k), name=f"d{i}") for i, k in enumerate(window)]
 
     def element(nn: Any, ff: Any, *at: Any) -> Any:
         channel = rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
         filter_ = ff if groups == 1 else tir.floormod(ff, per_out)
-        place = [a + (t.var if d == 1 else t.var * d) for a, t, d in zip(at, taps, dilations, strict=True)]
-        mirrored = [k - 1 - t.var for k, t in zip(window, taps, strict=True)]
+        place = [a + (t.var if d == 1 else t.var * d) for a, t, d in zip(at, kernel_offsets, dilations, strict=True)]
+        mirrored = [k - 1 - t.var for k, t in zip(window, kernel_offsets, strict=True)]
         return te.sum(
-            to(padded(nn, channel, *place), dtype) * to(kernel(channel, filter_, *mirrored), dtype), axis=[rc, *taps]
+            to(padded(nn, channel, *place), dtype) * to(kernel(channel, filter_, *mirrored), dtype),
+            axis=[rc, *kernel_offsets],
         )
 
     name = f"conv{n}d_transpose"

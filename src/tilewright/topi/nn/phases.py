@@ -1,7 +1,7 @@
 """The phases of transposed convolutions, interleaved into one result.
 
-Along an axis of stride s, a transposed convolution whose taps are d places apart puts the r-th place of its phase i at s * r + d * i.
-So each place of the result is one of a phase, or of none: then it is zero.
+Along an axis of stride s, a transposed convolution whose kernel offsets are d places apart puts the r-th place of its phase i at
+s * r + d * i. So each place of the result is one of a phase, or of none: then it is zero.
 """
 
 from __future__ import annotations

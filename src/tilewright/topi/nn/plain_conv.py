@@ -4,12 +4,12 @@ Vectors run along the image, so that neither channels nor filters need to be who
 filters are the rows of a product of matrices, whose other operand is never written out. Three forms:
 
 rows   vectors along the last axis of the image
-flat   vectors along the whole image: the padded rows follow each other in memory, so that a tap of a window is a constant
+flat   vectors along the whole image: the padded rows follow each other in memory, so that a kernel offset of a window is a constant
        distance away for all of them; what is computed between the rows is cut off again
 dots   for images of few places: windows are written out, and vectors run along the reduction
 
 Where windows move by more than one place, the padded data is cut into phases, `phases[.., place % stride, place // stride]`, in
-which the elements that a tap reads for neighbouring outputs are neighbours.
+which the elements that a kernel offset reads for neighbouring outputs are neighbours.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def _with_borders(w: Windows, needed: Sequence[int]) -> te.Tensor:
 
 
 def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[Any, Any, list[Any]]]]:
-    """(axes of the reduction, f(group, filter) -> channel, weight, taps); axes of one place are left out."""
+    """(axes of the reduction, f(group, filter) -> channel, weight, kernel offsets); axes of one place are left out."""
     per_group, filters = w.per_group, w.filters
     rc = te.reduce_axis((0, per_group), name="rc")
-    taps = [te.reduce_axis((0, k), name=f"r{'zyx'[-len(w.window) :][i]}") for i, k in enumerate(w.window)]
+    kernel_offsets = [te.reduce_axis((0, k), name=f"r{'zyx'[-len(w.window) :][i]}") for i, k in enumerate(w.window)]
     extents = [per_group, *w.window]
-    axes = [a for a, extent in zip((rc, *taps), extents, strict=True) if extent > 1] or [rc]
+    axes = [a for a, extent in zip((rc, *kernel_offsets), extents, strict=True) if extent > 1] or [rc]
 
     def one(axis: Any) -> Any:
         return axis.var if axis in axes else 0
@@ -92,7 +92,7 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
         chosen = row if rows == filters else tir.min(row, filters - 1)
         filter_ = chosen if w.groups == 1 else group * filters + chosen
         channel = one(rc) if w.groups == 1 else group * per_group + one(rc)
-        at = [one(t) for t in taps]
+        at = [one(t) for t in kernel_offsets]
         return channel, w.kernel(filter_, one(rc), *at), at
 
     return axes, terms
@@ -133,8 +133,8 @@ def _rows(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
 
     def element(nn: Any, *i: Any) -> Any:
         group, row, place = (0, i[0], i[1:]) if w.groups == 1 else (i[0], i[1], i[2:])
-        channel, weight, taps = terms(group, row)
-        phase, steps = w.tap(taps)
+        channel, weight, kernel_offsets = terms(group, row)
+        phase, steps = w.kernel_offset(kernel_offsets)
         return te.sum(read(nn, channel, phase, [p + s for p, s in zip(place, steps, strict=True)]) * weight, axis=axes)
 
     groups = [w.groups] if w.groups > 1 else []
@@ -158,8 +158,8 @@ def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
 
     def element(nn: Any, *i: Any) -> Any:
         group, row, q = (0, *i) if w.groups == 1 else i
-        channel, weight, taps = terms(group, row)
-        phase, distance = w.tap(taps)
+        channel, weight, kernel_offsets = terms(group, row)
+        phase, distance = w.kernel_offset(kernel_offsets)
         at = q
         for d, s in zip(distance, steps, strict=True):
             at = at + (d if s == 1 else d * s)
@@ -215,8 +215,8 @@ def _dots(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     rank = len(window)
 
     def written(*i: Any) -> Any:
-        nn, group, place, channel, taps = i[0], i[1], i[2 : 2 + rank], i[2 + rank], i[3 + rank :]
-        phase, steps = w.tap(taps)
+        nn, group, place, channel, kernel_offsets = i[0], i[1], i[2 : 2 + rank], i[2 + rank], i[3 + rank :]
+        phase, steps = w.kernel_offset(kernel_offsets)
         return read(nn, group * per_group + channel, phase, [p + s for p, s in zip(place, steps, strict=True)])
 
     batch = get_const_int(w.data.shape[0])

@@ -46,9 +46,11 @@ class Window(NamedTuple):
         """Windows of one element each along an axis of this extent."""
         return self._replace(kernel=1, stride=1, before=0, after=0, extent=extent, count=extent, beyond=0)
 
-    def reads(self, o: Any, tap: Any) -> Any:
-        """The place in padded data that window `o` reads at offset `tap`."""
-        return (o if self.stride == 1 else o * self.stride) + (tap if self.dilation == 1 else tap * self.dilation)
+    def reads(self, o: Any, kernel_offset: Any) -> Any:
+        """The place in padded data that window `o` reads at a kernel offset."""
+        return (o if self.stride == 1 else o * self.stride) + (
+            kernel_offset if self.dilation == 1 else kernel_offset * self.dilation
+        )
 
     def elements(self, o: Any, with_padding: bool) -> Any:
         """How many elements of window `o` are data (or padding): at least 1."""
@@ -139,13 +141,13 @@ def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | No
     return columns, [*windows[:j], first.alone(first.count), *windows[j + 1 :]]
 
 
-Taps = Callable[[Sequence[Any]], Any]
+KernelOffsets = Callable[[Sequence[Any]], Any]
 """What the windows of an output element read."""
 
 
 def _reader(
     data: te.Tensor, windows: Sequence[Window], ways: Sequence[tir.IterVar], outside: Any
-) -> tuple[Taps, list[Dim], Dim]:
+) -> tuple[KernelOffsets, list[Dim], Dim]:
     """What an output element's windows read, the shape to compute, and the columns wanted of it: it has more when windows run along the
     last axis."""
     shape = shape_of(data)
@@ -157,8 +159,8 @@ def _reader(
     def at(a: int, o: Any) -> Any:
         if a not in places:
             return o
-        w, tap = places[a]
-        return w.reads(o, tap)
+        w, kernel_offset = places[a]
+        return w.reads(o, kernel_offset)
 
     last = windows[-1]
     if last.axis != len(shape) - 1 or not isinstance(shape[-1], int):
@@ -166,8 +168,8 @@ def _reader(
         return lambda i: padded(*[at(a, o) for a, o in enumerate(i)]), out, out[-1]
     columns = computed_columns(out[-1], data.dtype)
     read = window_columns(data, before, after, columns, last.kernel, last.stride, last.dilation, outside, near=True)
-    tap = ways[-1].var
-    return lambda i: read([at(a, o) for a, o in enumerate(i[:-1])], i[-1], tap), [*out[:-1], columns], out[-1]
+    kernel_offset = ways[-1].var
+    return lambda i: read([at(a, o) for a, o in enumerate(i[:-1])], i[-1], kernel_offset), [*out[:-1], columns], out[-1]
 
 
 def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, dtype: str) -> te.Tensor:

@@ -21,7 +21,7 @@ def deformable_conv2d_nchw(
     groups: int,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Convolution whose taps are moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x) and read between elements;
+    """Convolution that reads data between elements, at places moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x);
     what lies outside of the data is zero. data (N, C, H, W), weights (O, C / groups, KH, KW)."""
     dtype = out_dtype or data.dtype
     n, channels, height, width = shape_of(data)
@@ -36,9 +36,9 @@ def deformable_conv2d_nchw(
         return tir.const(v, real)
 
     def sampled(b: Any, ch: Any, ky: Any, kx: Any, oy: Any, ox: Any) -> Any:
-        tap = ((tir.floordiv(ch, per_deformed) * kh + ky) * kw + kx) * 2
-        y = to(oy * sh - before[0] + ky * dh, real) + to(offset(b, tap, oy, ox), real)
-        x = to(ox * sw - before[1] + kx * dw, real) + to(offset(b, tap + 1, oy, ox), real)
+        at = ((tir.floordiv(ch, per_deformed) * kh + ky) * kw + kx) * 2
+        y = to(oy * sh - before[0] + ky * dh, real) + to(offset(b, at, oy, ox), real)
+        x = to(ox * sw - before[1] + kx * dw, real) + to(offset(b, at + 1, oy, ox), real)
         base_y, base_x = tir.floor(y), tir.floor(x)
         ty, tx = y - base_y, x - base_x
 
@@ -53,13 +53,13 @@ def deformable_conv2d_nchw(
         bottom = element(a + 1, d) * (c(1) - tx) + element(a + 1, d + 1) * tx
         return top * (c(1) - ty) + bottom * ty
 
-    taps = compute([n, channels, kh, kw, oh, ow], sampled, name="data_deform", tag="injective")
+    moved = compute([n, channels, kh, kw, oh, ow], sampled, name="data_deform", tag="injective")
     rc = te.reduce_axis((0, per_group), name="rc")
     ry, rx = te.reduce_axis((0, kh), name="ry"), te.reduce_axis((0, kw), name="rx")
 
     def element(b: Any, f: Any, y: Any, x: Any) -> Any:
         ch = rc.var if groups == 1 else tir.floordiv(f, o // groups) * per_group + rc.var
-        value = to(taps(b, ch, ry.var, rx.var, y, x), dtype) * to(kernel(f, rc.var, ry.var, rx.var), dtype)
+        value = to(moved(b, ch, ry.var, rx.var, y, x), dtype) * to(kernel(f, rc.var, ry.var, rx.var), dtype)
         return te.sum(value, axis=[rc, ry, rx])
 
     return compute([n, o, oh, ow], element, name="deformable_conv2d_nchw", tag="deformable_conv2d_nchw")

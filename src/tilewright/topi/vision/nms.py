@@ -299,8 +299,9 @@ def regular_non_max_suppression(
     iou_threshold: float,
     score_threshold: float,
 ) -> list[te.Tensor]:
-    """[(batch, max_detections, 4) boxes, their classes, their scores, how many they are (batch,)] of suppression for each class alone, best
-    first and zero after. boxes (batch, boxes, 4); scores (batch, classes, boxes), of which the last `num_classes` count."""
+    """Non-maximum suppression of each class by itself: [boxes (batch, max_detections, 4), their classes, their scores, the number of
+    detections (batch,)]. Detections are sorted by score, the highest first; entries after the last are zero. boxes (batch, boxes, 4);
+    scores (batch, classes, boxes), of which only the last `num_classes` classes are used."""
     batch, given, count = shape_of(scores)
     skipped = to(as_int(given - num_classes), "int64")
     objects: te.Tensor = te.compute(

@@ -84,7 +84,7 @@ KNOWN: list[Sample] = [
 ]
 """Operators that must know the integers and truth values among their inputs."""
 
-BAGS: list[Sample] = [
+SEGMENTS: list[Sample] = [
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]))),
     *[
         (

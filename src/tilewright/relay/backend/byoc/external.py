@@ -102,7 +102,7 @@ class ExternalCode:
         return module
 
     def base(self, loaded: Loaded) -> Any:
-        """Keeps objects that call external code alive, together with the modules in which they find it."""
+        """The owner of objects that call external code: it keeps them alive, together with the modules in which they find it."""
         if not self:
             return loaded
         if self._base is None or self._base[0] is not loaded:

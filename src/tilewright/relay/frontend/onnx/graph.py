@@ -306,7 +306,7 @@ class Importer:
         return c.reshape(c.call("stack", parts, axis=0), list(sizes.shape)).expr
 
     def builder(self, name: str) -> Builder:
-        """Makes operators for a node, with sizes of inputs among their arguments."""
+        """The maker of a node's operators, which takes sizes of inputs among their arguments."""
         where = InputSizes()
         where.homes = self.inputs.variables
         return Builder(name, where)

@@ -120,7 +120,7 @@ class ConvND(OpCard):
         )
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """Without the taps of the kernel that only meet padding."""
+        """Without the kernel offsets that only meet padding."""
         n = len(self.letters)
         if self.layouts()[:2] != self.plain:
             return None
@@ -212,7 +212,7 @@ class conv3d(ConvND, key="nn.conv3d"):
         if before[0] or after[0]:
             padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
         reach = (kd - 1) * dd + 1
-        # (batch, channels, planes, 1, 1, taps in depth, rows, columns)
+        # (batch, channels, planes, 1, 1, kernel offsets in depth, rows, columns)
         seen = op("sliding_window")(padded, 2, (reach, h, width), (sd, 1, 1))
         if dd > 1:
             seen = op("strided_slice")(seen, [0], [reach], [dd], axes=[5])

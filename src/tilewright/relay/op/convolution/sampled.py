@@ -25,7 +25,7 @@ from tilewright.tir import Any as AnyDim
 
 
 class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
-    """Convolution whose taps are moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x) and read between elements;
+    """Convolution that reads data between elements, at places moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x);
     what lies outside is zero. data (N, C, H, W), weight (O, C / groups, KH, KW)."""
 
     strides: tuple[int, ...] = (1, 1)
@@ -62,7 +62,7 @@ class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
         shape = dims(f)
         need(
             may_equal(shape[1], wanted),
-            "there must be two offsets for each tap",
+            "there must be two offsets for each element of the kernel",
             f"there are {shape[1]} of {wanted}",
             1,
         )
@@ -83,21 +83,21 @@ class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
         before, _ = pads(self.padding)
         oh, ow = offset.shape[2:]
         per = channels // self.deformable_groups
-        taps = np.zeros((n, channels, kh, kw, oh, ow), data.dtype)
+        moved = np.zeros((n, channels, kh, kw, oh, ow), data.dtype)
 
         def element(b: int, c: int, y: int, x: int) -> float:
             return float(data[b, c, y, x]) if 0 <= y < h and 0 <= x < w else 0.0
 
-        for b, c, ky, kx, oy, ox in np.ndindex(*taps.shape):
-            tap = ((c // per * kh + ky) * kw + kx) * 2
-            y = oy * sh - before[0] + ky * dh + float(offset[b, tap, oy, ox])
-            x = ox * sw - before[1] + kx * dw + float(offset[b, tap + 1, oy, ox])
+        for b, c, ky, kx, oy, ox in np.ndindex(*moved.shape):
+            at = ((c // per * kh + ky) * kw + kx) * 2
+            y = oy * sh - before[0] + ky * dh + float(offset[b, at, oy, ox])
+            x = ox * sw - before[1] + kx * dw + float(offset[b, at + 1, oy, ox])
             y0, x0 = int(np.floor(y)), int(np.floor(x))
             ty, tx = y - y0, x - x0
             top = element(b, c, y0, x0) * (1 - tx) + element(b, c, y0, x0 + 1) * tx
             bottom = element(b, c, y0 + 1, x0) * (1 - tx) + element(b, c, y0 + 1, x0 + 1) * tx
-            taps[b, c, ky, kx, oy, ox] = top * (1 - ty) + bottom * ty
-        split = taps.reshape(n, self.groups, per_group, kh, kw, oh, ow)
+            moved[b, c, ky, kx, oy, ox] = top * (1 - ty) + bottom * ty
+        split = moved.reshape(n, self.groups, per_group, kh, kw, oh, ow)
         filters = weight.reshape(self.groups, o // self.groups, per_group, kh, kw)
         out = np.asarray(np.einsum("ngcyxhw,gocyx->ngohw", split, filters))
         return out.reshape(n, o, oh, ow).astype(data.dtype)
@@ -461,7 +461,7 @@ class Bitserial(OpCard):
     flat = True
 
     def signs(self, weight: np.ndarray) -> np.ndarray:
-        """The number of weights."""
+        """The numbers that bits of weights stand for."""
         whole = (1 << self.weight_bits) - 1  # type: ignore[attr-defined]
         return weight.astype(np.int32) * 2 - whole if self.unipolar else weight.astype(np.int32)  # type: ignore[attr-defined]
 

@@ -444,9 +444,9 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 
 
 class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppression"):
-    """TFLite's suppression for each class alone: (boxes (batch, max_detections, 4), classes, scores, how many they are (batch,)), best
-    first and zero after, all float32. boxes (batch, boxes, 4) by opposite corners; scores (batch, classes, boxes), of which the last
-    `num_classes` are those of objects."""
+    """TFLite's non-maximum suppression of each class by itself: (boxes (batch, max_detections, 4), classes, scores, number of
+    detections (batch,)), all float32. Detections are sorted by score, the highest first; entries after the last are zero. boxes (batch,
+    boxes, 4) by opposite corners; scores (batch, classes, boxes), of which only the last `num_classes` classes are used."""
 
     max_detections_per_class: int
     max_detections: int

@@ -53,7 +53,7 @@ class Scopes:
         return a
 
     def operands(self, e: Expr) -> list[tuple[Expr, int]]:
-        """Violations under `e`: (expression, number of the part of `e` that it is in; 0 for the scope of `e` itself)."""
+        """The expressions right under `e`: (expression, number of the part of `e` that it is in; 0 for the scope of `e` itself)."""
         if isinstance(e, Function):
             return [] if e.is_primitive else [(e.body, 1)]
         if isinstance(e, If):

@@ -212,7 +212,7 @@ def _first_order(func: Function) -> Function:
 
 
 def _simpler(call: Call) -> Expr | None:
-    """Simplifies the operators of adjoints where shapes are known."""
+    """A simpler form of an operator of adjoints where shapes are known; None for other calls."""
     if call.op.name in ("collapse_sum_like", "broadcast_to_like"):  # type: ignore[attr-defined]
         return card_of(call).simplify(*call.args)
     return None

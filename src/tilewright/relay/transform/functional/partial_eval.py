@@ -320,7 +320,7 @@ class Evaluator:
         return Value(scope.emit(If(self.atom(cond, scope), branches[0], branches[1], e.span)))
 
     def branch(self, e: Expr, env: dict[Var, Value], scope: Scope) -> Expr:
-        """Handles a branch that is not known to be taken."""
+        """The residual expression of a branch that is not known to be taken."""
         inner = Scope(scope, dict(scope.store))
         return inner.close(self.atom(self.expr(e, env, inner), inner))
 

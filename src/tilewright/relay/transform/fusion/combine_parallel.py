@@ -283,8 +283,8 @@ class _SmallConvolutions(_Conv2D):
         lanes = vector_lanes()
         if any([shape[1] <= lanes for shape in shapes]):
             return True
-        taps = prod((static_shape(calls[0].args[1]) or ())[1:])
-        return all([prod(shape) * taps <= SMALL_CONVOLUTION for shape in shapes])
+        kernel_offsets = prod((static_shape(calls[0].args[1]) or ())[1:])
+        return all([prod(shape) * kernel_offsets <= SMALL_CONVOLUTION for shape in shapes])
 
 
 def _is_joined(call: Call, used: Users) -> bool:

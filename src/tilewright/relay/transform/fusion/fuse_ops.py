@@ -288,7 +288,7 @@ class _Extract(ExprMutator):
         return new
 
     def visit_function(self, fn: Function) -> Expr:
-        """Fuses the body of a local function by itself."""
+        """A local function, whose body is fused by itself."""
         return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
 
     def inputs(self, node: Expr) -> list[Expr]:

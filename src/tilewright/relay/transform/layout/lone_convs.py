@@ -63,7 +63,7 @@ def _keeps_layouts(call: Call) -> bool:
 
 
 def interleaved_convolutions(root: Expr) -> set[Call]:
-    """Convolutions whose results are only read by what takes plain layouts and is about as large: weaving phases."""
+    """Convolutions whose results are only read by what takes plain layouts and is about as large: an interleaving of phases."""
     readers: dict[Expr, list[bool]] = {}
     for e in post_order(root):
         operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()

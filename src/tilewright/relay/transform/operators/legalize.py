@@ -33,15 +33,15 @@ def legalize_calls(attr: str) -> Callable[[Function], Any]:
 
 
 def once(rule: Any) -> Any:
-    """The rule, not asked again about calls that it has returned: those stay as a program wants them."""
-    answered: set[Expr] = set()
+    """The rule, not asked again about calls that it made itself: those stay as a program wants them."""
+    made: set[Expr] = set()
 
     def ask(call: Call) -> Expr | None:
-        if call in answered:
+        if call in made:
             return None
         found = rule(call)
         if isinstance(found, Call):
-            answered.add(found)
+            made.add(found)
         return found  # type: ignore[no-any-return]
 
     return ask

@@ -1,10 +1,10 @@
 """TransposedConvolutions: transposed convolutions as convolutions, one for each phase of the result.
 
-Along an axis of stride s and dilation d, a place of the uncut result is the sum of x[q] * w[t] over all (q, t) where s * q + d * t is that
-place. Taps n apart, n being s over the greatest common divisor of s and d, fall to places that are whole strides apart. So place r of phase
-i, which stands at s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The phases become filters of
-one convolution, which are interleaved; places that no kernel offset reaches are zeros. The weights are rearranged by operators, so those
-that are constant are folded.
+Along an axis of stride s and dilation d, a place of the uncut result is the sum of x[q] * w[t] over all (q, t) where s * q + d * t is
+that place. Kernel offsets n apart, n being s over the greatest common divisor of s and d, fall to places that are whole strides apart. So
+place r of phase i, which stands at s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The
+phases become filters of one convolution, which are interleaved; places that no kernel offset reaches are zeros. The weights are
+rearranged by operators, so those that are constant are folded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Axis(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Taps from one of a phase to the next."""
+        """Kernel offsets from one of a phase to the next."""
         return self.stride // gcd(self.stride, self.dilation)
 
     @property
@@ -41,23 +41,24 @@ class _Axis(NamedTuple):
         return min(self.kernel, self.turns)
 
     @property
-    def taps(self) -> int:
+    def kernel_offsets(self) -> int:
         """Of each phase."""
         return -(-self.kernel // self.turns)
 
     @property
     def apart(self) -> int:
-        """Places of the data from one tap of a phase to the next."""
+        """Places of the data from one kernel offset of a phase to the next."""
         return self.dilation // gcd(self.stride, self.dilation)
 
     @property
     def places(self) -> tuple[int, int]:
-        """The first and the last place of the phases that are computed: where data meets taps and the result is not cut off, but the
-        first window lies no further inside the data than its begin, nor does the last one end before the data's end; one at least."""
+        """The first and the last place of the phases that are computed: where data meets kernel offsets and the result is not cut off,
+        but the first window lies no further inside the data than its begin, nor does the last one end before the data's end; one at
+        least."""
         last_phase = self.dilation * (self.phases - 1)
         first = -((last_phase - self.begin) // self.stride)
         last = (self.begin + self.out - 1) // self.stride
-        reach = (self.taps - 1) * self.apart
+        reach = (self.kernel_offsets - 1) * self.apart
         first = min(max(first, 0), reach)
         return first, max(min(last, self.extent - 1 + reach), self.extent - 1, first)
 
@@ -88,7 +89,7 @@ def as_convolution(call: Call) -> Expr | None:
     if min([*before, *result]) < 0:
         return None
     axes = [_Axis(*one) for one in zip(data[2:], weight[2:], strides, dilation, before, result[2:], strict=True)]
-    lead = [(a.taps - 1) * a.apart - a.places[0] for a in axes]
+    lead = [(a.kernel_offsets - 1) * a.apart - a.places[0] for a in axes]
     tail = [a.places[1] - (a.extent - 1) for a in axes]
     conv = constructor(f"nn.conv{n}d")(
         call.args[0], _weights(call.args[1], weight, card.groups, axes), strides=(1,) * n, padding=(*lead, *tail),
@@ -103,20 +104,20 @@ def as_convolution(call: Call) -> Expr | None:
 
 
 def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis]) -> Expr:
-    """(I, O / groups, kernel...) as (O * phases, I / groups, taps...): the filter of each phase has its taps, mirrored."""
+    """(I, O / groups, kernel...) as (O * phases, I / groups, offsets...): the filter of each phase has its kernel offsets, mirrored."""
     inputs, per_group, *_ = shape
-    missing = [a.taps * a.phases - a.kernel for a in axes]
+    missing = [a.kernel_offsets * a.phases - a.kernel for a in axes]
     if any(missing):
         weight = constructor("nn.pad")(weight, pad_width=((0, 0), (0, 0), *[(0, m) for m in missing]))
-    parts = [x for a in axes for x in (a.taps, a.phases)]
+    parts = [x for a in axes for x in (a.kernel_offsets, a.phases)]
     weight = constructor("reshape")(weight, (groups, inputs // groups, per_group, *parts))
     n = len(axes)
-    phase_axes, tap_axes = [4 + 2 * i for i in range(n)], [3 + 2 * i for i in range(n)]
-    weight = constructor("transpose")(weight, axes=(0, 2, *phase_axes, 1, *tap_axes))
+    phase_axes, kernel_offset_axes = [4 + 2 * i for i in range(n)], [3 + 2 * i for i in range(n)]
+    weight = constructor("transpose")(weight, axes=(0, 2, *phase_axes, 1, *kernel_offset_axes))
     filters = groups * per_group * prod([a.phases for a in axes])
-    weight = constructor("reshape")(weight, (filters, inputs // groups, *[a.taps for a in axes]))
+    weight = constructor("reshape")(weight, (filters, inputs // groups, *[a.kernel_offsets for a in axes]))
     for i, a in enumerate(axes):
-        weight = constructor("reverse")(weight, axis=2 + i) if a.taps > 1 else weight
+        weight = constructor("reverse")(weight, axis=2 + i) if a.kernel_offsets > 1 else weight
     return weight
 
 

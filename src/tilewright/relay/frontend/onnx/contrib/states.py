@@ -27,13 +27,13 @@ def _causal_convolution(
     if last:
         x, past = [None if v is None else node.value("transpose", v, axes=(0, 2, 1)) for v in (x, past)]  # type: ignore[assignment]
     batch, channels, _ = node.static(x)
-    step, (*_, taps) = node.get("dilation", 1), node.static(w)
-    reach = (taps - 1) * step
+    step, (*_, width) = node.get("dilation", 1), node.static(w)
+    reach = (width - 1) * step
     if past is None:
         past = Value(array=np.zeros((batch, channels, reach), x.dtype))
     whole = node.value("concatenate", [past, x], axis=2) if reach else x
     out = node.value(
-        "nn.conv1d", whole, w, strides=(1,), padding=(0, 0), dilation=(step,), groups=channels, channels=channels, kernel_size=(taps,)
+        "nn.conv1d", whole, w, strides=(1,), padding=(0, 0), dilation=(step,), groups=channels, channels=channels, kernel_size=(width,)
     )  # fmt: skip
     if bias is not None:
         out = node.value("nn.bias_add", out, bias)

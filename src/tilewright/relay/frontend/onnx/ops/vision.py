@@ -99,19 +99,21 @@ def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Any:
     # The adjoint of taking the blocks out: a transposed convolution that puts each row of a column at its place.
     extents = [int(v) for v in node.numbers(image, "image shape")]
     kernel = [int(v) for v in node.numbers(block, "block shape")]
-    n, taps = len(kernel), int(np.prod(kernel))
+    n, kernel_offsets = len(kernel), int(np.prod(kernel))
     if n not in (1, 2, 3):
         raise node.refuse("rank of the image", n, "1, 2, 3")
     strides = list(node.get("strides") or [1] * n)
     dilations = list(node.get("dilations") or [1] * n)
     pads = list(node.get("pads") or [0] * (2 * n))
     batch, rows, _ = node.static(x)
-    channels = rows // taps
+    channels = rows // kernel_offsets
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     blocks = [(extents[k] + pads[k] + pads[k + n] - reach[k]) // strides[k] + 1 for k in range(n)]
     extra = [extents[k] + pads[k] + pads[k + n] - reach[k] - (blocks[k] - 1) * strides[k] for k in range(n)]
     data = node.value("reshape", x, newshape=(batch, rows, *blocks))
-    weight = np.tile(np.eye(taps).reshape(taps, 1, *kernel), (channels, *[1] * (n + 1))).astype(x.dtype)
+    weight = np.tile(np.eye(kernel_offsets).reshape(kernel_offsets, 1, *kernel), (channels, *[1] * (n + 1))).astype(
+        x.dtype
+    )
     out = node.value(
         f"nn.conv{n}d_transpose", data, Value(array=weight), strides=tuple(strides), dilation=tuple(dilations),
         padding=(0,) * (2 * n), groups=channels, channels=channels, kernel_size=tuple(kernel),
@@ -134,7 +136,7 @@ def _axes(extents: list[int], pads: list[int], shape: list[int]) -> list[tuple[i
 def _deform_conv(
     node: OnnxNode, x: Value, w: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Any:
-    # Every tap of the kernel is sampled where its offset says; what is left is a product with the weights.
+    # Data is sampled for every kernel offset where the learned offset says; what is left is a product with the weights.
     batch, channels, *extents = node.static(x)
     filters, depth, *kernel = node.static(w)
     if len(kernel) != 2:
@@ -143,27 +145,31 @@ def _deform_conv(
     strides = node.get("strides") or [1, 1]
     dilations = node.get("dilations") or [1, 1]
     pads = node.get("pads") or [0, 0, 0, 0]
-    parts, groups, taps = node.get("offset_group", 1), node.get("group", 1), int(np.prod(kernel))
-    shifts = node.call("reshape", offset, newshape=(batch * parts, taps, 2, *out))
+    parts, groups, kernel_offsets = node.get("offset_group", 1), node.get("group", 1), int(np.prod(kernel))
+    shifts = node.call("reshape", offset, newshape=(batch * parts, kernel_offsets, 2, *out))
     grids = []
     for axis in (1, 0):
         step = np.array([p[axis] * dilations[axis] - pads[axis] for p in np.ndindex(*kernel)])
         first = np.arange(out[axis]) * strides[axis]
         base = step[:, None, None] + (first[:, None] if axis == 0 else first[None, :])
         shift = node.call("squeeze", node.call("take", shifts, node.scalar(axis, "int32"), axis=2))
-        shift = node.call("reshape", shift, newshape=(batch * parts, taps, *out))
-        place = node.call("add", shift, Value(array=np.broadcast_to(base, (taps, *out)).astype(x.dtype)))
+        shift = node.call("reshape", shift, newshape=(batch * parts, kernel_offsets, *out))
+        place = node.call("add", shift, Value(array=np.broadcast_to(base, (kernel_offsets, *out)).astype(x.dtype)))
         # -1 to 1 are the outer edges of the outer elements.
         scaled = node.call("multiply", place, node.scalar(2 / extents[axis], x))
         grids.append(node.call("add", scaled, node.scalar(1 / extents[axis] - 1, x)))
-    grid = node.call("reshape", node.call("stack", grids, axis=1), newshape=(batch * parts, 2, taps * out[0], out[1]))
+    grid = node.call(
+        "reshape", node.call("stack", grids, axis=1), newshape=(batch * parts, 2, kernel_offsets * out[0], out[1])
+    )
     data = node.call("reshape", x, newshape=(batch * parts, channels // parts, *extents))
     sampled = node.call("image.grid_sample", data, grid, method="bilinear", padding_mode="zeros", align_corners=False)
-    sampled = node.call("reshape", sampled, newshape=(batch, parts, channels // parts, taps, *out))
+    sampled = node.call("reshape", sampled, newshape=(batch, parts, channels // parts, kernel_offsets, *out))
     if mask is not None:
-        sampled = node.call("multiply", sampled, node.call("reshape", mask, newshape=(batch, parts, 1, taps, *out)))
-    columns = node.call("reshape", sampled, newshape=(batch, groups, depth * taps, out[0] * out[1]))
-    weights = node.call("reshape", w, newshape=(1, groups, filters // groups, depth * taps))
+        sampled = node.call(
+            "multiply", sampled, node.call("reshape", mask, newshape=(batch, parts, 1, kernel_offsets, *out))
+        )
+    columns = node.call("reshape", sampled, newshape=(batch, groups, depth * kernel_offsets, out[0] * out[1]))
+    weights = node.call("reshape", w, newshape=(1, groups, filters // groups, depth * kernel_offsets))
     product = node.call("nn.batch_matmul", weights, columns, transpose_b=False)
     result = node.call("reshape", product, newshape=(batch, filters, *out))
     return result if bias is None else node.call("nn.bias_add", result, bias)

@@ -1,4 +1,4 @@
-"""Converters of operators that sum, count or compare what belongs together: bags of rows, segments, histograms."""
+"""Converters of operators that sum, count or compare what belongs together: rows of embedding bags, segments, histograms."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _embedding_bag(
 ) -> Any:  # fmt: skip
     if any([c.wants(k) for k in (1, 2, 3)]):
         raise OpNotImplemented("its results after the first, which only training needs, are not supported")
-    (count,), (bags,) = indices.shape, offsets.shape
-    bags = bags - 1 if include_last_offset else bags
+    (count,), (segments,) = indices.shape, offsets.shape
+    segments = segments - 1 if include_last_offset else segments
     name = ("sum", "mean", "max")[mode]
     rows = c.call("take", weight, c.cast(indices, "int64"), axis=0, mode="bounded")
     if per_sample_weights is not None:
@@ -50,10 +50,10 @@ def _embedding_bag(
         rows = c.call("where", c.call("expand_dims", kept, axis=1), rows, neutral)
         ones = c.cast(kept, rows.dtype)
     width = weight.shape[1]
-    start = c.full([bags, width], START[name], rows.dtype)
+    start = c.full([segments, width], START[name], rows.dtype)
     made = c.call("scatter_nd", start, c.call("expand_dims", groups, axis=0), rows, mode=MODES[name], outside=True)
     if name != "sum":
-        number = c.call("expand_dims", _counted(c, groups, c.full([bags], 0, rows.dtype), ones), axis=1)
+        number = c.call("expand_dims", _counted(c, groups, c.full([segments], 0, rows.dtype), ones), axis=1)
         if name == "mean":
             made = c.call("divide", made, c.call("maximum", number, 1))
         else:

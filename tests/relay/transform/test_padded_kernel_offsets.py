@@ -1,4 +1,4 @@
-"""Kernels larger than the images that they see: taps that only meet padding go."""
+"""Kernels larger than the images that they see: kernel offsets that only meet padding go."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def line(x: np.ndarray, w: np.ndarray, before: int, after: int, stride: int, dil
     return np_conv(x[None, None], w[None, None], (stride,), ((before,), (after,)), (dilation,), 1)[0, 0]
 
 
-def test_fewer_taps_give_the_same_on_every_axis() -> None:
+def test_fewer_kernel_offsets_give_the_same_on_every_axis() -> None:
     rng = np.random.default_rng(0)
     cut = 0
     for _ in range(1500):
@@ -55,7 +55,7 @@ CASES: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")
-def test_built_without_padded_taps(case: tuple[Any, ...]) -> None:
+def test_built_without_padded_kernel_offsets(case: tuple[Any, ...]) -> None:
     name, shape, weights, attrs, left = case
     rng = np.random.default_rng(1)
     x, w = (rng.standard_normal(s, np.float32) for s in (shape, weights))
