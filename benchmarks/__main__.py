@@ -1,35 +1,30 @@
-"""`python -m benchmarks [NAME ARGS...]`: latency of whole models by default; each other file here is a benchmark of its own."""
+"""`python -m benchmarks [NAME ARGS...]`: latency of whole models by default. A benchmark is a module with a `main` in one of the rooms."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
-from pathlib import Path
 
-FOLDER = Path(__file__).parent
-NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
-
-
-def title(name: str) -> str:
-    """The first line of a benchmark's docstring."""
-    tree = ast.parse((FOLDER / f"{name}.py").read_text())
-    return (ast.get_docstring(tree) or "").split("\n")[0]
+from benchmarks.catalogue import BENCHMARKS, title
 
 
 def main() -> int:
     name, *rest = sys.argv[1:] or ["latency"]
     if name in ("-h", "--help"):
-        print("python -m benchmarks [NAME ARGS...]; each takes --help. Without a name: latency.\n")
-        for other in NAMES:
-            print(f"  {other:18} {title(other)}")
+        print("python -m benchmarks [NAME ARGS...]; each takes --help. Without a name: latency.")
+        room = ""
+        for other, module in BENCHMARKS.items():
+            if module.rpartition(".")[0] != room:
+                room = module.rpartition(".")[0]
+                print(f"\n{title(room)}")
+            print(f"  {other:18} {title(module)}")
         return 0
     if name.startswith("-"):
         name, rest = "latency", [name, *rest]
-    if name not in NAMES:
-        print(f"there is no benchmark {name!r}; there are {', '.join(NAMES)}", file=sys.stderr)
+    if name not in BENCHMARKS:
+        print(f"there is no benchmark {name!r}; there are {', '.join(sorted(BENCHMARKS))}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"benchmarks.{name}")
+    module = importlib.import_module(BENCHMARKS[name])
     from benchmarks.models import UnknownModel
 
     try:

@@ -2,7 +2,7 @@
 
 A contestant's module has two functions: `load(job)` imports what it needs, and `prepare(job)` compiles the model and answers a
 function that runs it once on the job's inputs and returns the outputs in order, as NumPy arrays. It runs in a worker process of its
-own (`benchmarks/worker.py`). What cannot be measured here raises `Unavailable` with the reason. To add one, write the module and a
+own (`benchmarks/contests/worker.py`). What cannot be measured here raises `Unavailable` with the reason. To add one, write the module and a
 line in PEERS.
 """
 

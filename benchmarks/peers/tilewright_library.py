@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from benchmarks.contest import ROOT
+from benchmarks.contests.contest import ROOT
 from benchmarks.peers import STORE, Job, Run, Unavailable
 
 EXPORT = """

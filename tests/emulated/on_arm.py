@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from benchmarks import random_cases, random_families
+from benchmarks.random_operators import cases, families
 from tests.codegen.every_float import FUNCTIONS
 from tests.emulated import machines
 from tests.emulated.checks import build, check_model, check_random_model, check_vector_math
@@ -53,11 +53,11 @@ def test_random_models(name: str, machine: str) -> None:
 @on_each
 @pytest.mark.parametrize("kind", ["gemm", "conv"])
 def test_random_products(kind: str, machine: str) -> None:
-    indices = [i for i in range(200) if random_families.draw(kind, 9, i).flops <= MOST_FLOPS][:25]
+    indices = [i for i in range(200) if families.draw(kind, 9, i).flops <= MOST_FLOPS][:25]
     for index in indices:
-        case = random_families.draw(kind, 9, index)
-        given = random_cases.arrays(case, index)
-        model = random_cases.onnx_model(case, given)
+        case = families.draw(kind, 9, index)
+        given = cases.arrays(case, index)
+        model = cases.onnx_model(case, given)
         inputs = {i.name: given[i.name] for i in model.graph.input}
         want = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
         got = compile_and_run(model, inputs, Way(opt_level=3, target=machines.TARGETS[machine]))

@@ -7,7 +7,8 @@ import onnxruntime
 import pytest
 
 import tilewright as tvm
-from benchmarks import dynamic_models, models
+from benchmarks import models
+from benchmarks.whole_models import dynamic_models
 from tilewright import relay
 from tilewright.runtime.vm import VirtualMachine
 

@@ -9,16 +9,17 @@ from unittest import mock
 
 import pytest
 
-from benchmarks import executor_overhead, peers
+from benchmarks import peers
+from benchmarks.catalogue import BENCHMARKS, source
+from benchmarks.runtime import executor_overhead
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
-THREADED = [n for n in NAMES if '"--threads"' in (FOLDER / f"{n}.py").read_text()]
+NAMES = sorted(BENCHMARKS)
+THREADED = [n for n in NAMES if '"--threads"' in source(BENCHMARKS[n])]
 
 
 def refusal(name: str, *options: str) -> int:
     """The exit status with options that end a benchmark before it begins; its own, not those of this process."""
-    main = importlib.import_module(f"benchmarks.{name}").main
+    main = importlib.import_module(BENCHMARKS[name]).main
     with mock.patch("sys.argv", ["pytest", "--what-is-not-meant-for-it"]), pytest.raises(SystemExit) as stopped:
         main(list(options))
     return int(stopped.value.code or 0)
@@ -89,8 +90,8 @@ def test_a_run_that_rounds_less_judges(tmp_path: Path) -> None:
     import numpy as np
     from onnx import parser
 
-    from benchmarks.real_exact import exact_run
-    from benchmarks.real_models import ROUGHEST, TOLERANCE, no_farther
+    from benchmarks.trained_models.exact import exact_run
+    from benchmarks.trained_models.real_models import ROUGHEST, TOLERANCE, no_farther
 
     text = """<ir_version: 8, opset_import: ["" : 13]> g (float[n] x) => (float[n] y) {
         big = Constant <value_float = 16777216.0> () one = Constant <value = float {1}> () w = Cast <to = 1> (one)

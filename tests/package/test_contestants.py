@@ -14,7 +14,7 @@ def test_outputs_of_operators_are_allocated_alike() -> None:
     """Each run of each contestant writes to a tensor that the run before it did not write to, all of one allocator."""
     pytest.importorskip("torch")
     pytest.importorskip("onnxruntime")
-    from benchmarks.memory_bound import Contest, cases
+    from benchmarks.single_operators.memory_bound import Contest, cases
 
     contest = Contest(cases()["sum last 4096x37 odd"], 1)
     for name in contest.contestants:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import latency, models, standing
-from benchmarks.contest import contest, reason
+from benchmarks import models
+from benchmarks.contests import standing
+from benchmarks.contests.contest import contest, reason
 from benchmarks.peers import PEERS, relative_error
+from benchmarks.whole_models import latency
 
 
 def result(**times: list[list[float]]) -> dict[str, Any]:

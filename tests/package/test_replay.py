@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import lowering, replay
+from benchmarks.compiler import lowering, replay
 
 SMALL = ["--models", "", "--programs", "softmax"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from benchmarks import memory
+from benchmarks.whole_models import memory
 from tests.ir.test_html_report import Page
 from tilewright import relay
 from tilewright.ir import IRModule

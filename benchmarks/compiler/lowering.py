@@ -35,7 +35,7 @@ from tilewright.support.collection import paused_collection
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 PHASES = ("te", "schedule", "lower", "finish", "emit", "object")
 MODELS = ("bert_base", "resnet50")

@@ -5,7 +5,7 @@
 Commands come as JSON, one a line, on standard input, and answers go, one a line, to standard output:
 {"burst": n} runs once uncounted and then n times, and answers milliseconds; {"outputs": file} writes the outputs of a run as .npz;
 {"memory": true} answers peaks of the resident set in MB. The first line that it writes says that it is ready, with the seconds that it took
-to compile, or why it cannot run. `benchmarks.contest` drives workers.
+to compile, or why it cannot run. `benchmarks.contests.contest` drives workers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
+from benchmarks.contests.resident import forget_peak, resident
 from benchmarks.options import thread_count
 from benchmarks.peers import PEERS, Job, Run, Unavailable
-from benchmarks.resident import forget_peak, resident
 
 
 def prepare(peer: str, model: str, threads: int) -> tuple[Run, dict[str, Any]]:

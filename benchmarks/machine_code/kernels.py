@@ -1,5 +1,5 @@
 """Percent of peak that generated kernels reach, with the time to emit and to compile each: of the FMA peak, and, for kernels of bytes
-(benchmarks/byte_kernels.py), of the peak of dot products of bytes.
+(benchmarks/machine_code/byte_kernels.py), of the peak of dot products of bytes.
 
 The peaks are measured in the same run, in between. Run: python -m benchmarks kernels
 """
@@ -248,7 +248,7 @@ def check_conv(kernel: Kernel, h: int, w: int, channels: int, filters: int) -> N
 
 
 def main(argv: list[str] | None = None) -> None:
-    from benchmarks import byte_kernels
+    from benchmarks.machine_code import byte_kernels
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks kernels", description=__doc__)
     takes_json(parser)

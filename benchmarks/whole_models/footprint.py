@@ -13,7 +13,7 @@ import argparse
 from typing import Any
 
 from benchmarks import models
-from benchmarks.contest import Contestant
+from benchmarks.contests.contest import Contestant
 from benchmarks.options import takes_json, thread_count, write_json
 from benchmarks.peers import PEERS, installed
 
@@ -39,7 +39,7 @@ def measure(model: str, threads: int, peers: list[str]) -> dict[str, Any]:
 def main(argv: list[str]) -> int:
     from rich.table import Table
 
-    from benchmarks.standing import console
+    from benchmarks.contests.standing import console
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks footprint", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.random_cases import Case, Values
-from benchmarks.random_draws import (
+from benchmarks.random_operators.cases import Case, Values
+from benchmarks.random_operators.draws import (
     LEAST_ELEMENTS,
     MOST_ELEMENTS,
     Rng,

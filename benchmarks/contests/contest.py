@@ -27,7 +27,7 @@ SETTLE = 0.03
 BURST_S = 0.12
 """Seconds that a burst should last: long enough for some runs of small models, short so that all meet the same machine."""
 MOST_RUNS = 25
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def reason(told: str) -> str:

@@ -1,7 +1,7 @@
 """Matrix products and convolutions of bytes as models run them, with requantisation behind, beside the peak of their instruction.
 
 The peak is that of the instruction that `scheduling.instructions` finds for the machine, on independent sums in registers; kernels
-are those of topi and its schedules, checked against NumPy. `benchmarks/kernels.py` prints them below its own.
+are those of topi and its schedules, checked against NumPy. `benchmarks/machine_code/kernels.py` prints them below its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernels import Kernel
+from benchmarks.machine_code.kernels import Kernel
 from tilewright import te, tir, topi
 from tilewright.codegen.backend import AOT
 from tilewright.driver import lower

@@ -1,6 +1,6 @@
 """Throughput of the simplifier: expressions per second on the index arithmetic of lowering, and on random programs.
 
-python benchmarks/arith.py [--profile]
+python benchmarks/compiler/arith.py [--profile]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.options import takes_json, write_json
 from tilewright import arith, tir
 from tilewright.ir import Range
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "arith"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "arith"))
 
 
 def tiled_indices() -> tuple[dict[tir.Var, Range], list[Any]]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks c_source --models resnet50,mobilenetv2,bert_base --compilers c,zig
 
-Contestants take turns in processes of their own (benchmarks/contest.py). A ratio is the median over the rounds of the time of the C code by
+Contestants take turns in processes of their own (contests/contest.py). A ratio is the median over the rounds of the time of the C code by
 LLVM's in the same round. The exit status is 1 where outputs differ by more than 1e-5 of the largest, or a ratio is above 3.
 """
 
@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from benchmarks import models
-from benchmarks.contest import contest
+from benchmarks.contests.contest import contest
 from benchmarks.options import names, takes_json, thread_counts, write_json
 
 COMPILERS = {"c": "tilewright_c", "zig": "tilewright_zig"}

@@ -75,7 +75,7 @@ def onnxruntime_arena(name: str) -> dict[str, int | None]:
     """Bytes of the block that ONNX Runtime plans for a run, and of all that its arena holds for activations."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, name],
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

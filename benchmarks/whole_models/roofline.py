@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
-from benchmarks.contest import ROOT
+from benchmarks.contests.contest import ROOT
 from benchmarks.options import cores, new_file, takes_json, thread_counts, write_json
 
 PRODUCTS = re.compile(r"conv|dense|matmul")
@@ -36,7 +36,7 @@ LEAST_PASSES = 7
 def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
     """All calls of kernels of a model, in order, with their medians in microseconds; peak and bandwidths."""
     import tilewright as tvm
-    from benchmarks.bandwidth import Bandwidth
+    from benchmarks.machine_code.bandwidth import Bandwidth
     from tilewright import relay
     from tilewright.cli.peak import Peak
     from tilewright.contrib import graph_executor
@@ -151,7 +151,7 @@ def of_peak(rows: Sequence[dict[str, Any]], result: dict[str, Any]) -> float:
 def show(s: dict[str, Any], top: int) -> None:
     from rich.table import Table
 
-    from benchmarks.standing import console
+    from benchmarks.contests.standing import console
 
     rates = ", ".join(f"{level} {rate:.0f}" for level, rate in s["bandwidth_gbs"].items())
     table = Table(
@@ -231,7 +231,7 @@ def main(argv: list[str]) -> int:
             show(results[-1], options.top)
     write_json(options, results)
     if options.chart is not None:
-        from benchmarks.chart import draw_roofline
+        from benchmarks.contests.chart import draw_roofline
 
         draw_roofline(results, options.chart)
     return 0

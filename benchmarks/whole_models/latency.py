@@ -3,7 +3,7 @@
     python -m benchmarks latency --models resnet50,bert_base --threads 1,2 --batch 1,8
     python -m benchmarks latency --models all --peers all --resume build/latency.json --limit 80 --chart latency.png
 
-Every contestant has a process of its own for each (model, threads) and they take turns in short bursts (benchmarks/contest.py). Outputs
+Every contestant has a process of its own for each (model, threads) and they take turns in short bursts (contests/contest.py). Outputs
 are compared with a peer's. A ratio is the median over the rounds of our time by the other's in the same round; the best peer is the one of
 the same precision with the lowest median. "running MB" is the peak of the resident set while the model runs, of the whole process.
 With --resume a run can be cut into pieces: rounds are added to those in the file until each model has --rounds of them.
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
-from benchmarks.contest import contest
+from benchmarks.contests.contest import contest
+from benchmarks.contests.standing import geometric_means, markdown, show, standing
 from benchmarks.options import new_file, numbers, takes_json, thread_counts, write_json
 from benchmarks.peers import PEERS, USUAL, installed
-from benchmarks.standing import geometric_means, markdown, show, standing
 
 Results = dict[str, dict[str, Any]]
 
@@ -144,7 +144,7 @@ def main(argv: list[str]) -> int:
         print(markdown(rows))
     write_json(options, {"models": rows, "geometric_means": geometric_means(rows)})
     if options.chart is not None:
-        from benchmarks.chart import draw_latency
+        from benchmarks.contests.chart import draw_latency
 
         draw_latency(rows, options.chart)
     bad = [f for r in rows for f in r["peers"].values() if f.get("wrong")]

@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     takes_json(parser)
     options = parser.parse_args(argv)
     before = options.python or str(options.before / ".venv/bin/python")
-    here = Path(__file__).parents[1]
+    here = Path(__file__).parents[2]
     rounds = []
     for i in range(options.rounds):
         first = lambda: measured(before, options.before, options.path, options.calls)  # noqa: E731

@@ -1,4 +1,4 @@
-"""Process replay: the generated code of the benchmark programs and models, recorded before a change and compared after it.
+"""The generated code of the benchmark programs and models, recorded before a change and compared after it (process replay).
 
     python -m benchmarks replay record DIR     # before the change
     python -m benchmarks replay compare DIR    # after it: exit status 1 if any kernel's LLVM IR differs
@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import lowering, models
+from benchmarks import models
+from benchmarks.compiler import lowering
 from benchmarks.options import names, takes_json, write_json
 from tilewright.relay.backend.kernels import target_key
 from tilewright.target import Target

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.random_cases import log_uniform
+from benchmarks.random_operators.cases import log_uniform
 
 Rng = np.random.Generator
 Shape = tuple[int, ...]

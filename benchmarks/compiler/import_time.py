@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
+from benchmarks.contests.resident import resident
 from benchmarks.options import takes_json, write_json
-from benchmarks.resident import resident
 
 LIMITS = {"bert_base": 1.5, "external_1gb": 5.0}
 """Seconds by model."""

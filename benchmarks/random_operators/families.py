@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.random_cases import Case, Conv, Gemm, Values, log_uniform
-from benchmarks.random_draws import (
+from benchmarks.random_operators.cases import Case, Conv, Gemm, Values, log_uniform
+from benchmarks.random_operators.draws import (
     LEAST_ELEMENTS,
     MOST_ELEMENTS,
     Rng,
@@ -23,7 +23,7 @@ from benchmarks.random_draws import (
     plain_call,
     shape,
 )
-from benchmarks.random_moves import concat, cumsum, gather, one_hot, order, resize, scatter, transpose
+from benchmarks.random_operators.moves import concat, cumsum, gather, one_hot, order, resize, scatter, transpose
 
 
 def batch_matmul(rng: Rng) -> Case:

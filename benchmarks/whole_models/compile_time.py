@@ -25,8 +25,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import models
+from benchmarks.contests.resident import resident
 from benchmarks.options import takes_json, write_json
-from benchmarks.resident import resident
 
 DEFAULT_MODELS = (*models.BENCHMARKED, "light_shufflenet_random")
 PHASES = ("import", "passes", "plan", "schedule", "lower", "emit", "llvm", "constants", "load", "run")

@@ -1,0 +1,1 @@
+"""How contestants are run, and how their results become tables and charts."""

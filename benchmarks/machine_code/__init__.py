@@ -1,0 +1,1 @@
+"""Generated kernels beside what the machine could do."""

@@ -1,0 +1,1 @@
+"""Operators of random sizes, beside ONNX Runtime and PyTorch."""

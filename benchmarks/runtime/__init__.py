@@ -1,0 +1,1 @@
+"""What calls cost: packed functions, executors, the pool of threads."""

@@ -1,0 +1,1 @@
+"""Operators by themselves, beside ONNX Runtime, PyTorch and NumPy."""

@@ -1,0 +1,1 @@
+"""Trained models out of packages' wheels, beside the runtimes that they were made for."""
