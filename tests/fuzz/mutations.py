@@ -156,8 +156,8 @@ def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray]
     """What becomes of a file: "ran", "imported", "refused", or what must not be: an error that is none of ours. Further the arguments and
     results."""
     from tilewright import runtime
-    from tilewright.relay.frontend.common.strings import string_table
     from tilewright.relay.frontend.onnx.program import runner
+    from tilewright.runtime.host_functions.strings import string_table
     from tilewright.support.errors import InternalError, TVMError
 
     try:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +15,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.relay.op.card import find_card
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
 from tilewright.support.errors import TVMError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -71,5 +76,53 @@ def test_names_belong_to_one_module() -> None:
     with pytest.raises(ValueError, match="'test.scaled_sum' of elsewhere has the name of one of"):
         host_function("test.scaled_sum")(other)
     # Determinants of ONNX and of PyTorch have different results.
-    import tilewright.relay.frontend.common.factor
-    import tilewright.relay.frontend.onnx  # noqa: F401
+
+
+OWN = """
+from tilewright.runtime.host_functions.registry import host_function
+
+@host_function("own.doubled")
+def _doubled(config, x):
+    return 2 * x
+"""
+LOADING = """
+import sys
+import numpy as np
+import tilewright as tvm
+from tilewright.contrib import graph_executor
+
+run = graph_executor.GraphModule(tvm.runtime.load_module(sys.argv[1])["default"](tvm.cpu()))
+run.set_input("x", np.arange(6, dtype="float32").reshape(2, 3))
+run.run()
+print(run.get_output(0).numpy().tolist())
+"""
+
+
+@pytest.mark.parametrize("kind", ["aot", "graph"])
+def test_a_process_that_loads_a_library_imports_what_it_calls(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saved libraries were refused by each process but the one that had compiled them."""
+    (tmp_path / "own_functions.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("own_functions")
+    x = relay.var("x", shape=(2, 3))
+    made = call("host.call", [x], function="own.doubled", shape=(2, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.add(made, x)))
+    relay.build(mod, "llvm", executor=relay.backend.Executor(kind)).export_library(tmp_path / "model.so")
+
+    def loading(path: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([path, *sys.path])}
+        command = [sys.executable, "-c", LOADING, str(tmp_path / "model.so")]
+        return subprocess.run(command, env=environment, cwd=tmp_path.parent, capture_output=True, text=True)
+
+    there = loading(str(tmp_path))
+    assert there.stdout == f"{(3 * X).tolist()}\n", there.stderr
+    gone = [p for p in sys.path if p != str(tmp_path)]
+    monkeypatch.setattr(sys, "path", gone)
+    missing = loading("")
+    assert missing.returncode == 1
+    assert (
+        "the program calls the host function 'own.doubled' of own_functions, which cannot be imported here:"
+        " No module named 'own_functions'" in missing.stderr
+    )

@@ -26,6 +26,7 @@ from tilewright.runtime.device import (  # noqa: E402
     vulkan,
     webgpu,
 )
+from tilewright.runtime.host_functions import registry as _host_functions  # noqa: E402
 from tilewright.runtime.module import (  # noqa: E402
     Module,
     config_threadpool,

@@ -17,7 +17,7 @@ import pytest
 from tests.frontend.keras.models import keras
 from tilewright import relay
 from tilewright.relay.frontend import decode_strings, encode_strings, from_keras
-from tilewright.relay.frontend.common.hashing import fingerprint64
+from tilewright.runtime.host_functions.hashing import fingerprint64
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 L = keras.layers

@@ -14,10 +14,10 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from tilewright import relay
 from tilewright.error import ModelWarning
 from tilewright.relay.frontend.common.compatibility import collected_notes
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx import from_onnx
 from tilewright.relay.frontend.onnx.compatibility import DECLARED_SHAPES
 from tilewright.relay.frontend.onnx.program import Program
+from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import ModelError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'

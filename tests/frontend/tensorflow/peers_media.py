@@ -13,8 +13,8 @@ from PIL import Image
 from tests.frontend.tensorflow.peers import Array, numbers, raw, run, tf
 from tests.frontend.tensorflow.peers_tables_and_matrices import compare, strings
 from tilewright.relay.frontend import encode_strings
-from tilewright.relay.frontend.common.hashing import fingerprint64, murmur64, siphash
 from tilewright.relay.frontend.tensorflow import from_tensorflow
+from tilewright.runtime.host_functions.hashing import fingerprint64, murmur64, siphash
 
 rng = np.random.default_rng(3)
 PICTURE = (np.add.outer(np.arange(33) * 5, np.arange(41) * 2)[..., None] + np.array([0, 40, 90])).astype("uint8")

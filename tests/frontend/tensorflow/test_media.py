@@ -13,8 +13,8 @@ from tests.frontend.tensorflow.test_operators import constant, fill, graph_of, r
 from tests.frontend.tensorflow.test_tables_and_matrices import answers, text_graph
 from tilewright import relay
 from tilewright.relay.frontend import encode_strings
-from tilewright.relay.frontend.common.hashing import fingerprint64, murmur64, siphash
 from tilewright.relay.frontend.tensorflow import from_tensorflow
+from tilewright.runtime.host_functions.hashing import fingerprint64, murmur64, siphash
 from tilewright.support.errors import TVMError
 
 NOISE = np.random.default_rng(0).integers(0, 256, (5, 7, 4)).astype("uint8")

@@ -14,10 +14,10 @@ from tests.frontend.tensorflow.test_operators import X, add, constant, fill, gra
 from tilewright import relay
 from tilewright.formats.tensorflow_messages import message
 from tilewright.relay.frontend import decode_strings, encode_strings
-from tilewright.relay.frontend.common import special
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 from tilewright.relay.frontend.tensorflow.ops.strings import pattern
 from tilewright.relay.op.program import host
+from tilewright.runtime.host_functions import special
 from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]

@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import Builder
-from tilewright.relay.frontend.common.strings import CARRIER, StringTensor, string_table
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.program.host import config_text, host_function
-from tilewright.support.errors import TVMError
+from tilewright.relay.frontend.common.value import StringTensor, Value
+from tilewright.relay.op.relations import broadcast_shapes
+from tilewright.runtime.host_functions.registry import config_text
+from tilewright.runtime.host_functions.strings import CARRIER
 from tilewright.tir import Any as AnyDim
-
-Function = Callable[..., Any]
-_waiting = threading.local()
-"""The result of a host function of data-dependent shape, computed when its shape was asked for and kept for the call that returns it."""
-
-
-def string_host(name: str, sized: bool = False) -> Callable[[Function], Function]:
-    """Register f(config, *arrays) -> array for `hosted`: strings come and go as arrays of str. sized: another function tells its shape."""
-
-    def register(f: Function) -> Function:
-        def whole(config: Any, *arrays: np.ndarray) -> np.ndarray:
-            held = set(config.get("strings", ()))
-            given = [string_table.decode(a) if k in held else a for k, a in enumerate(arrays)]
-            try:
-                made = np.asarray(f(config, *given))
-            except (ValueError, IndexError, np.linalg.LinAlgError) as error:
-                title = name.partition(".")[2]
-                raise TVMError(f"{title} {config.get('node', '')!r}: {error}") from None
-            return string_table.encode(made) if made.dtype.kind in "OUS" else made
-
-        def elements(config: Any, *arrays: np.ndarray) -> np.ndarray:
-            found = getattr(_waiting, "found", None)
-            if found is not None and found[:2] == (name, config) and _equal(found[2], arrays):
-                _waiting.found = None
-                return found[3]  # type: ignore[no-any-return]
-            return whole(config, *arrays)
-
-        def shape(config: Any, *arrays: np.ndarray) -> np.ndarray:
-            made = whole(config, *arrays)
-            _waiting.found = name, config, [a.copy() for a in arrays], made
-            return np.array(made.shape, np.int64)
-
-        for one, title in ((elements, name), (shape, f"{name}.shape")) if sized else ((whole, name),):
-            one.__module__ = f.__module__
-            host_function(title)(one)
-        return f
-
-    return register
-
-
-def _equal(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
-    return len(a) == len(b) and all([x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True)])
 
 
 def hosted(
@@ -101,3 +58,32 @@ def hosted_sized(c: Builder, function: str, inputs: Sequence[Value], rank: int, 
     """`hosted`, where the shape is known from the data only: the host function `<function>.shape` computes it."""
     shape = hosted(c, f"{function}.shape", inputs, (rank,), "int64", **config)
     return hosted(c, function, inputs, shape, dtype, **config)
+
+
+def linear_algebra(
+    c: Any, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Any]], **config: Any
+) -> list[Value]:
+    """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
+    lead = max([m.shape[:-2] for m in matrices], key=len)
+    dtype = matrices[0].dtype
+    counts = [int(np.prod(c.static(s, "the extents of its matrix"))) for s in shapes]
+    whole = c.call(
+        "host.call", list(matrices), function=f"linalg.{f.__name__}", shape=(*lead, sum(counts)), dtype=dtype,
+        config=config_text(config),
+    )  # fmt: skip
+    results, begin = [], 0
+    for s, count in zip(shapes, counts, strict=True):
+        part = whole
+        if len(counts) > 1:
+            part = c.call("strided_slice", whole, begin=(begin,), end=(begin + count,), strides=(1,), axes=(len(lead),))
+        results.append(c.reshape(part, [*lead, *s]))
+        begin += count
+    return results
+
+
+def special(c: Any, name: str, *xs: Value) -> Value:
+    """A special function of tensors, element by element."""
+    shape: Sequence[Any] = ()
+    for x in xs:
+        shape = broadcast_shapes(shape, x.shape)
+    return c.call("host.call", list(xs), function=f"special.{name}", shape=tuple(shape), dtype=xs[0].dtype)  # type: ignore[no-any-return]

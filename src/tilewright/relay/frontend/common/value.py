@@ -77,6 +77,17 @@ class Value:
         return len(self.shape)
 
 
+class StringTensor(Value):
+    """A tensor of strings, which are numbers here."""
+
+    __slots__ = ()
+
+    @property
+    def numbers(self) -> Value:
+        """The numbers, as a tensor like others."""
+        return Value(self._expr, self.array, self.name)
+
+
 def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> Any:
     """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
     card = find_card(key)

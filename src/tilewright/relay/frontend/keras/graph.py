@@ -15,14 +15,14 @@ from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.strings import CARRIER, StringTensor
-from tilewright.relay.frontend.common.value import Value, near_text, problems_text, use_text
+from tilewright.relay.frontend.common.value import StringTensor, Value, near_text, problems_text, use_text
 from tilewright.relay.frontend.keras.layers_strings import STRING_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
+from tilewright.runtime.host_functions.strings import CARRIER
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 from tilewright.tir import PrimExpr, SizeVar
 

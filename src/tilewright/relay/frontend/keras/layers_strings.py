@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hashing import (
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.value import StringTensor, Value
+from tilewright.relay.frontend.keras.layers_core import one_hot
+from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
+from tilewright.runtime.host_functions.hashing import (
     TENSORFLOW_SEED,
     WORD,
     fingerprint64,
     joined_fingerprints,
     siphash,
 )
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import StringTensor, as_bytes, as_string, string_table
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.layers_core import one_hot
-from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
+from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 MARKS = re.compile(rb"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~']")

@@ -12,11 +12,11 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
-from tilewright.relay.frontend.common.strings import decode_strings
 from tilewright.relay.frontend.keras.frontend import from_keras, guarded
 from tilewright.relay.frontend.keras.graph import MODELS, all_layers, is_operation, model_inputs, output_names
 from tilewright.relay.frontend.keras.reader import open_model
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, name_of
+from tilewright.runtime.host_functions.strings import decode_strings
 from tilewright.support.errors import ModelError, TVMError
 
 BACKENDS = ("torch", "tensorflow", "jax")

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common import factor
+from tilewright.relay.frontend.common.hosted import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.value import LayerCall, keras_op
+from tilewright.runtime.host_functions import linalg
 
 
 @keras_op("Outer", "Inner", "Vdot", "Kron")
@@ -59,18 +60,18 @@ def _matrices(c: LayerCall, x: Value) -> Any:
     x, kind = c.floats(x), c.kind.rpartition(".")[2]
     shape = x.shape[-2:]
     if kind == "Cholesky":
-        return factor.answers(c, factor.cholesky, [x], [shape], upper=bool(c.get("upper", False)))[0]
+        return linear_algebra(c, linalg.cholesky, [x], [shape], upper=bool(c.get("upper", False)))[0]
     if kind == "CholeskyInverse":
         (n,) = c.static(shape[-1:], "the size of its matrices")
         eye = c.broadcast(Value(array=np.eye(n, dtype=x.dtype)), x.shape)
-        return factor.answers(c, factor.cholesky_solve, [eye, x], [shape], upper=bool(c.get("upper", False)))[0]
+        return linear_algebra(c, linalg.cholesky_solve, [eye, x], [shape], upper=bool(c.get("upper", False)))[0]
     if kind == "Inv":
-        return factor.answers(c, factor.inverse, [x], [shape])[0]
+        return linear_algebra(c, linalg.inverse, [x], [shape])[0]
     if kind == "Pinv":
         least = float(c.get("rcond", max(c.static(shape, "the size of its matrices")) * float(np.finfo(x.dtype).eps)))
         bounds = [Value(array=np.full((1, 1), v, x.dtype)) for v in (0, least)]
-        return factor.answers(c, factor.pinv, [x, *bounds], [shape[::-1]])[0]
-    found = factor.answers(c, factor.determinant, [x], [[], [], []])
+        return linear_algebra(c, linalg.pinv, [x, *bounds], [shape[::-1]])[0]
+    found = linear_algebra(c, linalg.determinant, [x], [[], [], []])
     return {"Det": found[0], "Slogdet": found[1:], "Logdet": found[2]}[kind]
 
 
@@ -81,9 +82,9 @@ def _solve(c: LayerCall, a: Value, b: Value) -> Any:
     shape = given[1].shape[-2:]
     if c.kind.endswith("Triangular"):
         upper = not c.get("lower", False)
-        made = factor.answers(c, factor.solve_triangular, given, [shape], upper=upper, left=True, unit=0)[0]
+        made = linear_algebra(c, linalg.solve_triangular, given, [shape], upper=upper, left=True, unit=0)[0]
     else:
-        made = factor.answers(c, factor.solve, given, [shape], left=True)[0]
+        made = linear_algebra(c, linalg.solve, given, [shape], left=True)[0]
     return c.reshape(made, b.shape) if vector else made
 
 
@@ -93,13 +94,13 @@ def _factors(c: LayerCall, x: Value) -> Any:
     m, n = c.static(x.shape[-2:], "the size of its matrices")
     k = min(m, n)
     if kind == "Eigh":
-        return factor.answers(c, factor.eigh, [x], [[n], [n, n]], half="L")
+        return linear_algebra(c, linalg.eigh, [x], [[n], [n, n]], half="L")
     if kind == "Qr":
         mode = str(c.get("mode", "reduced"))
         rows = m if mode == "complete" else k
-        return factor.answers(c, factor.qr, [x], [[m, rows], [rows, n]], mode=mode)
+        return linear_algebra(c, linalg.qr, [x], [[m, rows], [rows, n]], mode=mode)
     full = bool(c.get("full_matrices", True))
-    u, s, vh = factor.answers(c, factor.svd, [x], [[m, m if full else k], [k], [n if full else k, n]], full=full)
+    u, s, vh = linear_algebra(c, linalg.svd, [x], [[m, m if full else k], [k], [n if full else k, n]], full=full)
     return [u, s, vh] if c.get("compute_uv", True) else s
 
 

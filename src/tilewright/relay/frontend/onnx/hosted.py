@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.relay.frontend.onnx.kinds import CARRIERS
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
-from tilewright.relay.op.program.host import config_text
+from tilewright.runtime.host_functions.registry import config_text
 
 
 def hosted(

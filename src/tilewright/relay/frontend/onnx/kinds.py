@@ -20,7 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.relay.frontend.common.strings import string_table
+from tilewright.runtime.host_functions.strings import string_table
 
 SMALL_FLOATS = (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",

@@ -20,10 +20,10 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.build import build
 from tilewright.relay.backend.vm import compile as compile_vm
 from tilewright.relay.frontend.common.module import is_static
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.importing import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
+from tilewright.runtime.host_functions.strings import string_table
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import ModelWarning, TVMError
 

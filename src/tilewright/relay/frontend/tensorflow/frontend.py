@@ -11,14 +11,14 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
-from tilewright.relay.frontend.common.strings import CARRIER, StringTensor
-from tilewright.relay.frontend.common.value import Value, near_text
+from tilewright.relay.frontend.common.value import StringTensor, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
+from tilewright.runtime.host_functions.strings import CARRIER
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import ModelError
 from tilewright.tir import SizeVar

@@ -14,8 +14,7 @@ from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.strings import StringTensor, string_table
-from tilewright.relay.frontend.common.value import Value, evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.common.value import StringTensor, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
 from tilewright.relay.frontend.tensorflow.fold import folders
@@ -27,6 +26,7 @@ from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
+from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")

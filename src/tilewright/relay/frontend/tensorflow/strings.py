@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.relay.frontend.common.strings import StringTensor
-from tilewright.relay.frontend.common.value import Value, evaluate
+from tilewright.relay.frontend.common.value import StringTensor, Value, evaluate
 from tilewright.relay.frontend.tensorflow.value import Converter, NodeCall, converters, takes_texts
 from tilewright.support.errors import OpNotImplemented
 

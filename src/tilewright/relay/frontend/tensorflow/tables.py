@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.strings import StringTensor, string_table
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import ModelError, OpNotImplemented, said
 
 TABLES = (

@@ -489,7 +489,7 @@ WITH_TEXTS = MOVING | {
     "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "READ_VARIABLE", "ASSIGN_VARIABLE", "UNIQUE", "IF", "WHILE", "CALL",
     "CALL_ONCE", "CUSTOM", "STABLEHLO_COMPOSITE",
 }  # fmt: skip
-"""Operators that move strings, or compare them, as they do numbers: a string is a number here (`common/strings.py`)."""
+"""Operators that move strings, or compare them, as they do numbers: a string is a number here (`runtime/host_functions/strings.py`)."""
 
 
 def resource_key(options: Record) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.formats.flatbuffer import Damaged, FlatBuffer, Record
 from tilewright.formats.tflite_schema import IDENTIFIER, OPERATORS, TYPES
-from tilewright.relay.frontend.common.strings import CARRIER, string_table
+from tilewright.runtime.host_functions.strings import CARRIER, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 VERSION = 3

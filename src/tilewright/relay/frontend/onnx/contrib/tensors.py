@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.factor import inverse
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.integers import shifted
 from tilewright.relay.frontend.onnx.ops.signal import fourier
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.runtime.host_functions.linalg import inverse
 
 
 @onnx_op("ExpandDims", domain=DOMAIN)

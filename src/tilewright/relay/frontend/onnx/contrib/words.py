@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted_sized
 from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import OpNotImplemented
 
 BEGIN, END = "\x02", "\x03"

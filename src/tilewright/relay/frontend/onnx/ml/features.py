@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, rows, table
 from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Value, onnx_op
+from tilewright.runtime.host_functions.strings import string_table
 
 
 @onnx_op("ArrayFeatureExtractor", domain=DOMAIN, typed=True)

@@ -17,7 +17,7 @@ from tilewright.relay.frontend.onnx.ml.common import (
     two_classes,
 )
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
 
 
 def _constant(values: Any) -> Value:

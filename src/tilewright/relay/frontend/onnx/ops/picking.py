@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.strings import string_table
 
 
 @onnx_op("NonZero")

@@ -1,4 +1,4 @@
-"""Strings: operators on them run as host operators. A string is a number (`common/strings.py`), so comparing needs no host."""
+"""Strings: operators on them run as host operators. A string is a number (`host_functions/strings.py`), so comparing needs no host."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.strings import string_table
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.strings import string_table
 
 Config = Mapping[str, Any]
 

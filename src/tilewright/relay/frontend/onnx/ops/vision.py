@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.relay.frontend.onnx.hosted import hosted_sized
 from tilewright.relay.frontend.onnx.ops.layers import explicit_pads, windows
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
 from tilewright.support.errors import TVMError
 
 

@@ -10,7 +10,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import FAR, cut
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.program.host import config_text, host_function
+from tilewright.runtime.host_functions.registry import config_text, host_function
 
 
 def columns(c: TorchCall, x: Value) -> list[Value]:

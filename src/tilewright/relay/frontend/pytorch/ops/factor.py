@@ -1,4 +1,4 @@
-"""Converters of factorisations of matrices and of equations (`common/factor` computes them)."""
+"""Converters of factorisations of matrices and of equations (`runtime/host_functions/linalg` computes them)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common import factor
+from tilewright.relay.frontend.common.hosted import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.movement import cut
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
+from tilewright.runtime.host_functions import linalg
 
 
 def _no_errors(c: TorchCall, x: Value) -> Value:
@@ -26,21 +27,21 @@ def _linalg_svd(c: TorchCall, a: Value, full: bool = False, vectors: bool = True
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k = min(m, n)
     shapes = [[m, m if full else k], [k], [n if full else k, n]]
-    u, s, vh = factor.answers(c, factor.svd, [a], shapes, full=full)
+    u, s, vh = linear_algebra(c, linalg.svd, [a], shapes, full=full)
     return [u, s, vh] if vectors else [c.full([0], 0, a.dtype), s, c.full([0], 0, a.dtype)]
 
 
 @aten("_linalg_eigh")
 def _linalg_eigh(c: TorchCall, a: Value, half: str = "L", vectors: bool = True) -> Any:
     n = a.shape[-1]
-    values, found = factor.answers(c, factor.eigh, [a], [[n], [n, n]], half=half)
+    values, found = linear_algebra(c, linalg.eigh, [a], [[n], [n, n]], half=half)
     return [values, found if vectors else c.full([0], 0, a.dtype)]
 
 
 @aten("linalg_eig", "linalg_eigvals", "_linalg_eigvals")
 def _linalg_eig(c: TorchCall, a: Value) -> Any:
     n = a.shape[-1]
-    parts = factor.answers(c, factor.eig, [a], [[n], [n], [n, n], [n, n]])
+    parts = linear_algebra(c, linalg.eig, [a], [[n], [n], [n, n], [n, n]])
     values = Complex(parts[0], parts[1])
     return values if "eigvals" in c.target else [values, Complex(parts[2], parts[3])]
 
@@ -49,25 +50,25 @@ def _linalg_eig(c: TorchCall, a: Value) -> Any:
 def _linalg_qr(c: TorchCall, a: Value, mode: str = "reduced") -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k = m if mode == "complete" else min(m, n)
-    q, r = factor.answers(c, factor.qr, [a], [[m, k], [k, n]], mode="reduced" if mode == "r" else mode)
+    q, r = linear_algebra(c, linalg.qr, [a], [[m, k], [k, n]], mode="reduced" if mode == "r" else mode)
     return [c.full([0], 0, a.dtype) if mode == "r" else q, r]
 
 
 @aten("linalg_inv_ex", "inverse", "linalg_inv")
 def _linalg_inv(c: TorchCall, a: Value, check_errors: bool = False) -> Any:
-    (made,) = factor.answers(c, factor.inverse, [a], [a.shape[-2:]])
+    (made,) = linear_algebra(c, linalg.inverse, [a], [a.shape[-2:]])
     return [made, _no_errors(c, a)] if "inv_ex" in c.target else made
 
 
 @aten("_linalg_det", "linalg_det", "det")
 def _linalg_det(c: TorchCall, a: Value) -> Any:
-    found = factor.answers(c, factor.determinant, [a], [[], [], []])[0]
+    found = linear_algebra(c, linalg.determinant, [a], [[], [], []])[0]
     return [found, None, None] if "::_linalg" in c.target else found
 
 
 @aten("_linalg_slogdet", "linalg_slogdet", "slogdet")
 def _linalg_slogdet(c: TorchCall, a: Value) -> Any:
-    _, sign, log = factor.answers(c, factor.determinant, [a], [[], [], []])
+    _, sign, log = linear_algebra(c, linalg.determinant, [a], [[], [], []])
     return [sign, log, None, None] if "::_linalg" in c.target else [sign, log]
 
 
@@ -76,7 +77,7 @@ def _linalg_lu_factor(c: TorchCall, a: Value, pivot: bool = True, check_errors: 
     if not pivot:
         raise c.refuse("pivot", pivot, "True")
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
-    made, rows = factor.answers(c, factor.lu_factor, [a], [[m, n], [min(m, n)]])
+    made, rows = linear_algebra(c, linalg.lu_factor, [a], [[m, n], [min(m, n)]])
     return [made, c.cast(rows, "int32"), _no_errors(c, a)]
 
 
@@ -86,7 +87,7 @@ def _linalg_lu(c: TorchCall, a: Value, pivot: bool = True) -> Any:
         raise c.refuse("pivot", pivot, "True")
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k = min(m, n)
-    return factor.answers(c, factor.lu, [a], [[m, m], [m, k], [k, n]])
+    return linear_algebra(c, linalg.lu, [a], [[m, m], [m, k], [k, n]])
 
 
 @aten("linalg_lu_solve")
@@ -97,15 +98,15 @@ def _linalg_lu_solve(
         # x a = b is the equation of the turned matrices.
         return _turned(c, _linalg_lu_solve(c, made, swaps, _turned(c, b), True, not adjoint))
     rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
-    return factor.answers(c, factor.lu_solve, [made, rows, b], [b.shape[-2:]], adjoint=adjoint)[0]
+    return linear_algebra(c, linalg.lu_solve, [made, rows, b], [b.shape[-2:]], adjoint=adjoint)[0]
 
 
 @aten("_linalg_solve_ex", "linalg_solve_ex", "linalg_solve")
 def _linalg_solve(c: TorchCall, a: Value, b: Value, left: bool = True, check_errors: bool = False) -> Any:
     # A vector for each matrix.
     vector = b.ndim == 1 or b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
-    (made,) = factor.answers(
-        c, factor.solve, [a, c.call("expand_dims", b, axis=b.ndim) if vector else b],
+    (made,) = linear_algebra(
+        c, linalg.solve, [a, c.call("expand_dims", b, axis=b.ndim) if vector else b],
         [[*b.shape[-1:], 1] if vector else b.shape[-2:]], left=left,
     )  # fmt: skip
     made = c.call("squeeze", made, axis=(made.ndim - 1,)) if vector else made
@@ -118,8 +119,8 @@ def _linalg_solve(c: TorchCall, a: Value, b: Value, left: bool = True, check_err
 def _linalg_solve_triangular(
     c: TorchCall, a: Value, b: Value, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    return factor.answers(
-        c, factor.solve_triangular, [a, b], [b.shape[-2:]], upper=upper, left=left, unit=int(unitriangular)
+    return linear_algebra(
+        c, linalg.solve_triangular, [a, b], [b.shape[-2:]], upper=upper, left=left, unit=int(unitriangular)
     )[0]
 
 
@@ -133,13 +134,13 @@ def _triangular_solve(
 
 @aten("linalg_cholesky_ex", "linalg_cholesky", "cholesky")
 def _linalg_cholesky(c: TorchCall, a: Value, upper: bool = False, check_errors: bool = False) -> Any:
-    (made,) = factor.answers(c, factor.cholesky, [a], [a.shape[-2:]], upper=upper)
+    (made,) = linear_algebra(c, linalg.cholesky, [a], [a.shape[-2:]], upper=upper)
     return [made, _no_errors(c, a)] if "_ex" in c.target else made
 
 
 @aten("cholesky_solve")
 def _solve_by_cholesky(c: TorchCall, b: Value, half: Value, upper: bool = False) -> Any:
-    return factor.answers(c, factor.cholesky_solve, [b, half], [b.shape[-2:]], upper=upper)[0]
+    return linear_algebra(c, linalg.cholesky_solve, [b, half], [b.shape[-2:]], upper=upper)[0]
 
 
 @aten("cholesky_inverse")
@@ -168,7 +169,7 @@ def _linalg_pinv(
     else:
         relative = c.tensor(rtol, a.dtype)
     bounds = [c.reshape(v, [*v.shape, 1, 1]) for v in (absolute, relative)]
-    return factor.answers(c, factor.pinv, [a, *bounds], [[n, m]])[0]
+    return linear_algebra(c, linalg.pinv, [a, *bounds], [[n, m]])[0]
 
 
 @aten("linalg_lstsq")
@@ -177,30 +178,30 @@ def _linalg_lstsq(c: TorchCall, a: Value, b: Value, rcond: float | None = None, 
     least = max(m, n) * float(np.finfo(a.dtype).eps) if rcond is None else rcond
     if any([c.wants(k) for k in (1, 2, 3)]):
         raise c.refuse("results", "residuals, rank or singular values", "the solution")
-    return [factor.answers(c, factor.lstsq, [a, b], [[n, b.shape[-1]]], rcond=least)[0], None, None, None]
+    return [linear_algebra(c, linalg.lstsq, [a, b], [[n, b.shape[-1]]], rcond=least)[0], None, None, None]
 
 
 @aten("linalg_matrix_exp", "matrix_exp")
 def _linalg_matrix_exp(c: TorchCall, a: Value) -> Any:
-    return factor.answers(c, factor.matrix_exp, [a], [a.shape[-2:]])[0]
+    return linear_algebra(c, linalg.matrix_exp, [a], [a.shape[-2:]])[0]
 
 
 @aten("linalg_householder_product", "orgqr")
 def _linalg_householder(c: TorchCall, a: Value, scales: Value) -> Any:
     rows = c.call("expand_dims", scales, axis=scales.ndim - 1)
-    return factor.answers(c, factor.householder, [a, rows], [a.shape[-2:]])[0]
+    return linear_algebra(c, linalg.householder, [a, rows], [a.shape[-2:]])[0]
 
 
 @aten("geqrf")
 def _geqrf(c: TorchCall, a: Value) -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
-    return factor.answers(c, factor.reflectors, [a], [[m, n], [min(m, n)]])
+    return linear_algebra(c, linalg.reflectors, [a], [[m, n], [min(m, n)]])
 
 
 @aten("ormqr")
 def _ormqr(c: TorchCall, a: Value, scales: Value, b: Value, left: bool = True, transpose: bool = False) -> Any:
     rows = c.call("expand_dims", scales, axis=scales.ndim - 1)
-    return factor.answers(c, factor.reflected, [a, rows, b], [b.shape[-2:]], left=left, transpose=transpose)[0]
+    return linear_algebra(c, linalg.reflected, [a, rows, b], [b.shape[-2:]], left=left, transpose=transpose)[0]
 
 
 @aten("lu_unpack")
@@ -211,7 +212,7 @@ def _lu_unpack(c: TorchCall, made: Value, swaps: Value, data: bool = True, pivot
     order = lower = upper = nothing
     if pivots:
         rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
-        (order,) = factor.answers(c, factor.row_order, [rows], [[m, m]], rows=m)
+        (order,) = linear_algebra(c, linalg.row_order, [rows], [[m, m]], rows=m)
     if data:
         eye = Value(array=np.eye(m, k, dtype=made.dtype))
         left = cut(c, made, made.ndim - 1, 0, k)
@@ -225,11 +226,11 @@ def _lu_unpack(c: TorchCall, made: Value, swaps: Value, data: bool = True, pivot
 @aten("linalg_ldl_factor_ex", "linalg_ldl_factor")
 def _ldl_factor(c: TorchCall, a: Value, hermitian: bool = False, check_errors: bool = False) -> Any:
     n = a.shape[-1]
-    made, rows = factor.answers(c, factor.ldl_factor, [a], [[n, n], [n]])
+    made, rows = linear_algebra(c, linalg.ldl_factor, [a], [[n, n], [n]])
     return [made, c.cast(rows, "int32"), _no_errors(c, a)]
 
 
 @aten("linalg_ldl_solve")
 def _ldl_solve(c: TorchCall, made: Value, swaps: Value, b: Value, hermitian: bool = False) -> Any:
     rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
-    return factor.answers(c, factor.ldl_solve, [made, rows, b], [b.shape[-2:]])[0]
+    return linear_algebra(c, linalg.ldl_solve, [made, rows, b], [b.shape[-2:]])[0]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common import factor
+from tilewright.relay.frontend.common.hosted import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.runtime.host_functions import linalg
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -170,8 +171,8 @@ def _matrix_norm(
         rest = [k for k in range(x.ndim) if k not in axes]
         m, n = c.static([x.shape[row], x.shape[column]], "the extents of its matrix")
         k = min(m, n)
-        values = factor.answers(
-            c, factor.svd, [c.transpose(x, [*rest, row, column])], [[m, k], [k], [k, n]], full=False
+        values = linear_algebra(
+            c, linalg.svd, [c.transpose(x, [*rest, row, column])], [[m, k], [k], [k, n]], full=False
         )[1]
         found = total(c, "sum" if p == "nuc" else "max" if p > 0 else "min", values, [-1])
         return c.reshape(found, [1 if k in axes else d for k, d in enumerate(x.shape)]) if keepdim else found

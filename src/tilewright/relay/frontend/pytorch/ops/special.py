@@ -1,4 +1,4 @@
-"""Converters of special functions: no kernels, but host functions (`common/special`)."""
+"""Converters of special functions: no kernels, but host functions (`runtime/host_functions/special`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.special import POLYNOMIALS, recurrence, special
+from tilewright.relay.frontend.common.hosted import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.program.host import host_function
+from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.special import POLYNOMIALS, recurrence
 
 ONE = {
     "lgamma": "lgamma", "special_gammaln": "lgamma", "digamma": "digamma", "special_digamma": "digamma", "special_psi": "digamma",

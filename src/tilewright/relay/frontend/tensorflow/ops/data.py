@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.movement import as_places
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
+from tilewright.runtime.host_functions.strings import string_host
 
 
 def filled(c: NodeCall, first: Value, rest: Sequence[Any], value: Any, dtype: str) -> Value:

@@ -11,11 +11,11 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import CODES, message
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import as_bytes, as_string
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.strings import each
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 LISTS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
@@ -26,7 +26,7 @@ def _strings_of(x: Any) -> list[str]:
 
 
 def _names(c: NodeCall, x: Value) -> list[str]:
-    from tilewright.relay.frontend.common.strings import string_table
+    from tilewright.runtime.host_functions.strings import string_table
 
     return [str(t) for t in string_table.decode(c.known(x, "keys")).reshape(-1).tolist()]
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hashing import (
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.tensorflow.ops.strings import each
+from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
+from tilewright.runtime.host_functions.hashing import (
     TENSORFLOW_SEED,
     WORD,
     fingerprint64,
@@ -15,11 +19,7 @@ from tilewright.relay.frontend.common.hashing import (
     murmur64,
     siphash,
 )
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import as_bytes
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.ops.strings import each
-from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
+from tilewright.runtime.host_functions.strings import as_bytes, string_host
 
 
 @string_op("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong")

@@ -1,4 +1,4 @@
-"""Converters of factorisations of matrices and of equations (`common/factor`), and of special functions (`common/special`)."""
+"""Converters of factorisations of matrices and of equations, and of special functions (`runtime/host_functions` computes both)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common import factor
-from tilewright.relay.frontend.common.hosted import hosted_like, string_host
-from tilewright.relay.frontend.common.special import special
+from tilewright.relay.frontend.common.hosted import hosted_like, linear_algebra, special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tf_op
+from tilewright.runtime.host_functions import linalg
+from tilewright.runtime.host_functions.strings import string_host
 
 SPECIAL = {
     "Lgamma": "lgamma", "Digamma": "digamma", "Zeta": "zeta", "Polygamma": "polygamma", "Igamma": "igamma", "Igammac": "igammac",
@@ -37,34 +37,34 @@ def _turned(c: NodeCall, a: Value, flag: str = "adjoint") -> Value:
 
 @tf_op("Cholesky", "BatchCholesky")
 def _cholesky(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.cholesky, [a], [a.shape[-2:]], upper=False)[0]
+    return linear_algebra(c, linalg.cholesky, [a], [a.shape[-2:]], upper=False)[0]
 
 
 @tf_op("MatrixInverse", "BatchMatrixInverse")
 def _inverse(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.inverse, [_turned(c, a)], [a.shape[-2:]])[0]
+    return linear_algebra(c, linalg.inverse, [_turned(c, a)], [a.shape[-2:]])[0]
 
 
 @tf_op("MatrixDeterminant", "BatchMatrixDeterminant")
 def _determinant(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.determinant, [a], [[], [], []])[0]
+    return linear_algebra(c, linalg.determinant, [a], [[], [], []])[0]
 
 
 @tf_op("LogMatrixDeterminant")
 def _log_determinant(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.determinant, [a], [[], [], []])[1:]
+    return linear_algebra(c, linalg.determinant, [a], [[], [], []])[1:]
 
 
 @tf_op("MatrixSolve", "BatchMatrixSolve")
 def _solve(c: NodeCall, a: Value, b: Value) -> Any:
-    return factor.answers(c, factor.solve, [_turned(c, a), b], [b.shape[-2:]], left=True)[0]
+    return linear_algebra(c, linalg.solve, [_turned(c, a), b], [b.shape[-2:]], left=True)[0]
 
 
 @tf_op("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def _triangular(c: NodeCall, a: Value, b: Value) -> Any:
     upper = bool(c.attr("lower", True)) == bool(c.attr("adjoint", False))
-    made = factor.answers(
-        c, factor.solve_triangular, [_turned(c, a), b], [b.shape[-2:]], upper=upper, left=True, unit=0
+    made = linear_algebra(
+        c, linalg.solve_triangular, [_turned(c, a), b], [b.shape[-2:]], upper=upper, left=True, unit=0
     )
     return made[0]
 
@@ -72,21 +72,21 @@ def _triangular(c: NodeCall, a: Value, b: Value) -> Any:
 @tf_op("MatrixSolveLs", "BatchMatrixSolveLs")
 def _least_squares(c: NodeCall, a: Value, b: Value, weight: Value) -> Any:
     shape = [a.shape[-1], b.shape[-1]]
-    return factor.answers(c, factor.ridge, [a, b], [shape], weight=float(c.number_of(weight, "l2_regularizer")))[0]
+    return linear_algebra(c, linalg.ridge, [a, b], [shape], weight=float(c.number_of(weight, "l2_regularizer")))[0]
 
 
 @tf_op("Qr")
 def _qr(c: NodeCall, a: Value) -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k = m if c.attr("full_matrices", False) else min(m, n)
-    return factor.answers(c, factor.qr, [a], [[m, k], [k, n]], mode="complete" if k != min(m, n) else "reduced")
+    return linear_algebra(c, linalg.qr, [a], [[m, k], [k, n]], mode="complete" if k != min(m, n) else "reduced")
 
 
 @tf_op("Svd", "BatchSvd")
 def _svd(c: NodeCall, a: Value) -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k, full = min(m, n), bool(c.attr("full_matrices", False))
-    u, s, vh = factor.answers(c, factor.svd, [a], [[m, m if full else k], [k], [n if full else k, n]], full=full)
+    u, s, vh = linear_algebra(c, linalg.svd, [a], [[m, m if full else k], [k], [n if full else k, n]], full=full)
     if not c.attr("compute_uv", True):
         return [s, c.full([0], 0, a.dtype), c.full([0], 0, a.dtype)]
     return [s, u, c.transpose(vh, [*range(vh.ndim - 2), vh.ndim - 1, vh.ndim - 2])]
@@ -94,37 +94,37 @@ def _svd(c: NodeCall, a: Value) -> Any:
 
 @tf_op("SelfAdjointEigV2", "BatchSelfAdjointEigV2")
 def _self_adjoint(c: NodeCall, a: Value) -> Any:
-    values, vectors = factor.answers(c, factor.eigh, [a], [[a.shape[-1]], a.shape[-2:]], half="L")
+    values, vectors = linear_algebra(c, linalg.eigh, [a], [[a.shape[-1]], a.shape[-2:]], half="L")
     return [values, vectors if c.attr("compute_v", True) else c.full([0], 0, a.dtype)]
 
 
 @tf_op("SelfAdjointEig", "BatchSelfAdjointEig")
 def _self_adjoint_old(c: NodeCall, a: Value) -> Any:
-    values, vectors = factor.answers(c, factor.eigh, [a], [[1, a.shape[-1]], a.shape[-2:]], half="L")
+    values, vectors = linear_algebra(c, linalg.eigh, [a], [[1, a.shape[-1]], a.shape[-2:]], half="L")
     return c.concatenate([values, vectors], a.ndim - 2)
 
 
 @tf_op("Eig")
 def _eig(c: NodeCall, a: Value) -> Any:
     n = a.shape[-1]
-    parts = factor.answers(c, factor.eig, [a], [[n], [n], [n, n], [n, n]])
+    parts = linear_algebra(c, linalg.eig, [a], [[n], [n], [n, n], [n, n]])
     return [Complex(parts[0], parts[1]), Complex(parts[2], parts[3])]
 
 
 @tf_op("Lu")
 def _lu(c: NodeCall, a: Value) -> Any:
-    made, order = factor.answers(c, factor.lu_order, [a], [a.shape[-2:], [a.shape[-1]]])
+    made, order = linear_algebra(c, linalg.lu_order, [a], [a.shape[-2:], [a.shape[-1]]])
     return [made, c.cast(order, c.attr("output_idx_type", "int32"))]
 
 
 @tf_op("MatrixExponential")
 def _exponential(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.matrix_exp, [a], [a.shape[-2:]])[0]
+    return linear_algebra(c, linalg.matrix_exp, [a], [a.shape[-2:]])[0]
 
 
 @tf_op("MatrixSquareRoot")
 def _root(c: NodeCall, a: Value) -> Any:
-    return factor.answers(c, factor.matrix_sqrt, [a], [a.shape[-2:]])[0]
+    return linear_algebra(c, linalg.matrix_sqrt, [a], [a.shape[-2:]])[0]
 
 
 @tf_op("TridiagonalSolve")

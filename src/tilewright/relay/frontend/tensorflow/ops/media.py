@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import as_bytes, as_string
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
 from tilewright.support.errors import TVMError
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}

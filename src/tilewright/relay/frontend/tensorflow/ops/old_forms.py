@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, string_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
+from tilewright.runtime.host_functions.strings import string_host
 from tilewright.support.errors import OpNotImplemented
 
 SAME_AS = {

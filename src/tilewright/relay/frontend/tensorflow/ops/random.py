@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import Function, hosted, string_host
+from tilewright.relay.frontend.common.hosted import hosted
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.runtime.host_functions.strings import Function, string_host
 
 
 def _generator(config: Any, seeds: Sequence[np.ndarray]) -> np.random.Generator:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, string_host
+from tilewright.relay.frontend.common.hosted import hosted
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.runtime.host_functions.strings import string_host
 
 KERNELS: dict[str, tuple[float, Any]] = {
     "box": (0.5, lambda x: np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))), "triangle": (1.0, lambda x: np.maximum(1 - x, 0)),

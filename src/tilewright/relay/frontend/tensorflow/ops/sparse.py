@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import StringTensor, as_bytes
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.strings import as_bytes, string_host
 from tilewright.support.errors import OpNotImplemented
 
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, string_host
-from tilewright.relay.frontend.common.strings import StringTensor, as_bytes, as_string, string_table
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
 from tilewright.relay.op.relations import broadcast_shapes
+from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
 SPACES = b" \t\n\v\f\r"

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, string_host
+from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, converters, tf_op
+from tilewright.runtime.host_functions.strings import string_host
 
 
 @tf_op("NonMaxSuppression")

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import Value
+from tilewright.runtime.host_functions.registry import host_function
+from tilewright.support.errors import TVMError
 
 CARRIER = "int64"
 """The element type of tensors of strings."""
-
-
-class StringTensor(Value):
-    """A tensor of strings, which are numbers here."""
-
-    __slots__ = ()
-
-    @property
-    def numbers(self) -> Value:
-        """The numbers, as a tensor like others."""
-        return Value(self._expr, self.array, self.name)
 
 
 class StringTable:
@@ -109,3 +99,46 @@ def as_bytes(text: str) -> bytes:
 def as_string(data: bytes) -> str:
     """The string of bytes."""
     return data.decode("utf-8", "surrogateescape")
+
+
+Function = Callable[..., Any]
+_waiting = threading.local()
+"""The result of a host function of data-dependent shape, computed when its shape was asked for and kept for the call that returns it."""
+
+
+def string_host(name: str, sized: bool = False) -> Callable[[Function], Function]:
+    """Register f(config, *arrays) -> array for `hosted`: strings come and go as arrays of str. sized: another function tells its shape."""
+
+    def register(f: Function) -> Function:
+        def whole(config: Any, *arrays: np.ndarray) -> np.ndarray:
+            held = set(config.get("strings", ()))
+            given = [string_table.decode(a) if k in held else a for k, a in enumerate(arrays)]
+            try:
+                made = np.asarray(f(config, *given))
+            except (ValueError, IndexError, np.linalg.LinAlgError) as error:
+                title = name.partition(".")[2]
+                raise TVMError(f"{title} {config.get('node', '')!r}: {error}") from None
+            return string_table.encode(made) if made.dtype.kind in "OUS" else made
+
+        def elements(config: Any, *arrays: np.ndarray) -> np.ndarray:
+            found = getattr(_waiting, "found", None)
+            if found is not None and found[:2] == (name, config) and _equal(found[2], arrays):
+                _waiting.found = None
+                return found[3]  # type: ignore[no-any-return]
+            return whole(config, *arrays)
+
+        def shape(config: Any, *arrays: np.ndarray) -> np.ndarray:
+            made = whole(config, *arrays)
+            _waiting.found = name, config, [a.copy() for a in arrays], made
+            return np.array(made.shape, np.int64)
+
+        for one, title in ((elements, name), (shape, f"{name}.shape")) if sized else ((whole, name),):
+            one.__module__ = f.__module__
+            host_function(title)(one)
+        return f
+
+    return register
+
+
+def _equal(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> bool:
+    return len(a) == len(b) and all([x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True)])

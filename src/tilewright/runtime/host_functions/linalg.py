@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.program.host import config_text, host_function
+from tilewright.runtime.host_functions.registry import host_function
 from tilewright.support.errors import TVMError
 
 Arrays = Sequence[np.ndarray]
@@ -33,27 +32,6 @@ def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
 
     host_function(f"linalg.{name}")(packed)
     return f
-
-
-def answers(
-    c: Any, f: Callable[..., Arrays], matrices: Sequence[Value], shapes: Sequence[Sequence[Any]], **config: Any
-) -> list[Value]:
-    """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
-    lead = max([m.shape[:-2] for m in matrices], key=len)
-    dtype = matrices[0].dtype
-    counts = [int(np.prod(c.static(s, "the extents of its matrix"))) for s in shapes]
-    whole = c.call(
-        "host.call", list(matrices), function=f"linalg.{f.__name__}", shape=(*lead, sum(counts)), dtype=dtype,
-        config=config_text(config),
-    )  # fmt: skip
-    results, begin = [], 0
-    for s, count in zip(shapes, counts, strict=True):
-        part = whole
-        if len(counts) > 1:
-            part = c.call("strided_slice", whole, begin=(begin,), end=(begin + count,), strides=(1,), axes=(len(lead),))
-        results.append(c.reshape(part, [*lead, *s]))
-        begin += count
-    return results
 
 
 @hosted

@@ -6,29 +6,19 @@ Formulas by number are those of Abramowitz and Stegun, Handbook of Mathematical 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.program.host import host_function
-from tilewright.relay.op.relations import broadcast_shapes
+from tilewright.runtime.host_functions.registry import host_function
 
 Array = Any
 """An array of NumPy, in float64."""
 EULER = 0.5772156649015329
 FUNCTIONS: dict[str, int] = {}
 """Their names, and how many arguments they take."""
-
-
-def special(c: Any, name: str, *xs: Value) -> Value:
-    """A special function of tensors, element by element."""
-    shape: Sequence[Any] = ()
-    for x in xs:
-        shape = broadcast_shapes(shape, x.shape)
-    return c.call("host.call", list(xs), function=f"special.{name}", shape=tuple(shape), dtype=xs[0].dtype)  # type: ignore[no-any-return]
 
 
 def _function(arguments: int) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
