@@ -16,8 +16,7 @@ from tilewright.formats.tensorflow_messages import message
 from tilewright.relay.frontend import decode_strings, encode_strings
 from tilewright.relay.frontend.tensorflow import from_tensorflow
 from tilewright.relay.frontend.tensorflow.ops.strings import pattern
-from tilewright.relay.op.program import host
-from tilewright.runtime.host_functions import special
+from tilewright.runtime.host_functions import registry, special
 from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]
@@ -424,8 +423,8 @@ def test_beams(monkeypatch: pytest.MonkeyPatch) -> None:
         shape=(2, 1, 2),
     )
     searched = []
-    search = host._functions["tf.beams"]
-    monkeypatch.setitem(host._functions, "tf.beams", lambda *given: searched.append(1) or search(*given))
+    search = registry._functions["tf.beams"]
+    monkeypatch.setitem(registry._functions, "tf.beams", lambda *given: searched.append(1) or search(*given))
     places, values, size, score = run(graph, logits, outputs=["d", "d:1", "d:2", "d:3"])
     assert (places.tolist(), values.tolist(), size.tolist()) == ([[0, 0]], [0], [1, 1])
     assert score[0, 0] == pytest.approx(math.log(0.84), abs=1e-5)
