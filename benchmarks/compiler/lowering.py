@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.options import names, takes_json, write_json
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_object, emit_module
-from tilewright.codegen.llvm.effort import effort
+from tilewright.codegen.llvm.native.effort import effort
 from tilewright.driver import host_pipeline, lower, lower_for
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext

@@ -19,7 +19,7 @@ from tilewright.cli.peak import (
     together,
 )
 from tilewright.cli.profiling import profile_kernels
-from tilewright.codegen.llvm.machine import compile_assembly
+from tilewright.codegen.llvm.native.target_machine import compile_assembly
 from tilewright.contrib import graph_executor
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target

@@ -15,9 +15,9 @@ from tilewright.codegen.backend import Code
 from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS, Tiles
 from tilewright.codegen.interp.values import RawPointer
 from tilewright.codegen.llvm.backend import LLVM
-from tilewright.codegen.llvm.jit import load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object
-from tilewright.codegen.llvm.module import emit_module
+from tilewright.codegen.llvm.functions.module import emit_module
+from tilewright.codegen.llvm.native.jit import load_objects
+from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object
 from tilewright.driver import host_pipeline, lower_module
 from tilewright.ir import IRModule
 from tilewright.target import Target

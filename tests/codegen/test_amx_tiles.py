@@ -18,7 +18,7 @@ from tilewright.codegen import native
 from tilewright.codegen.interp import InterpError, run
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Pointer, Storage
-from tilewright.codegen.llvm.tiles import permission
+from tilewright.codegen.llvm.native.tiles import permission
 from tilewright.runtime import packed_func
 from tilewright.runtime.packed_func import global_func
 from tilewright.target import Target

@@ -11,8 +11,8 @@ from tests.codegen.util import aligned, native
 from tilewright.codegen import interp
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.llvm import emit_module
-from tilewright.codegen.llvm.crossing import column
-from tilewright.codegen.llvm.interleave import stepped
+from tilewright.codegen.llvm.memory.crossing import column
+from tilewright.codegen.llvm.memory.interleave import stepped
 from tilewright.ir import IRModule
 from tilewright.tir import (
     LT,

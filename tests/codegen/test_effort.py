@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright.codegen.llvm import compile_assembly, emit_module
-from tilewright.codegen.llvm.effort import SHORT, WHOLE, effort
+from tilewright.codegen.llvm.native.effort import SHORT, WHOLE, effort
 from tilewright.driver import host_pipeline, lower
 from tilewright.script import tir as T
 from tilewright.target import Target

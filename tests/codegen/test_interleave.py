@@ -12,7 +12,7 @@ from tilewright.codegen import interp
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.interp.values import np_type
 from tilewright.codegen.llvm import emit_module
-from tilewright.codegen.llvm.interleave import fixed_lanes, piece, segments
+from tilewright.codegen.llvm.memory.interleave import fixed_lanes, piece, segments
 from tilewright.ir import DataType, IRModule
 from tilewright.tir import (
     Add,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.codegen.llvm.calls import CallEmitter
-from tilewright.codegen.llvm.function import FunctionEmitter
-from tilewright.codegen.llvm.module import ModuleEmitter
+from tilewright.codegen.llvm.expressions.calls import CallEmitter
+from tilewright.codegen.llvm.functions.function import FunctionEmitter
+from tilewright.codegen.llvm.functions.module import ModuleEmitter
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS, Operations
 from tilewright.codegen.source.c.function import FunctionEmitter as C
 from tilewright.ir import IRModule, Op

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tilewright.codegen.llvm.addresses import Addresses
-from tilewright.codegen.llvm.affine import AffineForms
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.module import ModuleEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.module import ModuleEmitter
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.memory.addresses import Addresses
+from tilewright.codegen.llvm.memory.affine import AffineForms
 from tilewright.ir import DataType, IRModule
 from tilewright.support.errors import TVMError
 from tilewright.target import Target

@@ -19,7 +19,7 @@ import pytest
 import tilewright as tvm
 from tilewright import te, tir
 from tilewright.codegen import interp
-from tilewright.codegen.llvm.jit import LoadedObjects
+from tilewright.codegen.llvm.native.jit import LoadedObjects
 from tilewright.node import deep_recursion, structural_equal, structural_hash
 from tilewright.support.cache import Cache
 

@@ -22,7 +22,7 @@ from tests.fuzz.native import Guarded
 from tilewright.codegen import interp
 from tilewright.codegen.interp.values import np_type
 from tilewright.codegen.llvm import compile_object, emit_module, load_objects
-from tilewright.codegen.llvm.effort import SHORT, WHOLE
+from tilewright.codegen.llvm.native.effort import SHORT, WHOLE
 from tilewright.driver.pipeline import host_pipeline
 from tilewright.ir import DataType, IRModule, PrimExpr
 from tilewright.support.errors import InternalError, TVMError

@@ -10,9 +10,9 @@ from llvmlite import binding
 
 from tests.generators.case import Case
 from tilewright import runtime
-from tilewright.codegen.llvm.jit import load_objects
-from tilewright.codegen.llvm.machine import initialize, optimise, target_machine
-from tilewright.codegen.llvm.module import emit_module
+from tilewright.codegen.llvm.functions.module import emit_module
+from tilewright.codegen.llvm.native.jit import load_objects
+from tilewright.codegen.llvm.native.target_machine import initialize, optimise, target_machine
 from tilewright.driver import build_lowered
 from tilewright.driver.pipeline import host_pipeline
 from tilewright.ir import IRModule

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.codegen.llvm.build import unfit
-from tilewright.codegen.llvm.jit import load_objects
-from tilewright.codegen.llvm.machine import compile_object
+from tilewright.codegen.llvm.native.jit import load_objects
+from tilewright.codegen.llvm.native.target_machine import compile_object
 from tilewright.support.errors import TVMError
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target

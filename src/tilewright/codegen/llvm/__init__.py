@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tilewright.codegen.llvm.build import build
-from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
-from tilewright.codegen.llvm.module import ModuleEmitter, emit_module, emit_units
+from tilewright.codegen.llvm.functions.module import ModuleEmitter, emit_module, emit_units
+from tilewright.codegen.llvm.native.jit import LoadedObjects, load_objects
+from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object, object_kind
 
 __all__ = [
     "LoadedObjects",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code
-from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object, object_kind
-from tilewright.codegen.llvm.tiles import permission
+from tilewright.codegen.llvm.native.jit import LoadedObjects, load_objects
+from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object, object_kind
+from tilewright.codegen.llvm.native.tiles import permission
 from tilewright.codegen.native import passes
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass
@@ -32,15 +32,15 @@ class LLVM(BackEnd):
         return build(mod, target)
 
     def emit(self, mod: IRModule, target: Target) -> Code:
-        from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
-        from tilewright.codegen.llvm.module import emit_module
+        from tilewright.codegen.llvm.functions.module import emit_module
+        from tilewright.codegen.llvm.native.effort import NONE, WHOLE, effort
 
         # Schedules of kernels leave no scalars in loops, but where LLVM has its whole work to do.
         return Code(emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE)
 
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
-        from tilewright.codegen.llvm.context import context_definition
-        from tilewright.codegen.llvm.module import ModuleEmitter
+        from tilewright.codegen.llvm.functions.context import context_definition
+        from tilewright.codegen.llvm.functions.module import ModuleEmitter
 
         text = ModuleEmitter(mod, target).emit([GlobalVar(name) for name in names]) if names else ""
         # Kernels that use the context define it as well; the linker keeps one.

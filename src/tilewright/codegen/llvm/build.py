@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.codegen import native
-from tilewright.codegen.llvm.effort import effort
-from tilewright.codegen.llvm.jit import load_objects
-from tilewright.codegen.llvm.machine import compile_assembly, compile_object
-from tilewright.codegen.llvm.module import emit_module, symbol_of
-from tilewright.codegen.llvm.tiles import has_tiles, permission
+from tilewright.codegen.llvm.functions.module import emit_module, symbol_of
+from tilewright.codegen.llvm.native.effort import effort
+from tilewright.codegen.llvm.native.jit import load_objects
+from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.native.tiles import has_tiles, permission
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
 from tilewright.runtime.symbols import CONTEXT, LIBRARY

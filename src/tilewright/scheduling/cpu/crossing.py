@@ -6,7 +6,7 @@ parallel tiles of i, tiles of j:
   for j in the tile, unrolled: T[j, :] = vectorized A[j, i in the tile]
   for i in the tile, unrolled: B[i, :] = vectorized f(T[j in the tile, i])
 
-The second half transposes in registers (`codegen.llvm.crossing`).
+The second half transposes in registers (`codegen.llvm.memory.crossing`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 import ml_dtypes
 import numpy as np
 
-from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.codegen.llvm.functions.builder import FunctionBuilder
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
 from tilewright.tir.scalars import wrap_int

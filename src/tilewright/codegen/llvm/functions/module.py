@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
-from tilewright.codegen.llvm.context import context_definition
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.function import COLD, FunctionEmitter
-from tilewright.codegen.llvm.half import half_helpers
-from tilewright.codegen.llvm.loops import SCALAR, SCALAR_LOOPS
-from tilewright.codegen.llvm.machine import data_layout
-from tilewright.codegen.llvm.mathematics import C_FUNCTION
-from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
-from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
-from tilewright.codegen.llvm.types import symbol as quoted
+from tilewright.codegen.llvm.expressions.mathematics import C_FUNCTION
+from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type, splat
+from tilewright.codegen.llvm.expressions.types import symbol as quoted
+from tilewright.codegen.llvm.functions.context import context_definition
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.function import COLD, FunctionEmitter
+from tilewright.codegen.llvm.functions.loops import SCALAR, SCALAR_LOOPS
+from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
+from tilewright.codegen.llvm.native.target_machine import data_layout
+from tilewright.codegen.llvm.vector_math.half import half_helpers
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import nodes_of
 from tilewright.node.leaves import numpy_dtype

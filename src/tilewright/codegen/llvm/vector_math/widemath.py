@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.codegen.llvm.lanes import Lanes
+from tilewright.codegen.llvm.vector_math.lanes import Lanes
 
 LN2 = math.log(2.0)
 PI_2 = (1.5707963267948966, 6.123233995736766e-17)

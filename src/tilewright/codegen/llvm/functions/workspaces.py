@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import ALLOC, FREE, Frame
-from tilewright.codegen.llvm.operands import Operands
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.functions.frame import ALLOC, FREE, Frame
 from tilewright.ir import DataType
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.codegen.llvm.builder import FunctionBuilder
-from tilewright.codegen.llvm.types import float_const, int_literal, llvm_type, splat
+from tilewright.codegen.llvm.expressions.types import float_const, int_literal, llvm_type, splat
+from tilewright.codegen.llvm.functions.builder import FunctionBuilder
 from tilewright.ir import DataType
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.llvm.affine import Affine, AffineForms
-from tilewright.codegen.llvm.interleave import fixed_lanes
+from tilewright.codegen.llvm.memory.affine import Affine, AffineForms
+from tilewright.codegen.llvm.memory.interleave import fixed_lanes
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.tir import (

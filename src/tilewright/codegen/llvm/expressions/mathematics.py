@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.types import llvm_type, splat, suffix
-from tilewright.codegen.llvm.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS, VectorMath
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import llvm_type, splat, suffix
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.vector_math.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS, VectorMath
 from tilewright.ir import DataType, FloatImm
 from tilewright.tir import Broadcast, Call
 from tilewright.tir.op import ACTIVATIONS

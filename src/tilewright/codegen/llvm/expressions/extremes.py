@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tilewright.codegen.llvm.builder import Scope
-from tilewright.codegen.llvm.lanes import Lanes
+from tilewright.codegen.llvm.functions.builder import Scope
+from tilewright.codegen.llvm.vector_math.lanes import Lanes
 
 
 class _Step(NamedTuple):

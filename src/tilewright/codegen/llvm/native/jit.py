@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from tilewright.codegen.llvm.machine import initialize, target_machine
+from tilewright.codegen.llvm.native.target_machine import initialize, target_machine
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.extremes import Extremes
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.types import int_literal, is_literal, llvm_type, splat, suffix
-from tilewright.codegen.llvm.variables import Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.extremes import Extremes
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import int_literal, is_literal, llvm_type, splat, suffix
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Variables
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, structural_equal
 from tilewright.tir import EQ, NE, Add, Broadcast, BufferLoad, Div, Min, Mod, Mul, Sub
 from tilewright.tir.expr import BinaryOpExpr, CmpExpr

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.mathematics import Functions
-from tilewright.codegen.llvm.memory import MemoryEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, memory_type, splat
-from tilewright.codegen.llvm.types import symbol as quoted
-from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.mathematics import Functions
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import (
+    float_const,
+    int_literal,
+    is_literal,
+    llvm_type,
+    memory_type,
+    splat,
+)
+from tilewright.codegen.llvm.expressions.types import symbol as quoted
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.codegen.operations import INTRINSICS
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, PrimExpr
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import CALL_FROM, Frame
-from tilewright.codegen.llvm.memory import MemoryEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.types import is_literal, llvm_type
-from tilewright.codegen.llvm.variables import Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type
+from tilewright.codegen.llvm.functions.frame import CALL_FROM, Frame
+from tilewright.codegen.llvm.functions.variables import Variables
+from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.runtime.symbols import LIBRARY
 from tilewright.tir import Call, StringImm, Var

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 
-from tilewright.codegen.llvm.addresses import Addresses, common_alignment
-from tilewright.codegen.llvm.affine import Affine
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.slots import Slots
-from tilewright.codegen.llvm.types import llvm_type, memory_type, suffix
-from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type, suffix
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.memory.addresses import Addresses, common_alignment
+from tilewright.codegen.llvm.memory.affine import Affine
+from tilewright.codegen.llvm.memory.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
+from tilewright.codegen.llvm.memory.slots import Slots
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
 from tilewright.tir.arithmetic import add, cast_to, multiply

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.addresses import Addresses
-from tilewright.codegen.llvm.affine import Affine
-from tilewright.codegen.llvm.crossing import column
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.interleave import fixed_lanes
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.registers import Registers
-from tilewright.codegen.llvm.types import llvm_type
-from tilewright.codegen.llvm.variables import Facts
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import llvm_type
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Facts
+from tilewright.codegen.llvm.memory.addresses import Addresses
+from tilewright.codegen.llvm.memory.affine import Affine
+from tilewright.codegen.llvm.memory.crossing import column
+from tilewright.codegen.llvm.memory.interleave import fixed_lanes
+from tilewright.codegen.llvm.memory.registers import Registers
 from tilewright.ir import DataType
 from tilewright.tir import BufferLoad
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.types import (
+from tilewright.codegen.llvm.expressions.types import (
     float_const,
     int_literal,
     is_literal,
@@ -15,6 +14,7 @@ from tilewright.codegen.llvm.types import (
     splat,
     suffix,
 )
+from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
 from tilewright.tir.scalars import int_range, wrap_int

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from tilewright.codegen.backend import IN_PLACE
-from tilewright.codegen.llvm.arithmetic import Arithmetic
-from tilewright.codegen.llvm.bits import Bits
-from tilewright.codegen.llvm.calls import CallEmitter
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import LAUNCH, Frame, Surroundings
-from tilewright.codegen.llvm.loops import Loops
-from tilewright.codegen.llvm.mathematics import Functions
-from tilewright.codegen.llvm.memory import MemoryEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.packed import PackedEmitter
-from tilewright.codegen.llvm.stmt import StmtEmitter
-from tilewright.codegen.llvm.types import is_literal, llvm_type
-from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.expressions.arithmetic import Arithmetic
+from tilewright.codegen.llvm.expressions.bits import Bits
+from tilewright.codegen.llvm.expressions.calls import CallEmitter
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.mathematics import Functions
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type
+from tilewright.codegen.llvm.functions.frame import LAUNCH, Frame, Surroundings
+from tilewright.codegen.llvm.functions.loops import Loops
+from tilewright.codegen.llvm.functions.packed import PackedEmitter
+from tilewright.codegen.llvm.functions.stmt import StmtEmitter
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.tir import AttrStmt, For, PrimFunc, Stmt
 
 COLD = "nounwind noinline optnone"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.affine import AffineForms
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.promote import BufferUse
-from tilewright.codegen.llvm.registers import Registers
-from tilewright.codegen.llvm.types import int_literal, is_literal, llvm_type, resized
+from tilewright.codegen.llvm.expressions.types import int_literal, is_literal, llvm_type, resized
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.promote import BufferUse
+from tilewright.codegen.llvm.memory.affine import AffineForms
+from tilewright.codegen.llvm.memory.registers import Registers
 from tilewright.ir import PrimExpr
 from tilewright.tir import Var
 from tilewright.tir.scalars import wrap_int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.affine import Affine
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.types import is_literal, llvm_type, resized
-from tilewright.codegen.llvm.variables import Variables
+from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type, resized
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Variables
+from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.ir import PrimExpr
 from tilewright.tir import Var
 

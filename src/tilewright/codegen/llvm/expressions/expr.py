@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.operands import Operands, to_narrow
-from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, splat
-from tilewright.codegen.llvm.variables import Variables
+from tilewright.codegen.llvm.expressions.operands import Operands, to_narrow
+from tilewright.codegen.llvm.expressions.types import float_const, int_literal, is_literal, llvm_type, splat
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Variables
 from tilewright.codegen.operations import EXPRESSIONS
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
 from tilewright.tir import (

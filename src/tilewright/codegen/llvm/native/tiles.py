@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.codegen.llvm.machine import compile_object
+from tilewright.codegen.llvm.native.target_machine import compile_object
 from tilewright.target import Target
 
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18

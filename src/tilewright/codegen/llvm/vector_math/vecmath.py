@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.lanes import Lanes
-from tilewright.codegen.llvm.widemath import FAR, WideMath
+from tilewright.codegen.llvm.vector_math.lanes import Lanes
+from tilewright.codegen.llvm.vector_math.widemath import FAR, WideMath
 from tilewright.ir import DataType
 from tilewright.tir.op import ACTIVATIONS
 

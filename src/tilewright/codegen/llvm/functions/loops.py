@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.memory import MemoryEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.registers import Registers
-from tilewright.codegen.llvm.types import is_literal, llvm_type
-from tilewright.codegen.llvm.variables import Facts, Variables
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
+from tilewright.codegen.llvm.memory.registers import Registers
 from tilewright.ir import PrimExpr
 from tilewright.tir import For, Var, While
 

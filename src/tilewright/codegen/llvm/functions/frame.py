@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from tilewright.codegen.llvm.builder import FunctionBuilder
-from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER, TELL_NUMBERS
-from tilewright.codegen.llvm.vecmath import VectorMath
+from tilewright.codegen.llvm.functions.builder import FunctionBuilder
+from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
+from tilewright.codegen.llvm.vector_math.vecmath import VectorMath
 from tilewright.ir import BaseExpr, DataType, GlobalVar
 from tilewright.node import Node
 from tilewright.runtime import NDArray

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.codegen.llvm.builder import Scope
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.loops import Loops
-from tilewright.codegen.llvm.memory import MemoryEmitter
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.registers import Registers
-from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type
-from tilewright.codegen.llvm.variables import Facts, Variables
-from tilewright.codegen.llvm.workspaces import Workspaces
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type, memory_type
+from tilewright.codegen.llvm.functions.builder import Scope
+from tilewright.codegen.llvm.functions.frame import Frame
+from tilewright.codegen.llvm.functions.loops import Loops
+from tilewright.codegen.llvm.functions.variables import Facts, Variables
+from tilewright.codegen.llvm.functions.workspaces import Workspaces
+from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
+from tilewright.codegen.llvm.memory.registers import Registers
 from tilewright.codegen.operations import STATEMENTS
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import any_node

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.frame import Frame
-from tilewright.codegen.llvm.operands import Operands
-from tilewright.codegen.llvm.types import int_literal, is_literal, llvm_type, splat, suffix
+from tilewright.codegen.llvm.expressions.expr import ExprEmitter
+from tilewright.codegen.llvm.expressions.operands import Operands
+from tilewright.codegen.llvm.expressions.types import int_literal, is_literal, llvm_type, splat, suffix
+from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.ir import DataType, IntImm
 from tilewright.tir import Broadcast, Call
 from tilewright.tir.scalars import BITWISE, wrap_int

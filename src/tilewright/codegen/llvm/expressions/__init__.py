@@ -1,0 +1,1 @@
+"""Expressions to LLVM IR text: types, operands, arithmetic, calls of intrinsics."""

@@ -1,0 +1,1 @@
+"""Reads and writes of buffers to LLVM IR text: addresses, masks, interleaved loads, buffers in registers."""

@@ -1,0 +1,1 @@
+"""LLVM IR text to native code: target machines, optimisation, linking in process."""
