@@ -2,6 +2,7 @@
 // With `debug`, nodes can also be run and timed one by one.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "../devices/device.h"
 #include "static.h"
@@ -22,13 +23,13 @@ struct Node {
   bool is_output = false;       // a view that a host reads: what it shows is written into its memory
 };
 struct Op {
-  Kernel kernel = nullptr;      // null for a packed function
-  void** args = nullptr;
+  Kernel kernel = nullptr;      // on the CPU alone; else null
+  Kernel away = nullptr;        // runs on another device, or copies from or to one
+  void** args = nullptr;        // null for a packed function
   Ref<FunctionObject> packed;
   std::vector<Ref<TensorObject>> flat;
   std::vector<TVMFFIAny> values;
   int32_t node = 0;
-  bool away = false;            // it runs on another device than the CPU, or copies from or to one
 };
 
 int32_t copy_kernel(void** args) {
@@ -105,7 +106,7 @@ class GraphExecutor : public StaticExecutor {
       size_t i = 0;
       auto each = [&](int32_t e) {
         Slot& s = entry(e);
-        if (op.kernel) {
+        if (op.args) {
           op.args[i++] = s.data();
         } else {
           TVMFFIAny& v = op.values[i];
@@ -133,21 +134,20 @@ class GraphExecutor : public StaticExecutor {
     *place = tensor_view(DLTensor{s.data(), s.tensor->tensor.device, 1, s.dtype, &count, nullptr, 0}, Ref<>::share(s.tensor.get()));
     return *place;
   }
-  // What is not on the CPU alone.
-  void run_away(const Op& op) {
-    const Node& node = nodes_[static_cast<size_t>(op.node)];
-    if (op.kernel == copy_kernel) return copy_tensor(entry(node.inputs[0]).tensor->tensor, entry(node.first).tensor->tensor);
-    set_current_device(device_of(node));
+  void run_op(const Op& op) {
+    if (!op.kernel) return run_other(op);
     if (int32_t code = op.kernel(op.args)) failed(op, code);
   }
-  void run_op(const Op& op) {
-    if (op.away) return run_away(op);
-    if (op.kernel) {
-      if (int32_t code = op.kernel(op.args)) failed(op, code);
-      return;
+  // What is no kernel on the CPU alone.
+  void run_other(const Op& op) {
+    if (op.packed) {
+      TVMFFIAny result = call(op.packed.get(), op.values.data(), static_cast<int32_t>(op.values.size()));
+      return destroy(result);
     }
-    TVMFFIAny result = call(op.packed.get(), op.values.data(), static_cast<int32_t>(op.values.size()));
-    destroy(result);
+    const Node& node = nodes_[static_cast<size_t>(op.node)];
+    if (op.away == copy_kernel) return copy_tensor(entry(node.inputs[0]).tensor->tensor, entry(node.first).tensor->tensor);
+    set_current_device(device_of(node));
+    if (int32_t code = op.away(op.args)) failed(op, code);
   }
   [[noreturn]] void failed(const Op& op, int32_t code) const {
     const Node& node = nodes_[static_cast<size_t>(op.node)];
@@ -323,13 +323,14 @@ class GraphExecutor : public StaticExecutor {
       if (!op.kernel) continue;
       const Node& node = nodes_[static_cast<size_t>(op.node)];
       const DLDevice at = device_of(node);
-      op.away = !on_cpu(at);
+      bool away = !on_cpu(at);
       for (int32_t e : node.inputs) {
         const DLDevice from = entry(e).tensor->tensor.device;
-        if (op.kernel == copy_kernel) op.away |= !on_cpu(from);
+        if (op.kernel == copy_kernel) away |= !on_cpu(from);
         else if (!same_device(from, at) && !(on_cpu(from) && on_cpu(at)))
           fail("ValueError", "the graph is damaged: the kernel of node `%s` runs on %s, but is given a tensor on %s", node.name.c_str(), device_text(at).c_str(), device_text(from).c_str());
       }
+      if (away) op.away = std::exchange(op.kernel, nullptr);
     }
   }
 
