@@ -64,7 +64,7 @@ def test_tiles(shape: tuple[int, int, int], dtype: str) -> None:
 
 
 def test_as_few_shuffles_as_there_can_be() -> None:
-    for n, dtype in ((16, "float32"), (8, "float32"), (16, "int8"), (8, "float64")):
+    for n, dtype in ((16, "float32"), (8, "float32"), (16, "int8"), (16, "bool"), (8, "float64")):
         text = emit_module(IRModule({"main": tile(dtype, n, n, n).with_attr("calling_conv", AOT)}), "llvm")
         assert text.count("shufflevector") == n * (n.bit_length() - 1)
         assert "extractelement" not in text and "alloca" not in text

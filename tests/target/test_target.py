@@ -52,6 +52,8 @@ def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
     cpu = Target(text).cpu
     assert (cpu.vector_bits, cpu.vector_registers, cpu.fma) == (bits, registers, fma)
     assert cpu.lanes(32) == bits // 32
+    # A register of 256 truth values was one of 256 bytes, whose lanes were read one by one.
+    assert cpu.lanes(1) == cpu.lanes(8) == bits // 8
 
 
 def test_host_argument_and_scope() -> None:

@@ -326,8 +326,8 @@ class CpuFacts:
         return "portable"
 
     def lanes(self, dtype_bits: int) -> int:
-        """How many elements of `dtype_bits` one vector register holds, at least 1."""
-        return max(1, self.vector_bits // dtype_bits)
+        """How many elements of `dtype_bits` one vector register holds, at least 1. An element takes a byte of memory at least."""
+        return max(1, self.vector_bits // max(8, dtype_bits))
 
     def __repr__(self) -> str:
         return f"CpuFacts({self.arch}, {self.vector_registers}x{self.vector_bits} bit, {self.threads} threads)"

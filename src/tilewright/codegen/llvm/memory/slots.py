@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.codegen.llvm.expressions.operands import Operands
-from tilewright.codegen.llvm.expressions.types import llvm_type
+from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type
 from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.variables import Facts
 from tilewright.codegen.llvm.memory.addresses import Addresses
@@ -69,16 +69,20 @@ class Slots:
         lane, lanes = first % kept.lanes, kept.lanes
         slots = range(first - lane, first - lane + dtype.lanes * stride, stride)
         rows = [kept.slots[slot] if kept.holds(slot) else "poison" for slot in slots]
-        if dtype.is_bool or dtype.bits < 8 or lanes & (lanes - 1) or dtype.lanes > lanes:
+        if (dtype.bits < 8 and not dtype.is_bool) or lanes & (lanes - 1) or dtype.lanes > lanes:
             parts = ["poison" if row == "poison" else self.operands.lane(row, kept.dtype, lane) for row in rows]
             return self.operands.gather(parts, dtype)
-        t = llvm_type(kept.dtype)
+        if dtype.is_bool:
+            # Single bits are not shuffled well.
+            rows = [row if row == "poison" else self.operands.to_memory_bool(row, kept.dtype) for row in rows]
+        t = memory_type(kept.dtype)
 
         def shuffle(a: str, b: str, mask: str) -> str:
             return self.b.pure(f"shufflevector {t} {a}, {t} {b}, {mask}", a, b)
 
-        whole = column(rows + ["poison"] * (lanes - len(rows)), lane, dtype.bits, shuffle)
-        return whole if dtype.lanes == lanes else self.operands.shuffled(whole, "poison", t, range(dtype.lanes))
+        whole = column(rows + ["poison"] * (lanes - len(rows)), lane, 8 if dtype.is_bool else dtype.bits, shuffle)
+        found = whole if dtype.lanes == lanes else self.operands.shuffled(whole, "poison", t, range(dtype.lanes))
+        return self.operands.from_memory_bool(found, dtype) if dtype.is_bool else found
 
     def picked(self, kept: Registers, e: BufferLoad) -> str:
         """Any elements of several slots: as many at once as a slot has."""
