@@ -96,13 +96,13 @@ def is_plain(dtype: DataType) -> bool:
 class Site:
     """Where a data variable is defined: lines that are put there once a buffer over it is used.
 
-    kind: "cells", "argument", "address", or "" for what only accessors reach.
+    told: the variables that arguments give, where these are read. kind: "cells", "argument", "address"; "" for what only accessors reach.
     """
 
-    __slots__ = ("accessors", "depth", "direct", "kind", "lines")
+    __slots__ = ("accessors", "depth", "direct", "kind", "lines", "told")
 
-    def __init__(self, depth: int, kind: str) -> None:
-        self.depth, self.kind = depth, kind
+    def __init__(self, depth: int, kind: str, told: frozenset[Var]) -> None:
+        self.depth, self.kind, self.told = depth, kind, told
         self.lines: list[str] = []
         self.accessors: dict[int, str] = {}
         self.direct: dict[int, str | None] = {}

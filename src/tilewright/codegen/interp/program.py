@@ -26,6 +26,7 @@ from tilewright.codegen.interp.lanes import is_shared, scope_of
 from tilewright.codegen.interp.values import InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import (
+    Add,
     Allocate,
     AllocateConst,
     AssertStmt,
@@ -45,6 +46,7 @@ from tilewright.tir import (
     IterVar,
     LetStmt,
     MatchBufferRegion,
+    Mul,
     Prefetch,
     PrimFunc,
     Ramp,
@@ -62,6 +64,13 @@ _NESTING = 15
 @lru_cache(maxsize=256)
 def _code(name: str, source: str) -> CodeType:
     return compile(source, f"<interp {name}>", "exec")
+
+
+def _is_told(size: PrimExpr, told: frozenset[Var]) -> bool:
+    """Whether a size is made of constants and of variables that are told."""
+    if isinstance(size, (Add, Mul)):
+        return _is_told(size.a, told) and _is_told(size.b, told)
+    return isinstance(size, IntImm) or size in told
 
 
 class Program(CooperatingThreads):
@@ -83,6 +92,8 @@ class Program(CooperatingThreads):
         self.bound: list[dict[int, str]] = [{}]
         self.lines: list[str | Site] = []
         self.sites: dict[Var, Site] = {}
+        self.told: frozenset[Var] = frozenset()
+        """The variables that arguments give."""
         self._placed: list[tuple[int, int, Stmt]] = []
         self.depth = 1
         self._unique = itertools.count()
@@ -174,7 +185,7 @@ class Program(CooperatingThreads):
             found = site.accessors.get(id(buffer))
             if found is not None:
                 return found
-            if all([type(d) is IntImm for d in (*buffer.shape, *buffer.strides, buffer.elem_offset)]):
+            if all([_is_told(d, site.told) for d in (*buffer.shape, *buffer.strides, buffer.elem_offset)]):
                 name, text = self._accessor_text(buffer)
                 site.lines.append("    " * site.depth + text)
                 site.accessors[id(buffer)] = name
@@ -198,8 +209,8 @@ class Program(CooperatingThreads):
         return name
 
     def site(self, data: Var, kind: str = "") -> None:
-        """Here `data` is defined: buffers over it whose sizes are constants are bound here, once they are used."""
-        site = self.sites[data] = Site(self.depth, kind)
+        """Here `data` is defined: buffers over it whose sizes are known are bound here, once they are used."""
+        site = self.sites[data] = Site(self.depth, kind, self.told)
         self.lines.append(site)
 
     def direct(self, buffer: Buffer) -> str | None:
@@ -252,6 +263,7 @@ class Program(CooperatingThreads):
                         self.line(f"{self.define(dim)} = {source}[{axis}]")
             if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self.names:
                 self.line(f"{self.define(buffer.elem_offset)} = 0")
+        self.told = frozenset(self.names)
         for k, param in enumerate(self.func.params):
             buffer = self.func.buffer_map.get(param)
             if buffer is not None:
