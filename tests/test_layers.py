@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -55,10 +55,28 @@ def layer_of(module: str) -> str | None:
     return parts[0] if parts[0] in LAYERS else None
 
 
+def statements(body: Iterable[ast.AST], checked: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Statements with those inside of them, and whether only type checkers read them."""
+    for node in body:
+        yield node, checked
+        inside = checked or isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ("body", "handlers", "cases"):
+            yield from statements(getattr(node, part, ()), inside)
+        for part in ("orelse", "finalbody"):
+            yield from statements(getattr(node, part, ()), checked)
+
+
 @cache
-def programs() -> dict[str, ast.Module]:
-    """Every module of the package as a tree, packages by their own names."""
-    return {name_of(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+def programs() -> dict[str, list[tuple[ast.AST, bool]]]:
+    """The import statements of every module of the package, and whether only type checkers read them; packages by their own names."""
+    return {
+        name_of(path): [
+            (node, checked)
+            for node, checked in statements(ast.parse(path.read_text()).body)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+        ]
+        for path in sorted(ROOT.rglob("*.py"))
+    }
 
 
 @cache
@@ -105,9 +123,9 @@ def wrong_imports(module: str, imports: list[tuple[int, str]]) -> list[str]:
 
 def test_imports_go_upward() -> None:
     wrong = []
-    for module, tree in programs().items():
+    for module, imports in programs().items():
         if module != "__init__":
-            wrong += wrong_imports(module, imports_of(ast.walk(tree)))
+            wrong += wrong_imports(module, imports_of([s for s, _ in imports]))
     assert not wrong, "\n".join(wrong)
 
 
@@ -136,9 +154,9 @@ def relay_room(module: str) -> int | None:
 
 def test_no_more_imports_go_upward_inside_relay() -> None:
     found = set()
-    for module, tree in programs().items():
+    for module, imports in programs().items():
         own = relay_room(module)
-        for _, target in imports_of(ast.walk(tree)) if own is not None else ():
+        for _, target in imports_of([s for s, _ in imports]) if own is not None else ():
             other = relay_room(target)
             # Packages are faces of their modules.
             if own is not None and other is not None and other > own and module != "relay.op":
@@ -150,12 +168,10 @@ def needed_modules() -> dict[str, set[str]]:
     """By module, the modules that it imports anywhere, but for those that only type checkers read. Packages are faces of their modules."""
     found: dict[str, set[str]] = {}
     faces = {name_of(path) for path in ROOT.rglob("__init__.py")}
-    for module, tree in programs().items():
-        checked = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
-        unseen = {id(inner) for outer in checked for inner in ast.walk(outer)}
-        imports = imports_of([n for n in ast.walk(tree) if id(n) not in unseen])
+    for module, imports in programs().items():
+        needed = imports_of([s for s, checked in imports if not checked])
         if module not in faces:
-            found[module] = {m for _, m in imports if m in programs() and m not in faces and m != module}
+            found[module] = {m for _, m in needed if m in programs() and m not in faces and m != module}
     return found
 
 
