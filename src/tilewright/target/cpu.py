@@ -329,6 +329,12 @@ class CpuFacts:
         """How many elements of `dtype_bits` one vector register holds, at least 1. An element takes a byte of memory at least."""
         return max(1, self.vector_bits // max(8, dtype_bits))
 
+    def masks(self, dtype_bits: int) -> bool:
+        """Whether single lanes of so many bits of a vector in memory can be read and written."""
+        if self.arch == "x86":
+            return self.avx512 or (self.vector_bits >= 256 and dtype_bits in (32, 64))
+        return bool(self.sve_bits or self.rvv)
+
     def __repr__(self) -> str:
         return f"CpuFacts({self.arch}, {self.vector_registers}x{self.vector_bits} bit, {self.threads} threads)"
 

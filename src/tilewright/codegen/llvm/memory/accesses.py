@@ -13,6 +13,7 @@ from tilewright.codegen.llvm.functions.variables import Facts, Variables
 from tilewright.codegen.llvm.memory.addresses import Addresses, common_alignment
 from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.codegen.llvm.memory.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
+from tilewright.codegen.llvm.memory.prefix import PrefixEmitter
 from tilewright.codegen.llvm.memory.slots import Slots
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
@@ -34,6 +35,7 @@ class MemoryEmitter:
         self.b, self.iptr, self.expr, self.expressions = frame.b, frame.iptr, expressions.expr, expressions
         self.addresses = Addresses(frame, variables, self.expr)
         self.slots = Slots(frame, facts, operands, self.addresses)
+        self.prefix = PrefixEmitter(frame, operands, expressions)
 
     # --- loads
 
@@ -226,6 +228,12 @@ class MemoryEmitter:
     def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:
         dtype, var = e.dtype, e.buffer.data
         assert e.predicate is not None
+        near = form is not None and form.stride == 1 and dtype.lanes > 1 and e.buffer.dtype.lanes == 1
+        count = self.prefix.count(e.predicate, dtype.bits) if near else None
+        if form is not None and count is not None:
+            place, align = self._places(var, form, e.buffer.dtype)
+            value = self.prefix.load(place, align, _in_memory(dtype), count)
+            return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
         mask = self.expr(e.predicate)
         if form is not None and e.buffer.dtype.lanes == 1 and self._is_stepped(form, dtype):
             return self._masked_steps(var, form, dtype, mask)
@@ -240,6 +248,11 @@ class MemoryEmitter:
             return scalars[0] if dtype.lanes == 1 else self.operands.gather(scalars, dtype)
         value = self.masked_load_at(*self.addresses.address(var, form, e.buffer.dtype.bytes), dtype, mask)
         return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
+
+    def _places(self, var: Var, form: Affine, dtype: DataType) -> tuple[Callable[[int], str], int]:
+        """The pointer that stands so many bytes behind the first element of an access, and the alignment of that element."""
+        pointer, const, align = self.addresses.address(var, form, dtype.bytes)
+        return lambda distance: self.addresses.place(pointer, const + distance), _bounded(align, dtype)
 
     def masked_load_at(
         self, pointer: str, const: int, align: int, dtype: DataType, mask: str, other: str = "zeroinitializer"
@@ -333,6 +346,13 @@ class MemoryEmitter:
     def _masked_store(self, s: BufferStore, form: Affine | None, value: str) -> None:
         dtype = s.value.dtype
         assert s.predicate is not None
+        near = form is not None and form.stride == 1 and dtype.lanes > 1 and s.buffer.dtype.lanes == 1
+        count = self.prefix.count(s.predicate, dtype.bits) if near else None
+        if form is not None and count is not None:
+            place, align = self._places(s.buffer.data, form, s.buffer.dtype)
+            value = self.operands.to_memory_bool(value, dtype) if dtype.is_bool else value
+            self.prefix.store(value, place, align, _in_memory(dtype), count)
+            return
         mask = self.expr(s.predicate)
         if form is None or form.stride != 1 or dtype.lanes == 1:
             for k, pointer in enumerate(self._pointers_of(s.buffer, s.indices, form, dtype)):
@@ -369,3 +389,8 @@ class MemoryEmitter:
 def _bounded(align: int, dtype: DataType) -> int:
     """An alignment no larger than the whole access, but at least a byte."""
     return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))
+
+
+def _in_memory(dtype: DataType) -> DataType:
+    """The type of elements as they lie in memory."""
+    return DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
