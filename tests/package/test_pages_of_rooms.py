@@ -1,4 +1,4 @@
-"""The pages of the architecture name the folders and modules that are there."""
+"""The pages of the architecture name the folders and modules that are there, and every package."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ def is_there(path: str) -> bool:
 def test_paths_that_a_page_names_are_there(page: Path) -> None:
     named = set(re.findall(r"`(\w+/[\w./]*)`", page.read_text()))
     assert [path for path in sorted(named) if path.split("/")[0] in FOLDERS and not is_there(path)] == []
+
+
+def test_every_package_is_on_a_page() -> None:
+    text = "\n".join([page.read_text() for page in PAGES])
+    packages = [path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*/__init__.py")]
+    assert [p for p in sorted(packages) if not re.search(rf"(?<![\w/]){re.escape(p)}(?!\w)", text)] == []
