@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -353,7 +354,17 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         global_func("runtime.CheckSeal")(name)
         name = link_for_loading(name)
     module: Module = global_func("runtime.ModuleLoadFromFile")(name)
+    _learn_strings(module)
     return module
+
+
+def _learn_strings(library: Module) -> None:
+    """Strings that the model of a library contains are known from now on (`host_functions/strings.py`)."""
+    if not library.implements_function("get_metadata"):
+        return
+    text = library["get_metadata"]()
+    if '"strings"' in text:
+        import_module("tilewright.runtime.host_functions.strings").string_table.learn(json.loads(text))
 
 
 def _load_held(data: bytes) -> Module:

@@ -26,6 +26,7 @@ from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.program_plan import program_plan
+from tilewright.relay.backend.string_constants import strings_of
 from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
@@ -149,7 +150,8 @@ def compile_model(
         objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
         external.take_kernels(compilers.modules)
     with step("metadata"):
-        facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params) | pools
+        facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params)
+        facts |= {**pools, **strings_of(optimized)}
     with step("constants"):
         constants.result()
     kernels = {c.kernel.name: c.kernel for c in plan.calls}

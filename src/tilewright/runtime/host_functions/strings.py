@@ -1,13 +1,14 @@
 """Strings in programs of numbers: a string is an int64 number, so kernels move and compare strings, and host functions do the rest.
 
-The number of a string is the same in every process. A process knows the strings of those numbers only that it has made itself.
+The number of a string is the same in every process. A process knows the strings of those numbers only that it has made itself, and those of
+constants of the libraries that it loads, which their metadata hold.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,6 +62,17 @@ class StringTable:
         out = np.empty(numbers.shape, object)
         out.reshape(-1)[:] = [self._strings.get(n, "") for n in numbers.reshape(-1).tolist()]
         return out
+
+    def known(self, numbers: np.ndarray) -> set[str]:
+        """The strings among numbers, but for those that are forgotten and for the empty one."""
+        if len(self._strings) == 1:
+            return set()
+        found = {n for n in numbers.reshape(-1).tolist() if n and n in self._strings}
+        return {self._strings[n] for n in found - self._passing}
+
+    def learn(self, metadata: Mapping[str, Any]) -> None:
+        """Knows the strings that the model of a library contains."""
+        self.encode(np.array(metadata.get("strings", ()), object), keep=True)
 
     @contextmanager
     def run(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.program_plan import program_plan
+from tilewright.relay.backend.string_constants import strings_of
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
@@ -147,6 +148,7 @@ def compile(
             "target": target_facts(config),
             "devices": [[d.device_type, d.device_id] for d in config.devices] if config.is_told else [],
             "opt_level": PassContext.current().opt_level,
+            **strings_of(optimized),
         }
     return Executable(optimized, chosen, program, facts, objects, constants.result(), external)
 
