@@ -54,9 +54,15 @@ def name_in_code(name: str) -> str:
     return name if function is None else f"{name}@{function.__module__}"
 
 
+def _parts(name: str) -> tuple[str, str]:
+    """The name of a function that compiled code calls, and its module, or "" where there is none."""
+    own, at, module = name.rpartition("@")
+    return (own, module) if at else (name, "")
+
+
 def run_host(name: str, config: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The results of a host function on arrays. Raises TVMError if nothing is registered under its name."""
-    own, _, module = name.partition("@")
+    own, module = _parts(name)
     if own not in _functions and module:
         try:
             importlib.import_module(module)
@@ -79,7 +85,7 @@ def _entry(name: str, config: str, *tensors: Any) -> None:
     made = run_host(name, config, [t.numpy() for t in inputs])
     if tuple(made.shape) != tuple(out.shape):
         raise TVMError(
-            f"the host function {name.partition('@')[0]!r} made a tensor of shape {made.shape} where {tuple(out.shape)} was declared"
+            f"the host function {_parts(name)[0]!r} made a tensor of shape {made.shape} where {tuple(out.shape)} was declared"
         )
     out.copyfrom(np.asarray(made, out.dtype, order="C"))
 
