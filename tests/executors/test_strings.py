@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.relay.backend.model_cache import FEWEST_CALLS
 from tilewright.relay.frontend import encode_strings
 from tilewright.runtime.host_functions.strings import StringTable, string_table
 
@@ -66,3 +67,16 @@ def test_which_strings_are_known() -> None:
     with table.run():
         assert table.known(table.encode(["c"])) == set()
     assert string_table.known(encode_strings(["labels of a model"])) == {"labels of a model"}
+
+
+def test_a_cached_model_has_the_strings_that_are_known_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was kept when its numbers were mere numbers came back without strings."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    word = "a word that only this test knows"
+    found: Any = relay.var("x", shape=(4,), dtype="int64")
+    for _ in range(FEWEST_CALLS):
+        found = relay.sort(relay.maximum(found, relay.const(StringTable().number(word), "int64")))
+    mod = tvm.IRModule.from_expr(found)
+    assert "strings" not in relay.build(mod, "llvm").metadata
+    encode_strings([word])
+    assert relay.build(mod, "llvm").metadata["strings"] == [word]

@@ -24,6 +24,7 @@ from tilewright.ir.transform import PassContext
 from tilewright.node import load_json, save_json, structural_digest
 from tilewright.relay.backend import te_compiler
 from tilewright.relay.backend.keys import adds_lowering_passes, options_key, package_digest, target_key
+from tilewright.relay.backend.string_constants import strings_among
 from tilewright.relay.expr import Call, Constant, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
@@ -67,7 +68,7 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
         list(pool.map(lambda c: c.data.digest(), [e for e in nodes if type(e) is Constant]))
     names = [e.name_hint if isinstance(e, Var) else span_text(getattr(e, "span", None)) for e in nodes]
     options = [context.opt_level, sorted(context.required_pass), sorted(context.disabled_pass), options_key()]
-    told = [*options, [str(d) for d in config.devices], str(mod.attrs), *facts, names]
+    told = [*options, [str(d) for d in config.devices], str(mod.attrs), *facts, names, strings_among(nodes)]
     return disk.key("model", package_digest(), target_key(config.targets[0]), structural_digest(mod), json.dumps(told))
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Constant, Function
+from tilewright.relay.expr import Constant, Expr, Function
 from tilewright.relay.functor import post_order
 from tilewright.runtime.host_functions.strings import CARRIER, string_table
 
 
-def strings_of(mod: IRModule) -> dict[str, Any]:
-    """{"strings": in alphabetical order}, as metadata; nothing where no constant is of strings."""
+def strings_among(nodes: Iterable[Expr]) -> list[str]:
+    """The strings that constants among expressions stand for, in alphabetical order."""
     found: set[str] = set()
-    for func in mod.functions.values():
-        for e in post_order(func) if isinstance(func, Function) else ():
-            if isinstance(e, Constant) and e.data.dtype == CARRIER:
-                found |= string_table.known(e.data.numpy())
-    return {"strings": sorted(found)} if found else {}
+    for e in nodes:
+        if isinstance(e, Constant) and e.data.dtype == CARRIER:
+            found |= string_table.known(e.data.numpy())
+    return sorted(found)
+
+
+def strings_of(mod: IRModule) -> dict[str, Any]:
+    """{"strings": those of a module}, as metadata; nothing where no constant is of strings."""
+    if string_table.is_empty:
+        return {}
+    found = strings_among(e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f))
+    return {"strings": found} if found else {}

@@ -63,15 +63,20 @@ class StringTable:
         out.reshape(-1)[:] = [self._strings.get(n, "") for n in numbers.reshape(-1).tolist()]
         return out
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none but the empty string."""
+        return len(self._strings) == 1
+
     def known(self, numbers: np.ndarray) -> set[str]:
         """The strings among numbers, but for those that are forgotten and for the empty one."""
-        if len(self._strings) == 1:
+        if self.is_empty:
             return set()
         found = {n for n in numbers.reshape(-1).tolist() if n and n in self._strings}
         return {self._strings[n] for n in found - self._passing}
 
     def learn(self, metadata: Mapping[str, Any]) -> None:
-        """Knows the strings that the model of a library contains."""
+        """Adds the strings that the model of a library contains."""
         self.encode(np.array(metadata.get("strings", ()), object), keep=True)
 
     @contextmanager
@@ -136,7 +141,8 @@ def string_host(name: str, sized: bool = False) -> Callable[[Function], Function
             found = getattr(_waiting, "found", None)
             if found is not None and found[:2] == (name, config) and _equal(found[2], arrays):
                 _waiting.found = None
-                return found[3]  # type: ignore[no-any-return]
+                kept: np.ndarray = found[3]
+                return kept
             return whole(config, *arrays)
 
         def shape(config: Any, *arrays: np.ndarray) -> np.ndarray:
