@@ -8,38 +8,40 @@ import pytest
 from tests.codegen.util import aligned, decl_buffer, native
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import compile_object, emit_module
-from tilewright.ir import IRModule, PrimExpr
+from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.tir import LT, Broadcast, BufferLoad, BufferStore, For, PrimFunc, Ramp, Var
 
 SERIAL, UNROLLED = 0, 3
 
 
-def copied(dtype: str, lanes: int, count: int | None) -> PrimFunc:
+def copied(dtype: str, lanes: int, count: int | None, index: str = "int32") -> PrimFunc:
     """B[:count] = A[:count] in two vectors; None: the number is the only element of N."""
     a, b = decl_buffer((lanes * 2,), dtype, "A"), decl_buffer((lanes * 2,), dtype, "B")
-    number, i = decl_buffer((1,), "int32", "N"), Var("i", "int32")
-    bound: PrimExpr | int = BufferLoad(number, (0,)) if count is None else count
-    mask = LT(Ramp(i * lanes, 1, lanes), Broadcast(bound, lanes))
-    at = (Ramp(i * lanes, 1, lanes),)
+    number, i = decl_buffer((1,), index, "N"), Var("i", index)
+    bound: PrimExpr = BufferLoad(number, (0,)) if count is None else IntImm(index, count)
+    at = (Ramp(i * lanes, IntImm(index, 1), lanes),)
+    mask = LT(*at, Broadcast(bound, lanes))
     body = For(i, 0, 2, SERIAL if count is None else UNROLLED, BufferStore(b, BufferLoad(a, at, mask), at, mask))
     return PrimFunc((a, b, number), body, attrs={"global_symbol": "main"})
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "bfloat16", "uint16", "float32", "int64"])
 @pytest.mark.parametrize("lanes", [2, 4, 7, 8, 16, 32])
-def test_first_lanes(lanes: int, dtype: str) -> None:
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_first_lanes(index: str, lanes: int, dtype: str) -> None:
     x = aligned(np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 99, 2 * lanes), dtype)
     for count in sorted({-1, 0, 1, lanes - 1, lanes, lanes + 1, 2 * lanes - 3, 2 * lanes, 3 * lanes}):
         expected = np.where(np.arange(2 * lanes) < count, x, np.ones(1, x.dtype))
-        for func in (copied(dtype, lanes, count), copied(dtype, lanes, None)):
+        for func in (copied(dtype, lanes, count, index), copied(dtype, lanes, None, index)):
             results = [aligned(np.ones(2 * lanes), dtype) for _ in range(2)]
-            number = np.array([count], "int32")
+            number = np.array([count], index)
             assert native(func, [x, results[0], number]) == 0
             interp.run(func, [x, results[1], number])
             np.testing.assert_array_equal(results[0], expected)
             np.testing.assert_array_equal(results[1], expected)
 
 
+@pytest.mark.parametrize("index", ["int32", "int64"])
 @pytest.mark.parametrize("count", [None, 13])
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
 @pytest.mark.parametrize(
@@ -51,7 +53,9 @@ def test_first_lanes(lanes: int, dtype: str) -> None:
         ("llvm -mtriple=aarch64-linux-gnu", []),
     ],
 )
-def test_masks_only_where_the_processor_has_them(target: str, masked: list[str], dtype: str, count: int | None) -> None:
-    text = emit_module(IRModule({"main": copied(dtype, 16, count)}), target)
+def test_masks_only_where_the_processor_has_them(
+    target: str, masked: list[str], dtype: str, count: int | None, index: str
+) -> None:
+    text = emit_module(IRModule({"main": copied(dtype, 16, count, index)}), target)
     assert ("llvm.masked" in text) == (dtype in masked)
     assert compile_object(text, target)

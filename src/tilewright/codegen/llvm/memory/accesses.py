@@ -13,7 +13,7 @@ from tilewright.codegen.llvm.functions.variables import Facts, Variables
 from tilewright.codegen.llvm.memory.addresses import Addresses, common_alignment
 from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.codegen.llvm.memory.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
-from tilewright.codegen.llvm.memory.prefix import PrefixEmitter
+from tilewright.codegen.llvm.memory.prefix import Place, Prefix, PrefixEmitter
 from tilewright.codegen.llvm.memory.slots import Slots
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
@@ -228,11 +228,9 @@ class MemoryEmitter:
     def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:
         dtype, var = e.dtype, e.buffer.data
         assert e.predicate is not None
-        near = form is not None and form.stride == 1 and dtype.lanes > 1 and e.buffer.dtype.lanes == 1
-        count = self.prefix.count(e.predicate, dtype.bits) if near else None
-        if form is not None and count is not None:
-            place, align = self._places(var, form, e.buffer.dtype)
-            value = self.prefix.load(place, align, _in_memory(dtype), count)
+        first = self._first_lanes(e.buffer, form, dtype, e.predicate)
+        if first is not None:
+            value = self.prefix.load(*first)
             return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
         mask = self.expr(e.predicate)
         if form is not None and e.buffer.dtype.lanes == 1 and self._is_stepped(form, dtype):
@@ -249,10 +247,23 @@ class MemoryEmitter:
         value = self.masked_load_at(*self.addresses.address(var, form, e.buffer.dtype.bytes), dtype, mask)
         return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
 
-    def _places(self, var: Var, form: Affine, dtype: DataType) -> tuple[Callable[[int], str], int]:
-        """The pointer that stands so many bytes behind the first element of an access, and the alignment of that element."""
-        pointer, const, align = self.addresses.address(var, form, dtype.bytes)
-        return lambda distance: self.addresses.place(pointer, const + distance), _bounded(align, dtype)
+    def _first_lanes(
+        self, buffer: Buffer, form: Affine | None, dtype: DataType, predicate: PrimExpr
+    ) -> tuple[Place, int, DataType, Prefix] | None:
+        """Where an access to the first lanes of a vector goes, and to which, if it is to be made in pieces."""
+        if form is None or form.stride != 1 or dtype.lanes == 1 or buffer.dtype.lanes != 1:
+            return None
+        lanes = self.prefix.lanes(predicate, dtype.bits)
+        if lanes is None:
+            return None
+        pointer, const, align = self.addresses.address(buffer.data, form, buffer.dtype.bytes)
+        held = DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+        return (
+            lambda distance: self.addresses.place(pointer, const + distance),
+            _bounded(align, buffer.dtype),
+            held,
+            lanes,
+        )
 
     def masked_load_at(
         self, pointer: str, const: int, align: int, dtype: DataType, mask: str, other: str = "zeroinitializer"
@@ -346,12 +357,9 @@ class MemoryEmitter:
     def _masked_store(self, s: BufferStore, form: Affine | None, value: str) -> None:
         dtype = s.value.dtype
         assert s.predicate is not None
-        near = form is not None and form.stride == 1 and dtype.lanes > 1 and s.buffer.dtype.lanes == 1
-        count = self.prefix.count(s.predicate, dtype.bits) if near else None
-        if form is not None and count is not None:
-            place, align = self._places(s.buffer.data, form, s.buffer.dtype)
-            value = self.operands.to_memory_bool(value, dtype) if dtype.is_bool else value
-            self.prefix.store(value, place, align, _in_memory(dtype), count)
+        first = self._first_lanes(s.buffer, form, dtype, s.predicate)
+        if first is not None:
+            self.prefix.store(self.operands.to_memory_bool(value, dtype) if dtype.is_bool else value, *first)
             return
         mask = self.expr(s.predicate)
         if form is None or form.stride != 1 or dtype.lanes == 1:
@@ -389,8 +397,3 @@ class MemoryEmitter:
 def _bounded(align: int, dtype: DataType) -> int:
     """An alignment no larger than the whole access, but at least a byte."""
     return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))
-
-
-def _in_memory(dtype: DataType) -> DataType:
-    """The type of elements as they lie in memory."""
-    return DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from tilewright.codegen.llvm.expressions.expr import ExprEmitter
 from tilewright.codegen.llvm.expressions.operands import Operands
@@ -15,10 +16,24 @@ from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.memory.addresses import common_alignment
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import LT, Broadcast, Ramp
-from tilewright.tir.arithmetic import cast_to, subtract
+from tilewright.tir.arithmetic import cast_to
 
 Place = Callable[[int], str]
 """place(bytes): the pointer so many bytes behind the first element."""
+
+
+class Prefix(NamedTuple):
+    """The lanes below `bound`, counted from `base`."""
+
+    base: PrimExpr
+    bound: PrimExpr
+
+    @property
+    def known(self) -> int | None:
+        """How many they are, where that is a constant."""
+        if isinstance(self.base, IntImm) and isinstance(self.bound, IntImm):
+            return self.bound.value - self.base.value
+        return None
 
 
 class PrefixEmitter:
@@ -27,46 +42,45 @@ class PrefixEmitter:
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.frame, self.b, self.operands, self.expressions = frame, frame.b, operands, expressions
 
-    def count(self, predicate: PrimExpr, bits: int) -> PrimExpr | None:
-        """How many lanes a mask sets, if these are the first ones and the processor has no masks for lanes of so many bits."""
+    def lanes(self, predicate: PrimExpr, bits: int) -> Prefix | None:
+        """The lanes that a mask sets, if these are the first ones and the processor has no masks for lanes of so many bits."""
         if self.frame.target.cpu.masks(bits) or not isinstance(predicate, LT):
             return None
         counter, bound = predicate.a, predicate.b
-        if not isinstance(counter, Ramp) or not isinstance(bound, Broadcast) or counter.dtype.bits > 32:
+        if not isinstance(counter, Ramp) or not isinstance(bound, Broadcast):
             return None
         if not isinstance(counter.stride, IntImm) or counter.stride.value != 1:
             return None
-        return subtract(cast_to(bound.value, "int64"), cast_to(counter.base, "int64"))
+        return Prefix(counter.base, bound.value)
 
-    def load(self, place: Place, align: int, dtype: DataType, count: PrimExpr) -> str:
+    def load(self, place: Place, align: int, dtype: DataType, prefix: Prefix) -> str:
         """The first elements, and zeros in the other lanes."""
         n, size, t = dtype.lanes, dtype.bytes, llvm_type(dtype)
         whole = "zeroinitializer"
-        if isinstance(count, IntImm):
-            for first, p in _pieces(count.value, n):
+        if prefix.known is not None:
+            for first, p in _pieces(prefix.known, n):
                 part = self._load(place(first * size), common_alignment(align, first * size), dtype.with_lanes(p))
                 lanes = [n + k - first if first <= k < first + p else k for k in range(n)]
                 whole = self.operands.shuffled(whole, self._widened(part, dtype, p), t, lanes)
             return whole
-        live = self._clamped(count, n)
+        live = self._count(prefix, n)
         for p in reversed(_powers(n)):
             bit, at = self._piece(live, p, size, place)
             one = dtype.with_lanes(p)
-            zero = "zeroinitializer" if p > 1 else "0.0" if dtype.code == "float" else "0"
-            part = self.expressions.lazy(bit, partial(self._load, at, size, one), partial(str, zero), one)
+            part = self.expressions.lazy(bit, partial(self._load, at, size, one), lambda: "zeroinitializer", one)
             moved = [k if k < p else n + k - p for k in range(n)]
             whole = self._chosen(bit, self.operands.shuffled(self._widened(part, dtype, p), whole, t, moved), whole, t)
         return whole
 
-    def store(self, value: str, place: Place, align: int, dtype: DataType, count: PrimExpr) -> None:
+    def store(self, value: str, place: Place, align: int, dtype: DataType, prefix: Prefix) -> None:
         """Writes the first elements of a vector."""
         n, size, t = dtype.lanes, dtype.bytes, llvm_type(dtype)
-        if isinstance(count, IntImm):
-            for first, p in _pieces(count.value, n):
+        if prefix.known is not None:
+            for first, p in _pieces(prefix.known, n):
                 part = self._part(value, dtype, first, p)
                 self._store(part, place(first * size), common_alignment(align, first * size), dtype.with_lanes(p))
             return
-        live = self._clamped(count, n)
+        live = self._count(prefix, n)
         for p in _powers(n):
             bit, at = self._piece(live, p, size, place)
             self.b.push(self.b.label("set"))
@@ -76,8 +90,10 @@ class PrefixEmitter:
                 rest = self.operands.shuffled(value, "poison", t, [k + p if k + p < n else None for k in range(n)])
                 value = self._chosen(bit, rest, value, t)
 
-    def _clamped(self, count: PrimExpr, n: int) -> str:
-        value = self.expressions.expr(count)
+    def _count(self, prefix: Prefix, n: int) -> str:
+        """How many of n lanes are set."""
+        base, bound = [self.expressions.expr(cast_to(e, "int64")) for e in prefix]
+        value = self.b.call("i64(i64, i64)", "llvm.ssub.sat.i64", f"i64 {bound}, i64 {base}", bound, base)
         value = self.b.call("i64(i64, i64)", "llvm.smax.i64", f"i64 {value}, i64 0", value)
         return self.b.call("i64(i64, i64)", "llvm.smin.i64", f"i64 {value}, i64 {n}", value)
 
