@@ -1,6 +1,6 @@
 """Throughput of the simplifier: expressions per second on the index arithmetic of lowering, and on random programs.
 
-python benchmarks/compiler/arith.py [--profile]
+python -m benchmarks arith [--profile]
 """
 
 from __future__ import annotations

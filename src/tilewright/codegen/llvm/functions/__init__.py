@@ -1,1 +1,1 @@
-"""Functions, statements, loops and calls to LLVM IR text: what a function is made of."""
+"""Modules, functions, statements, loops and packed calls to LLVM IR text."""

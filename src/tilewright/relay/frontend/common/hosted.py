@@ -86,4 +86,5 @@ def special(c: Any, name: str, *xs: Value) -> Value:
     shape: Sequence[Any] = ()
     for x in xs:
         shape = broadcast_shapes(shape, x.shape)
-    return c.call("host.call", list(xs), function=f"special.{name}", shape=tuple(shape), dtype=xs[0].dtype)  # type: ignore[no-any-return]
+    made: Value = c.call("host.call", list(xs), function=f"special.{name}", shape=tuple(shape), dtype=xs[0].dtype)
+    return made

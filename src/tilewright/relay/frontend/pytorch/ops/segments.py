@@ -1,4 +1,4 @@
-"""Converters of operators that sum, count or compare what belongs together: rows of embedding bags, segments, histograms."""
+"""Converters of operators on groups of rows: sums of embedding bags, segment reductions, histograms."""
 
 from __future__ import annotations
 
