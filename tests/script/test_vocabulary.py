@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
 from tests.generators.roundtrip import assert_roundtrip
@@ -301,3 +303,11 @@ def test_words_with_two_spellings_make_the_same() -> None:
         ("F[n] += x", "F[n] = F[n] + x"),
     ):
         assert first_mismatch(parse(one), parse(other)) is None, f"{one}\n{other}"
+
+
+def test_words_for_buffers_take_the_same_parameters() -> None:
+    alike = [list(signature(w).parameters.values()) for w in (T.Buffer, T.alloc_buffer, T.decl_buffer)]
+    assert alike[0] == alike[1] == alike[2]
+    param, shape, *rest = signature(T.match_buffer).parameters.values()
+    assert (param.name, shape.name, shape.default) == ("param", "shape", None)
+    assert rest == alike[0][1:]

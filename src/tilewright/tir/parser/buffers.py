@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, TypeVar
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.script.parser import active_or_none
@@ -17,20 +19,22 @@ from tilewright.tir.parser.values import as_region
 from tilewright.tir.parser.words import Word, dtype_of
 from tilewright.tir.stmt import MatchBufferRegion
 
+Shape = int | PrimExpr | Sequence[int | PrimExpr]
+
 
 def make_buffer(
-    shape: Any,
+    shape: Shape,
     dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    data: Var | None = None,
+    strides: Sequence[int | str | PrimExpr] | None = None,
+    elem_offset: int | str | PrimExpr | None = None,
     scope: str = "global",
-    align: int = 0,
+    align: int = -1,
     offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
+    buffer_type: str = "default",
+    axis_separators: Sequence[int | PrimExpr] | None = None,
 ) -> Buffer:
-    """A buffer without a name, which its first assignment gives."""
+    """A buffer without a name, which its first assignment gives. What its parameters are, every word for buffers takes."""
     dims = (shape,) if isinstance(shape, (int, PrimExpr)) else tuple(shape)
     steps = [Var(s, "int32") if isinstance(s, str) else s for s in strides or ()]
     if isinstance(elem_offset, str):
@@ -68,25 +72,25 @@ def _target(p: Any) -> str:
     return name or "buffer"
 
 
+Words = TypeVar("Words", bound=Callable[..., Any])
+
+
+def described(word: Words) -> Words:
+    """A word for buffers shows, for `*rest` and `**named` that it passes on, the parameters of make_buffer."""
+    own = signature(word)
+    first = {n: p for n, p in own.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+    rest = [p for n, p in signature(make_buffer).parameters.items() if n not in first]
+    shown: Any = word
+    shown.__signature__ = own.replace(parameters=[*first.values(), *rest])
+    return word
+
+
 class _BufferWord:
     """`T.Buffer((n, m), "float32")`: the annotation of a parameter, or a view of `data`."""
 
-    def __call__(
-        self,
-        shape: Any,
-        dtype: Any = "float32",
-        data: Any = None,
-        strides: Any = None,
-        elem_offset: Any = None,
-        scope: str = "global",
-        align: int = 0,
-        offset_factor: int = 0,
-        buffer_type: str = "",
-        axis_separators: Any = None,
-    ) -> Buffer:
-        return make_buffer(
-            shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
-        )
+    @described
+    def __call__(self, *rest: Any, **named: Any) -> Buffer:
+        return make_buffer(*rest, **named)
 
     def __getitem__(self, keys: Any) -> Buffer:
         if not isinstance(keys, tuple):
@@ -99,19 +103,8 @@ class _BufferWord:
 BufferWord = _BufferWord()
 
 
-def match_buffer(
-    param: Any,
-    shape: Any = None,
-    dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
-    axis_separators: Any = None,
-) -> Buffer:
+@described
+def match_buffer(param: Any, shape: Shape | None = None, *rest: Any, **named: Any) -> Buffer:
     """The buffer behind a handle parameter or, in a block, a buffer that is a view of a region of another."""
     p = tir_parser("T.match_buffer")
     frame = p.frame("T.match_buffer", BlockFrame, FunctionFrame)
@@ -130,9 +123,7 @@ def match_buffer(
             raise TVMError("T.match_buffer of a region stands in a block, and this is in a function")
         if shape is None:
             shape = [r.extent for r in region.region]
-    made = make_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
-    )
+    made = make_buffer(shape, *rest, **named)
     if isinstance(param, Var):
         frame.buffer_map[param] = made
     else:
@@ -140,22 +131,10 @@ def match_buffer(
     return made
 
 
-def alloc_buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
-    axis_separators: Any = None,
-) -> Buffer:
+@described
+def alloc_buffer(*rest: Any, **named: Any) -> Buffer:
     """A buffer with storage of its own, for the block (or the function) that it stands in."""
     frame = tir_parser("T.alloc_buffer").frame("T.alloc_buffer", BlockFrame, FunctionFrame)
-    made = make_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
-    )
+    made = make_buffer(*rest, **named)
     frame.allocations.append(made)
     return made

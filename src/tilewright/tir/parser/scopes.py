@@ -16,7 +16,7 @@ from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.parser.blocks import tir_parser
-from tilewright.tir.parser.buffers import make_buffer
+from tilewright.tir.parser.buffers import Shape, described, make_buffer
 from tilewright.tir.parser.frames import AssertScope, LetScope, check_tag, declared_var
 from tilewright.tir.parser.values import as_region, plain, set_span
 from tilewright.tir.parser.words import Word, dtype_of, rename_var
@@ -81,22 +81,10 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Mapping[str
     return Around("T.allocate_const", var, lambda v, body: AllocateConst(v, kind, dims, array, body, annotations or {}))
 
 
-def decl_buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = 0,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-) -> Around:
+@described
+def decl_buffer(shape: Shape, dtype: Any = "float32", data: Var | None = None, *rest: Any, **named: Any) -> Around:
     """A buffer for what follows: a view of `data`, or storage of its own when there is none."""
-    made = make_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
-    )
+    made = make_buffer(shape, dtype, data, *rest, **named)
 
     def wrap(made: Buffer, body: Any) -> Stmt:
         inner = DeclBuffer(made, body)
