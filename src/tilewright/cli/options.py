@@ -138,7 +138,7 @@ target_option = click.option(
     "--target",
     default="llvm",
     show_default="the host's CPU",
-    help="The machine to compile for, such as 'llvm -mcpu=skylake-avx512'. -num-cores=4 schedules for four threads.",
+    help="The machine to compile for, such as 'llvm -mcpu=skylake-avx512'. With -num-cores=4 the code is for four threads.",
 )
 output_path = click.Path(dir_okay=False, path_type=Path)
 input_path = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -180,7 +180,7 @@ model_options = gathered(
             default="fp32",
             show_default=True,
             help="Element type of weights and activations. Sums are float32; inputs and outputs keep their types. int8 quantises"
-            " convolutions and products, with ranges taken from samples (--calibrate).",
+            " convolutions and matrix products, and needs samples of the inputs (--calibrate).",
         ),
         click.option(
             "--executor",
@@ -188,7 +188,7 @@ model_options = gathered(
             default="auto",
             show_default=True,
             help="How the model runs: as one compiled entry (aot), as a graph, kernel by kernel (graph), or in the virtual machine (vm)."
-            " Dynamic dimensions and control flow need vm. auto: vm if the model needs it, else aot.",
+            " Dynamic dimensions and control flow need vm. auto is vm if the model needs it, else aot.",
         ),
         click.option(
             "--value",
@@ -214,7 +214,8 @@ model_options = gathered(
             "--calibrate",
             multiple=True,
             type=input_path,
-            help="For --precision int8: an .npz file with samples of the inputs, one, or several along the first axis. Repeatable.",
+            help="An .npz file with samples of the inputs, for --precision int8. An array may hold several samples along its first axis."
+            " Repeat for more files.",
         ),
         click.option(
             "--check-bounds",
@@ -227,7 +228,7 @@ thread_option = click.option(
     "--threads",
     type=click.IntRange(1, 1024),
     default=None,
-    help="Number of threads of kernels.  [default: one per CPU that the process may use]",
+    help="Number of threads that kernels use.  [default: one per CPU that the process may use]",
 )
 feed_options = gathered(
     Feed,
@@ -240,7 +241,7 @@ feed_options = gathered(
             "files",
             multiple=True,
             type=input_path,
-            help="An .npz file with an array per input, or NAME.npy. Inputs that are not given are random; a line says so.",
+            help="An .npz file with an array for each input, or NAME.npy. Inputs that are not given are random, and a note says so.",
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
         click.option(
@@ -248,7 +249,7 @@ feed_options = gathered(
             "run_shapes",
             type=ShapeType(),
             multiple=True,
-            help="Shape of a random input with dynamic dimensions: ids=4,100. It pins nothing.",
+            help="Shape of a random input that has dynamic dimensions: ids=4,100. The dimensions stay dynamic.",
         ),
         click.option("--cast", is_flag=True, help="Convert inputs to the element types of the model."),
         click.option("--strict", is_flag=True, help="Refuse to run with random inputs."),

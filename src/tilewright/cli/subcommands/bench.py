@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("bench")
+@cli.command("bench", short_help="Measure latency and throughput, beside ONNX Runtime.")
 @model_options
 @feed_options
 @thread_option
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--peer/--no-peer",
     default=True,
     show_default=True,
-    help="Also measure ONNX Runtime on an .onnx file, if it is installed, on the same inputs, bound before the runs.",
+    help="Also measure ONNX Runtime on an .onnx file, if it is installed, on the same inputs.",
 )
 @shown
 def bench_command(
@@ -53,9 +53,9 @@ def bench_command(
     peer: bool,
     form: Form,
 ) -> None:
-    """Measure latency and throughput of MODEL (a model file or a compiled library), beside ONNX Runtime's.
+    """Measure latency and throughput of MODEL, a model file or a compiled library.
 
-    --duration, --iterations and --warmup apply to each of the two.
+    For an .onnx file, ONNX Runtime is measured too: the two alternate. --duration, --iterations and --warmup apply to each of them.
 
     \b
     tilewright bench resnet50.onnx --threads 1

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("compare")
+@cli.command("compare", short_help="Compare results with a reference, layer by layer.")
 @model_options
 @feed_options
 @thread_option
 @click.option(
     "--reference",
     type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "interp", "float32"]),
-    help="The reference: another runtime, the interpreter (interp, for small models), or the build in float32."
+    help="The reference: another runtime, the interpreter (interp, for small models), or the float32 build."
     "  [default: at fp32 the runtime of the model's framework, else float32]",
 )
 @click.option(
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Number of sets of random inputs. Files of --input that give an input again are further sets.",
+    help="Number of sets of random inputs. An --input file that gives an input a second time begins another set.",
 )
-@top_option(15, "layers, those with the largest errors,")
+@top_option(15, "layers with the largest errors")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
@@ -67,9 +67,9 @@ def compare_command(
 ) -> None:
     """Compare MODEL with a reference, layer by layer, and name the first layer that differs.
 
-    The reference is another runtime (--reference onnxruntime, torch, ...), compared at every node, or, for narrow types, the build in
-    float32, compared at every kernel. The exit code is 1 if an output differs by more than --tolerance, or if a value is infinite or
-    NaN here and finite in the reference. The message names the first such layer.
+    The reference is another runtime (--reference onnxruntime, torch, ...), with which every node is compared. For --precision bf16,
+    fp16 and int8 it is the float32 build, with which every kernel is compared. The exit code is 1 if an output differs by more than
+    --tolerance, or if a value is infinite or NaN here and finite in the reference. The error names the first such layer.
 
     \b
     tilewright compare resnet50.onnx --reference onnxruntime --samples 5

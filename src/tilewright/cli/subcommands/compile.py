@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("compile")
+@cli.command("compile", short_help="Compile a model file to a native library.")
 @model_options
 @click.option(
     "-o",
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @click.option(
     "--report",
     type=output_path,
-    help="HTML file for a report: passes in order, their times and changes, and the memory plan.",
+    help="Also write an HTML report: the passes in order, their times, what each changed, and the memory plan.",
 )
 @shown
 def compile_command(build: Build, output: Path, report: Path | None, form: Form) -> None:
-    """Compile MODEL (ONNX, PyTorch, ...; see `tilewright import --help`) to a native library.
+    """Compile MODEL (ONNX, PyTorch, ...; see `tilewright import --help`) to a native library, or to its kernels as text.
 
     \b
     tilewright compile resnet50.onnx -o resnet50.so

@@ -8,10 +8,10 @@ from click.shell_completion import get_completion_class
 from tilewright.cli import cli
 
 
-@cli.command("completion")
+@cli.command("completion", short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and file names.
+    """Print a script for SHELL that completes commands, options and file names.
 
     \b
     tilewright completion bash > ~/.local/share/bash-completion/completions/tilewright

@@ -15,23 +15,27 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("import")
+@cli.command("import", short_help="Check a model file, or write it as a relay program.")
 @model_argument
 @shape_option
 @target_option
 @click.option(
     "--check",
     is_flag=True,
-    help="Report instead: inputs, operators, unsupported operators and their nodes, weights, FLOP, memory, compatibility notes. Compiles"
-    " nothing. Exit code 0 if the model can be imported, else 1.",
+    help="Print a report instead of the program: inputs, operators, unsupported operators and their nodes, weights, FLOP, memory,"
+    " compatibility notes. Nothing is compiled. The exit code is 0 if the model can be imported, else 1.",
 )
 @click.option(
     "-o",
     "--output",
     type=output_path,
-    help="File for the relay program: .json with weights, else text.  [default: text on standard output]",
+    help="Write the relay program to this file: as JSON for the suffix .json, else as text.  [default: print the text]",
 )
-@click.option("--params", type=output_path, help="File for the weights that are parameters of the program.")
+@click.option(
+    "--params",
+    type=output_path,
+    help="Write the weights that are parameters of the program to this file, in the form of relay.save_param_dict.",
+)
 @shown
 def import_command(
     model: Path,
@@ -42,7 +46,7 @@ def import_command(
     params: Path | None,
     form: Form,
 ) -> None:
-    """Import MODEL as a relay program, or report what an import would give (--check; --json and --csv imply it).
+    """Import MODEL and write it as a relay program, or check whether it can be imported (--check; --json and --csv imply it).
 
     \b
     tilewright import model.onnx --check

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("inspect")
+@cli.command("inspect", short_help="Describe a compiled library.")
 @click.argument("library", type=input_path)
 @shown
 def inspect_command(library: Path, form: Form) -> None:
-    """Show inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY.
+    """Show the inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY.
 
-    The file is read, not loaded, so it may be for another machine.
+    The file is read and not executed, so it may be for another machine.
 
     \b
     tilewright inspect resnet50.so

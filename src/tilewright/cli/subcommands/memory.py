@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("memory")
+@cli.command("memory", short_help="Show the memory that a run takes.")
 @model_options
 @feed_options
 @shown
 def memory_command(build: Build, feed: Feed, form: Form) -> None:
-    """Show the memory that a run of MODEL (a model file or a compiled library) takes, and the tensors at its peak.
+    """Show the memory that a run of MODEL, a model file or a compiled library, takes, and the tensors at its peak.
 
-    For static dimensions this is the memory plan, and nothing is compiled. A model with dynamic dimensions is compiled for the virtual
-    machine and run on the inputs (--input, --run-shape, or random ones), and the peak of its tensors is measured.
+    If all dimensions are static, this is the memory plan, and nothing is compiled. A model with dynamic dimensions is compiled for the
+    virtual machine and run on the inputs (--input, --run-shape, or random ones), and the peak of its tensors is measured.
 
     \b
     tilewright memory resnet50.onnx

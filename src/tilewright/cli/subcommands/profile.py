@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("profile")
+@cli.command("profile", short_help="Measure each kernel of a model.")
 @model_options
 @feed_options
 @thread_option
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @top_option(40, "kernels")
 @shown
 def profile_command(build: Build, feed: Feed, threads: int | None, seconds: float, top: int, form: Form) -> None:
-    """Measure the kernels of MODEL (a model file or a compiled library): time, rate, share of the machine's peak.
+    """Measure each kernel of MODEL, a model file or a compiled library: time, rate, and share of the machine's peak.
 
     \b
     tilewright profile resnet50.onnx --threads 1 --top 10

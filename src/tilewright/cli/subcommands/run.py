@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
 
-@cli.command("run")
+@cli.command("run", short_help="Run a library or a model file once.")
 @model_options
 @feed_options
 @click.option("-o", "--output", type=output_path, help="Write the outputs to this .npz file.")
