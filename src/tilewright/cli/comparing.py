@@ -25,12 +25,13 @@ from tilewright.cli.models import (
 from tilewright.cli.options import PRECISIONS, Build, Feed
 from tilewright.cli.oracle import ORACLE, OracleReference
 from tilewright.cli.screen import Report, progress, shown_warnings
-from tilewright.cli.tensors import Array, fill_inputs, input_table, output_names, read_sets, run_checked
+from tilewright.cli.tensors import Array, carried, fill_inputs, input_table, output_names, read_sets, run_checked
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import Reference
 from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.transform.mixed_precision import MOST
+from tilewright.runtime.host_functions.strings import decode_strings
 from tilewright.support.errors import TVMError
 
 MEASURING_SECONDS = 0.3
@@ -46,7 +47,7 @@ class Difference:
     `error`: the largest difference over the largest magnitude of the reference, among values that are finite in both. `most`: the
     largest value of the first array's type; larger constants were clipped to it, while sums in float32 were not. `lost`: the number of
     values, of `size`, that are finite in the reference only. Integers of 8 and 16 bits stand for floats: their error is a share of the
-    range of their type, and up to `rounding` of it is no difference.
+    range of their type, and up to `rounding` of it is no difference. Strings that differ are an error of 1.
     """
 
     __slots__ = ("error", "lost", "name", "rounding", "size", "what")
@@ -55,6 +56,10 @@ class Difference:
         self, name: str, what: str, found: Array, reference: Array, most: float = np.inf, rounding: float = 0.0
     ) -> None:
         self.name, self.what, self.size = name, what, reference.size
+        if reference.dtype.kind in "OUS":
+            # Strings are equal or not.
+            other = decode_strings(found).astype(str) != reference.astype(str)
+            found, reference = other.astype(np.float32), np.zeros(reference.shape, np.float32)
         small = reference.dtype.kind in "iu" and reference.dtype.itemsize < 4
         self.rounding = rounding if small else 0.0
         got, want = (a.astype(np.float64).reshape(-1) for a in (found, reference))
@@ -243,7 +248,7 @@ class _Build:
         graph = self.library.get_graph_json()
         debug = GraphModuleDebug(self.library["debug_create"]("default", tvm.cpu()), [tvm.cpu()], graph)
         for name, value in inputs.items():
-            debug.set_input(name, np.asarray(value, order="C"))
+            debug.set_input(name, carried(value))
         calls = iter(self.library.plan.calls)
         found: dict[str, tuple[str, Array]] = {}
         try:

@@ -68,10 +68,15 @@ def contents(path: Path) -> list[bytes]:
         return [m.read() for m in members if m is not None]
 
 
+def type_of(t: dict[str, Any]) -> str:
+    """The element type of an input or output."""
+    return "string" if t.get("strings") else t["dtype"] or "not a tensor"
+
+
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Inputs and outputs as rows."""
     return [
-        {"kind": kind[:-1], "name": t["name"], "dtype": t["dtype"] or "not a tensor", "shape": "x".join(map(str, t["shape"] or ()))}
+        {"kind": kind[:-1], "name": t["name"], "dtype": type_of(t), "shape": "x".join(map(str, t["shape"] or ()))}
         for kind in ("inputs", "outputs")
         for t in found[kind]
     ]  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.tensors import Array
-from tilewright.relay.frontend.common.formats import TensorInfo
 from tilewright.support.errors import TVMError
 
 
@@ -27,9 +26,7 @@ class MachineExecutor:
                 raise TVMError(
                     f"the input {i['name']} of the program is not a tensor; run it from Python with runtime.vm.VirtualMachine"
                 )
-        self.inputs = [TensorInfo(i["name"], i["dtype"], i["shape"]) for i in facts["inputs"]]
-        self.kernels = list(facts["kernels"])
-        self.names = [str(o["name"]) for o in facts["outputs"]]
+        self.facts = dict(facts)
         self.machine = tvm.runtime.vm.VirtualMachine(library, tvm.cpu())
         self.module = self.machine.module
 
@@ -45,14 +42,14 @@ class MachineExecutor:
 
     def get_num_outputs(self) -> int:
         """The number of results of main."""
-        return len(self.names)
+        return len(self.facts["outputs"])
 
     def get_output(self, index: int) -> Any:
         """A result of the last run. Raises TVMError if it is not a tensor."""
         found = self.module["get_output"](index)
         if not hasattr(found, "numpy"):
             raise TVMError(
-                f"the output {self.names[index]} is not a tensor, but a tuple or a value of a data type;"
+                f"the output {self.facts['outputs'][index]['name']} is not a tensor, but a tuple or a value of a data type;"
                 " run it from Python with runtime.vm.VirtualMachine"
             )
         return found

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.peak import FLOATS, Peak, Types, multiply_add
+from tilewright.cli.tensors import facts_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -62,7 +63,7 @@ def profile_kernels(
 
 def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
     """The kernels of a static graph in order, and a function that runs each once and returns microseconds."""
-    kernels = json.loads(executor.module["get_metadata"]())["kernels"]
+    kernels = facts_of(executor)["kernels"]
     run_kernel, clock = executor.module["run_kernel"], time.perf_counter
 
     def one_pass() -> list[float]:
@@ -78,7 +79,7 @@ def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], 
 
 def machine_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
     """The kernel calls of a run in the virtual machine, and a function that repeats the run and returns microseconds."""
-    facts = {k["name"]: k for k in executor.kernels}
+    facts = {k["name"]: k for k in facts_of(executor)["kernels"]}
     _, *records = json.loads(executor.module["profile"]("main"))
     names = [name for name, _, _ in records]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.layers import Layer, layers_of
+from tilewright.relay.frontend.common.module import string_attrs
 from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.printer import span_text
 from tilewright.relay.typing.infer_type import infer_module
@@ -40,6 +41,8 @@ def cut(mod: Any, form: Any, model: Path, outputs: Sequence[str], inputs_at: Seq
             raise TVMError(f"--inputs-at {p.name_hint}: no output needs it; leave it out, or give other --outputs")
     params = [p for p in (*main.params, *table.values()) if p in left]
     attrs = {**dict(main.attrs or {}), "output_tensor_names": tuple(bodies)}
+    held = attrs.pop("string_outputs", ())
+    attrs |= string_attrs(attrs.pop("string_inputs", ()), [new for new, old in wanted.items() if old in held])
     return infer_module(mod.with_functions({mod.get_global_var("main"): Function(params, body, attrs=attrs)}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from tilewright.cli.options import Feed
 from tilewright.cli.screen import told
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import TensorInfo
+from tilewright.runtime.host_functions.strings import decode_strings, encode_strings
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
+STRING = "string"
+"""The type of inputs and outputs that hold strings."""
 LIKELY_EXTENTS = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
 """Extents to try for dynamic dimensions. The first axis is a batch of one."""
 IMAGE_SIZES = (224, 256, 320, 512, 640, 64, 32, 16, 128, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
@@ -30,12 +34,22 @@ def likely_extent(axis: int, rank: int, turn: int) -> int:
     return (IMAGE_SIZES if rank >= 4 else LIKELY_EXTENTS)[turn]
 
 
+def facts_of(executor: Any) -> dict[str, Any]:
+    """The metadata of the library that an executor runs."""
+    found: dict[str, Any] = (
+        executor.facts if hasattr(executor, "facts") else json.loads(executor.module["get_metadata"]())
+    )
+    return found
+
+
+def tensor_info(facts: Mapping[str, Any]) -> TensorInfo:
+    """An input or output of the metadata."""
+    return TensorInfo(facts["name"], STRING if facts.get("strings") else facts["dtype"], facts["shape"])
+
+
 def input_table(executor: Any) -> dict[str, TensorInfo]:
     """Inputs of an executor by name."""
-    if hasattr(executor, "inputs"):
-        return {i.name: i for i in executor.inputs}
-    shapes, dtypes = executor.get_input_info()
-    return {name: TensorInfo(name, str(dtypes[name]), [int(d) for d in shape]) for name, shape in shapes.items()}
+    return {i["name"]: tensor_info(i) for i in facts_of(executor)["inputs"]}
 
 
 def described(name: str, dtype: str, shape: Sequence[int | str] | None) -> str:
@@ -55,13 +69,15 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
         if name not in table:
             raise TVMError(f"the model has no input {name!r}; its inputs are: {described_table(table)}")
         info = table[name]
-        wanted = numpy_dtype(info.dtype)
+        wanted = np.dtype(object) if info.dtype == STRING else numpy_dtype(info.dtype)
         shape = info.shape or []
         fits = value.ndim == len(shape) and all(
             [not isinstance(d, int) or d == n for d, n in zip(shape, value.shape, strict=False)]
         )
         # Byte order is how numbers are stored, not what they are.
         native = value.astype(value.dtype.newbyteorder("="), copy=False) if value.dtype.kind in "biufc" else value
+        if native.dtype.kind in "US":
+            native = native.astype(object)
         if fits and native.dtype != wanted and cast and native.dtype.kind in "biufc":
             native = native.astype(wanted)
         if not fits or native.dtype != wanted:
@@ -144,7 +160,7 @@ def fill_inputs(
 def set_checked(executor: Any, name: str, value: Array) -> None:
     """Sets an input. Raises TVMError with the runtime's message if it is refused."""
     try:
-        executor.set_input(name, np.asarray(value, order="C"))
+        executor.set_input(name, carried(value))
     except (ValueError, TypeError) as error:
         raise TVMError(str(error)) from error
 
@@ -166,7 +182,7 @@ def random_inputs(
             return made
         try:
             for name in table:
-                executor.set_input(name, np.asarray(values.get(name, made.get(name)), order="C"))
+                executor.set_input(name, carried(values[name] if name in values else made[name]))
             executor.run()
         except (ValueError, TypeError, RuntimeError) as error:
             failed = failed or error
@@ -176,6 +192,11 @@ def random_inputs(
         f"the model runs with no random inputs that were tried; give inputs by --input, or their shapes by --run-shape. Its"
         f" inputs are: {described_table(table)}. With {', '.join([f'{n} {s}' for n, s in tried[0].items()])} it failed: {failed}"
     )
+
+
+def carried(value: Array) -> Array:
+    """An array as programs take it: contiguous, with numbers in place of strings."""
+    return encode_strings(value) if value.dtype.kind == "O" else np.asarray(value, order="C")
 
 
 def run_checked(executor: Any) -> None:
@@ -188,18 +209,22 @@ def run_checked(executor: Any) -> None:
 
 def output_names(executor: Any) -> list[str]:
     """Names of the outputs in order."""
-    if hasattr(executor, "names"):
-        return list(executor.names)
-    return [str(executor.module["get_output_name"](i)) for i in range(executor.get_num_outputs())]
+    return [str(o["name"]) for o in facts_of(executor)["outputs"]]
 
 
 def outputs_of(executor: Any) -> dict[str, Array]:
-    """The outputs of the last run, by name."""
-    return {name: executor.get_output(i).numpy() for i, name in enumerate(output_names(executor))}
+    """The outputs of the last run, by name; strings as an array of objects."""
+    found = {}
+    for i, o in enumerate(facts_of(executor)["outputs"]):
+        value = executor.get_output(i).numpy()
+        found[str(o["name"])] = decode_strings(value) if o.get("strings") else value
+    return found
 
 
 def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> Array:
-    """Random values that a model can take: normal for floats, 0 or 1 for integers, ones for masks."""
+    """Random values that a model can take: normal for floats, 0 or 1 for integers, ones for masks, empty strings."""
+    if dtype == STRING:
+        return np.full(shape, "", object)
     kind = numpy_dtype(dtype)
     if np.issubdtype(kind, np.integer):
         return rng.integers(0, 2, size=shape).astype(kind)
@@ -288,7 +313,8 @@ def _parts(path: Path, info: TensorInfo, value: Array) -> Iterator[Array]:
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """Writes the results as an .npz file."""
+    """Writes the results as an .npz file, which holds no Python objects."""
+    plain = {name: value.astype(str) if value.dtype == object else value for name, value in results.items()}
     data = io.BytesIO()
-    np.savez(data, **results)  # type: ignore[arg-type]
+    np.savez(data, **plain)  # type: ignore[arg-type]
     write_whole(path, data.getvalue())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,8 +20,12 @@ from tilewright.cli.options import (
     thread_option,
 )
 
+STATISTICS = ("min", "mean", "max")
+FIGURES = ("output", "shape", "dtype", *STATISTICS)
+
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
+    from tilewright.cli.tensors import Array
 
 
 @cli.command("run", short_help="Run a library or a model file once.")
@@ -37,7 +42,6 @@ def run_command(build: Build, feed: Feed, output: Path | None, threads: int | No
     tilewright run bert.so --run-shape input_ids=2,64
     tilewright run small.onnx --target interp
     """
-    import numpy as np
     from rich.table import Table
 
     from tilewright.cli.running import run_once
@@ -46,26 +50,41 @@ def run_command(build: Build, feed: Feed, output: Path | None, threads: int | No
     if output is not None:
         check_writable(output, "--output")
     results = outputs_of(run_once(build, feed, threads).executor)
-    rows = []
-    for name, value in results.items():
-        row = {"output": name, "shape": "x".join(map(str, value.shape)), "dtype": value.dtype.name}
-        numbers = value.astype(np.float64)
-        for column, f in (("min", np.min), ("mean", np.mean), ("max", np.max)):
-            row[column] = f"{f(numbers):.6g}" if value.size else ""
-        rows.append(row)
+    rows = [summary(name, value) for name, value in results.items()]
 
-    def tables() -> list[Table]:
-        table = Table("output", "shape", "dtype", "min", "mean", "max")
+    def tables() -> list[Any]:
+        table = Table(*FIGURES)
         for row in rows:
-            table.add_row(*row.values())
-        return [table]
+            table.add_row(*[row[column] for column in FIGURES])
+        return [table, *[f"{row['output']}: {row['strings']}" for row in rows if "strings" in row]]
 
     if output is not None:
         write_outputs(output, results)
-    form.show({"library": str(build.model), "outputs": [plain(r) for r in rows]}, rows, tables)
+    outputs = [plain(row, value) for row, value in zip(rows, results.values(), strict=True)]
+    form.show({"library": str(build.model), "outputs": outputs}, rows, tables)
 
 
-def plain(row: dict[str, str]) -> dict[str, object]:
-    """A row for JSON: the shape as a list, figures as numbers."""
-    numbers = {k: float(row[k]) if row[k] else None for k in ("min", "mean", "max")}
-    return {**row, "shape": [int(d) for d in row["shape"].split("x")] if row["shape"] else [], **numbers}
+def summary(name: str, value: Array) -> dict[str, str]:
+    """An output as a row: figures of numbers, or strings as JSON writes them."""
+    import numpy as np
+
+    row = {"output": name, "shape": "x".join(map(str, value.shape)), "dtype": value.dtype.name}
+    if value.dtype == object:
+        return {**row, "dtype": "string", **dict.fromkeys(STATISTICS, ""), "strings": strings_text(value.tolist())}
+    numbers = value.astype(np.float64)
+    for column in STATISTICS:
+        row[column] = f"{getattr(np, column)(numbers):.6g}" if value.size else ""
+    return row
+
+
+def strings_text(strings: object) -> str:
+    """Nested lists of strings on one line; what no terminal shows (line ends, bytes that are no UTF-8) is escaped."""
+    text = json.dumps(strings, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def plain(row: dict[str, str], value: Array) -> dict[str, object]:
+    """A row for JSON: the shape and strings as lists, figures as numbers."""
+    numbers = {k: float(row[k]) if row[k] else None for k in STATISTICS}
+    strings = {"strings": value.tolist()} if "strings" in row else {}
+    return {**row, "shape": list(value.shape), **numbers, **strings}

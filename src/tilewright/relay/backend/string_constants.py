@@ -1,4 +1,5 @@
-"""Strings that the constants of a program stand for: a library names them, so that each process that loads it knows them."""
+"""What metadata tell of strings: those that the constants of a program stand for, so that each process that loads the library knows them,
+and which inputs and outputs hold some."""
 
 from __future__ import annotations
 
@@ -18,6 +19,11 @@ def strings_among(nodes: Iterable[Expr]) -> list[str]:
         if isinstance(e, Constant) and e.data.dtype == CARRIER:
             found |= string_table.known(e.data.numpy())
     return sorted(found)
+
+
+def string_mark(main: Function, side: str, name: str) -> dict[str, Any]:
+    """{"strings": True} for an input or output that holds strings, as metadata; nothing for others. side: "inputs" or "outputs"."""
+    return {"strings": True} if name in main.attrs.get(f"string_{side}", ()) else {}
 
 
 def strings_of(mod: IRModule) -> dict[str, Any]:

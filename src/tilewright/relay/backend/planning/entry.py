@@ -10,6 +10,7 @@ from tilewright.codegen.backend import AOT
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.planning.plan import CPU, KernelCall, Place, Plan
+from tilewright.relay.backend.string_constants import string_mark
 from tilewright.relay.backend.tensor_graph import static_bytes
 from tilewright.support.version import VERSION
 from tilewright.tir import PrimFunc
@@ -120,11 +121,11 @@ def metadata(
         "executor": executor,
         "mod_name": mod_name,
         "inputs": [
-            {"name": name, **_tensor(t), **device(d)}
+            {"name": name, **_tensor(t), **device(d), **string_mark(plan.func, "inputs", name)}
             for (name, t), d in zip(plan.inputs, plan.input_devices, strict=True)
         ],
         "outputs": [
-            {"name": name, **_tensor(t), **device(d)}
+            {"name": name, **_tensor(t), **device(d), **string_mark(plan.func, "outputs", name)}
             for name, t, d in zip(output_names(plan), plan.outputs, plan.output_devices, strict=True)
         ],
         "workspace_bytes": plan.workspace_bytes,

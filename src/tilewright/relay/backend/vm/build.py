@@ -17,7 +17,7 @@ from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.program_plan import program_plan
-from tilewright.relay.backend.string_constants import strings_of
+from tilewright.relay.backend.string_constants import string_mark, strings_of
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
@@ -164,8 +164,13 @@ def tensors_of_main(mod: IRModule) -> dict[str, Any]:
     names = list((main.attrs or {}).get("output_tensor_names", ()))
     named_outputs = [str(names[i]) if i < len(names) else f"output_{i}" for i in range(len(fields))]
     return {
-        "inputs": [described(p.name_hint, p.checked_type) for p in main.params],
-        "outputs": [described(name, t) for name, t in zip(named_outputs, fields, strict=True)],
+        "inputs": [
+            described(p.name_hint, p.checked_type) | string_mark(main, "inputs", p.name_hint) for p in main.params
+        ],
+        "outputs": [
+            described(name, t) | string_mark(main, "outputs", name)
+            for name, t in zip(named_outputs, fields, strict=True)
+        ],
     }
 
 

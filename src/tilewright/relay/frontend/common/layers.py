@@ -103,7 +103,7 @@ def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRMod
     if outputs:
         fields += main.body.fields if isinstance(main.body, Tuple) else [main.body]
     fields += exprs
-    attrs = {k: v for k, v in dict(main.attrs or {}).items() if k != "output_tensor_names"}
+    attrs = {k: v for k, v in dict(main.attrs or {}).items() if k not in ("output_tensor_names", "string_outputs")}
     body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
     return infer_module(mod.with_functions({mod.get_global_var("main"): Function(main.params, body, attrs=attrs)}))
 

@@ -36,6 +36,13 @@ def module_of(
         raise DiagnosticError(f"{title}: {error}") from None
 
 
+def string_attrs(inputs: Iterable[str], outputs: Iterable[str]) -> dict[str, Any]:
+    """Attributes of `main` that name the inputs and outputs that hold strings: int64 numbers, which encode_strings and decode_strings
+    convert."""
+    named = {"string_inputs": tuple(inputs), "string_outputs": tuple(outputs)}
+    return {key: names for key, names in named.items() if names}
+
+
 def is_static(mod: IRModule) -> bool:
     """Whether a module is one graph of tensors whose sizes are known."""
     main: Any = mod["main"]

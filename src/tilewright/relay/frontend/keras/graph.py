@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
-from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
@@ -340,10 +340,8 @@ class KerasImporter:
         self.finish()
         if not outputs:
             raise ModelError(f"{self.title}: the model has no outputs")
-        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)])
-        attrs = ({"string_inputs": tuple(self.strings)} if self.strings else {}) | (
-            {"string_outputs": made} if made else {}
-        )
+        made = [n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)]
+        attrs = string_attrs(self.strings, made)
         params = [*self.inputs, *self.weights.values()]
         return module_of(self.title, params, [v.expr for v in outputs], names, attrs)
 

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
 from tilewright.relay.frontend.onnx.graph import FAILED, Importer
@@ -90,13 +90,14 @@ def import_model(
         importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
         importer.transposed_products = bool((options or {}).get("use_nt_batch_matmul", False))
         _walk(importer, proto.graph, dict(shape or {}), dtype, given or {})
-        fields: list[Expr] = []
+        fields = _Fields(importer)
         for o in proto.graph.output:
-            importer.interface.outputs[o.name] = _tree(importer, _result(importer, o), fields)
+            importer.interface.outputs[o.name] = fields.tree(o.name, _result(importer, o))
         if not proto.graph.output:
             raise ModelError(f"{name}: the graph has no outputs")
         params = [*importer.inputs.variables, *importer.weights]
-        mod = module_of(name, params, fields, [o.name for o in proto.graph.output])
+        attrs = string_attrs(importer.inputs.strings, fields.strings)
+        mod = module_of(name, params, fields.exprs, fields.names, attrs)
         return Imported(mod, dict(importer.params), importer.interface, importer.declarations.contradictions)
 
 
@@ -131,26 +132,48 @@ def _result(importer: Importer, info: Any) -> Any:
     return value
 
 
-def _tree(importer: Importer, value: Any, fields: list[Expr]) -> Tree:
-    """The tree of an output, whose tensors are added to the program's results."""
-    if isinstance(value, Value):
+class _Fields:
+    """The program's results: tensors of the outputs, each with a name, and the names of those that hold strings."""
+
+    def __init__(self, importer: Importer) -> None:
+        self.importer = importer
+        self.exprs: list[Expr] = []
+        self.names: list[str] = []
+        self.strings: list[str] = []
+
+    def tree(self, name: str, value: Any) -> Tree:
+        """The tree of an output, whose tensors become results."""
+        if isinstance(value, Value):
+            return self.leaf(name, value)
+        if isinstance(value, MapValue):
+            shared = len(value.items) == 1
+            named = [(name if shared else f"{name}.{k}", v) for k, v in zip(value.keys, value.items, strict=False)]
+            return MapOf(value.keys, [self.tree(n, v) for n, v in named])
+        if isinstance(value, ListValue):
+            return [self.tree(f"{name}.{k}", v) for k, v in enumerate(value.items)]
+        if isinstance(value, Choice):
+            unknown = Unknown(
+                f"If {value.title!r}: its condition must be known at import, since its branches return different types",
+                elements_of(value.condition),
+            )
+            raise self.unsupported(unknown)
+        if isinstance(value, Maybe):
+            return MaybeOf(self.tree(f"{name}.has", value.has), self.tree(name, value.held))
+        if isinstance(value, Packed):
+            return PackedOf(self.tree(name, value.elements), self.tree(f"{name}.shapes", value.shapes))
+        return None
+
+    def leaf(self, name: str, value: Value) -> Leaf:
+        """A tensor as a result."""
         try:
-            fields.append(value.expr)
+            self.exprs.append(value.expr)
         except Unknown as error:
-            raise Unsupported(f"{importer.name}: {error}{importer.remedy(error)}", frozenset(), True) from None
-        return Leaf(len(fields) - 1, value.kind)
-    if isinstance(value, MapValue):
-        return MapOf(value.keys, [_tree(importer, v, fields) for v in value.items])
-    if isinstance(value, ListValue):
-        return [_tree(importer, v, fields) for v in value.items]
-    if isinstance(value, Choice):
-        unknown = Unknown(
-            f"If {value.title!r}: its condition must be known at import, since its branches return different types",
-            elements_of(value.condition),
-        )
-        raise Unsupported(f"{importer.name}: {unknown}{importer.remedy(unknown)}", unknown.values, True)
-    if isinstance(value, Maybe):
-        return MaybeOf(_tree(importer, value.has, fields), _tree(importer, value.held, fields))
-    if isinstance(value, Packed):
-        return PackedOf(_tree(importer, value.elements, fields), _tree(importer, value.shapes, fields))
-    return None
+            raise self.unsupported(error) from None
+        self.names.append(name)
+        if value.kind == "string":
+            self.strings.append(name)
+        return Leaf(len(self.exprs) - 1, value.kind)
+
+    def unsupported(self, error: Unknown) -> Unsupported:
+        """The error of a result that only known values make possible."""
+        return Unsupported(f"{self.importer.name}: {error}{self.importer.remedy(error)}", error.values, True)

@@ -27,6 +27,8 @@ class Inputs:
     def __init__(self, name: str, interface: Interface) -> None:
         self.name, self.interface = name, interface
         self.variables: list[Var] = []
+        self.strings: list[str] = []
+        """The names of those that hold strings."""
         self.symbols: dict[str, SizeVar] = {}
 
     def values(
@@ -84,6 +86,8 @@ class Inputs:
             compatibility.CARRIERS.seen(f"{name} ({kind})")
         var = Var(name, tensor_type(shape, CARRIERS.get(element, element)))
         self.variables.append(var)
+        if kind == "string":
+            self.strings.append(name)
         return Value(var, None, name, kind), Leaf(len(self.variables) - 1, kind)
 
     def structured(self, info: Any, shape: Any) -> tuple[Any, Tree]:

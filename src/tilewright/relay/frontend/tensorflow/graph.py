@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
-from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import StringTensor, Value, evaluate, near_text, problems_text, use_text
@@ -508,10 +508,9 @@ class TensorFlowImporter:
             fields.append(v.expr)
         if not fields:
             raise ModelError(f"{self.title}: the model has no outputs. Name them: outputs=[...]")
-        given = tuple([n for n, v in self.inputs.items() if isinstance(v, StringTensor)])
-        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)])
-        # What holds strings: int64 numbers, which encode_strings and decode_strings convert.
-        attrs = ({"string_inputs": given} if given else {}) | ({"string_outputs": made} if made else {})
+        given = [n for n, v in self.inputs.items() if isinstance(v, StringTensor)]
+        made = [n for n, v in zip(names, outputs, strict=True) if isinstance(v, StringTensor)]
+        attrs = string_attrs(given, made)
         return module_of(self.title, [*variables, *self.weights.values()], fields, names, attrs)
 
 

@@ -13,7 +13,7 @@ from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import OPTIONS
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Var
-from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
@@ -102,10 +102,10 @@ class Importer:
             names.append(key)
         if not fields:
             raise ModelError(f"{self.model.name}: the model has no outputs")
-        attrs: dict[str, Any] = {}
-        for key, side in (("string_inputs", inputs), ("string_outputs", outputs)):
-            strings = tuple([n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"])
-            attrs |= {key: strings} if strings else {}
+        given, made = (
+            [n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"] for side in (inputs, outputs)
+        )
+        attrs = string_attrs(given, made)
         return module_of(self.model.name, [*self.inputs, *self.weights], fields, names, attrs), dict(self.params)
 
     def output(self, name: str, value: Value) -> Expr:
