@@ -1,7 +1,7 @@
-"""Tensor operator inventory: NumPy-like and neural-network computes in TE, under the classic names.
+"""Tensor operator inventory: computes of operators in TE, like NumPy's and those of neural networks, under the classic names.
 
-Each function takes te.Tensor arguments and returns the result tensor (or a list); reductions are plain `te.sum`-like stages
-with their own axes, paddings are stages of their own, and data movement never divides where extents allow it.
+Each function takes te.Tensor arguments and returns the result tensor, or a list of tensors. Reductions are stages with their own
+axes, padding is a stage of its own, and operators that move data use no division where the extents allow it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Computes that arrange elements anew: windows, grids, diagonals, triangles, sequences, indices of several axes."""
+"""Computes that rearrange elements: windows, grids, diagonals, triangles, sequences, indices of several axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
 
 
 def sliding_window(data: te.Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> te.Tensor:
-    """Windows over the axes from `axis` on: their places, then their elements."""
+    """Windows over the axes from `axis` on: the axes that count the windows, then the axes within a window."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     windows = [as_int((d - w) // s + 1) for d, w, s in zip(shape[at:], window_shape, strides, strict=True)]
@@ -30,7 +30,7 @@ def sliding_window(data: te.Tensor, axis: int, window_shape: Sequence[int], stri
 
 
 def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str = "ij") -> list[te.Tensor]:
-    """One grid for each vector: along its own axis it has the vector's elements. With "xy" the first two axes change places."""
+    """One grid for each vector, which varies along that vector's axis. With "xy" the first two axes are swapped."""
     extents = [shape_of(t)[0] if t.shape else 1 for t in a_tuple]
     swap = indexing == "xy" and len(a_tuple) >= 2
     shape = [extents[1], extents[0], *extents[2:]] if swap else extents
@@ -44,7 +44,7 @@ def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str = "ij") -> list[te.Tens
 
 
 def reverse_sequence(a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0) -> te.Tensor:
-    """The first seq_lengths[b] elements along `seq_axis` of each batch backwards; the rest as they are."""
+    """Reverses the first seq_lengths[b] elements along `seq_axis` in each batch b. Other elements keep their positions."""
     shape = shape_of(a)
     seq, batch = normalize_axis(seq_axis, len(shape)), normalize_axis(batch_axis, len(shape))
 
@@ -62,7 +62,7 @@ def reverse_sequence(a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, ba
 def strided_set(
     a: te.Tensor, v: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> te.Tensor:
-    """a with `v` in the places begin:end:strides of its leading axes."""
+    """A copy of `a` in which a[begin:end:strides], over the leading axes, is replaced by `v`."""
     from tilewright.topi.transform import slice_bounds
 
     shape = shape_of(a)
@@ -86,7 +86,7 @@ def strided_set(
 
 
 def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
-    """The index of several axes that each flat index stands for: (number of axes, ...)."""
+    """Converts flat indices into indices along each axis of `shape`: (number of axes, ...)."""
     rank = get_const_int(shape.shape[0])
 
     def element(axis: Any, *i: Any) -> Any:
@@ -106,8 +106,8 @@ def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
 def matrix_set_diag(
     data: te.Tensor, diagonal: te.Tensor, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
 ) -> te.Tensor:
-    """data with the diagonals k[0] to k[1] of its last two axes replaced. Several diagonals are rows of `diagonal`, the highest
-    first, shorter ones aligned to the left or right as `align` says for those above and below the main one."""
+    """Replaces the diagonals k[0] to k[1] of the last two axes. Several diagonals are the rows of `diagonal`, the highest first.
+    `align` states whether shorter ones are aligned to the left or right, separately for those above and below the main diagonal."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
     shape = shape_of(data)
     rows, columns = shape[-2], shape[-1]
@@ -140,8 +140,8 @@ def matrix_set_diag(
 
 
 def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
-    """data[indices[0], indices[1], ...] with indices broadcast against each other, as NumPy has it; negatives count from the end. Of those
-    beyond either end, the elements there."""
+    """data[indices[0], indices[1], ...] with indices broadcast against each other, as in NumPy. Negative indices count from the
+    end. Indices out of bounds are clipped."""
     from tilewright.topi.broadcast import broadcast_index, broadcast_shape
     from tilewright.topi.indexing import data_index
 
@@ -159,7 +159,7 @@ def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
 
 
 def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
-    """data with zeros below (above) diagonal k of its last two axes."""
+    """The upper (or lower) triangle of the last two axes from diagonal k on, and zeros elsewhere."""
     offset = k() if isinstance(k, te.Tensor) and not k.shape else k(0) if isinstance(k, te.Tensor) else k
 
     def element(*i: Any) -> Any:
@@ -171,7 +171,7 @@ def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
 
 
 def invert_permutation(data: te.Tensor) -> te.Tensor:
-    """result[data[i]] = i, and 0 where no number points. Numbers that point outside are left out."""
+    """result[data[i]] = i, and 0 at positions that no element refers to. Elements that are out of bounds are ignored."""
     from tilewright.topi.loops import program
 
     def body(ib: Any, x: Any, out: Any) -> None:
@@ -189,7 +189,7 @@ def invert_permutation(data: te.Tensor) -> te.Tensor:
 def batch_to_space_nd(
     data: te.Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
 ) -> te.Tensor:
-    """The batch's blocks side by side in the spatial axes that follow it, cropped."""
+    """Moves blocks from the batch axis into the spatial axes after it, then crops these."""
     shape = shape_of(data)
     m, total = len(block_shape), prod(block_shape)
     batch = as_int(shape[0] // total)
@@ -215,7 +215,7 @@ def space_to_batch_nd(
     pad_after: Sequence[int],
     pad_value: float = 0.0,
 ) -> te.Tensor:
-    """The spatial axes after the batch, padded, taken apart into blocks that become batches."""
+    """Pads the spatial axes after the batch, and moves the blocks of these axes into the batch."""
     from tilewright.topi.nn.pad import pad
 
     rest = len(data.shape) - 1 - len(block_shape)

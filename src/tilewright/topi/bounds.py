@@ -1,4 +1,4 @@
-"""Computes that copy indices or divisors and end the program at one that is outside of its axis, or zero."""
+"""Computes that copy indices or divisors, and stop the program at an index out of bounds or a zero."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZERO = "{name}: an integer is divided by zero"
 
 
 def low_of(below: bool) -> str:
-    """The least index in words."""
+    """The lowest valid index, in words."""
     return "-extent" if below else "0"
 
 
@@ -33,8 +33,8 @@ def _assertion(ib: Any, condition: Any, *parts: Any) -> None:
 def checked_indices(
     indices: te.Tensor, extents: te.Tensor, axes: Sequence[int], rows: bool, below: bool, name: str
 ) -> te.Tensor:
-    """The indices, all places along `axes` of data of shape `extents`: one axis, or (`rows`) one for each row of indices. `below`: negative
-    ones count from the end. `name` is told where one is not."""
+    """The indices, after a check that all are valid along `axes` of data of shape `extents`: one axis for all indices, or (`rows`)
+    one axis for each row of indices. below: negative indices count from the end. The error names the operator `name`."""
     shape = shape_of(indices)
     each = shape[1:] if rows else shape
 
@@ -53,7 +53,7 @@ def checked_indices(
 
 
 def checked_divisor(divisor: te.Tensor, name: str) -> te.Tensor:
-    """The divisor, in which there must be no zero. `name` is told where there is one."""
+    """The divisor, after a check that no element is zero. The error names the operator `name`."""
     shape = shape_of(divisor)
 
     def body(ib: Any, given: Any, out: Any) -> None:

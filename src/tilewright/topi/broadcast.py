@@ -1,4 +1,4 @@
-"""Computes of two tensors whose shapes are brought together by NumPy's broadcasting rule."""
+"""Computes of two tensors, with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def broadcast_index(shape: Sequence[Dim], out: Sequence[Dim], index: Sequence[An
 
 
 def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
-    """f over broadcast tensors; numbers among `args` are taken as they are."""
+    """f over broadcast tensors. Numbers among `args` are used as they are."""
     tensors = [a for a in args if isinstance(a, te.Tensor)]
     dtype = tensors[0].dtype
     shapes = [shape_of(t) for t in tensors]
@@ -78,8 +78,10 @@ def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any,
 
 
 def divided(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """The integer quotient f(a, b) of any two numbers, as NumPy has it: by 0 it is 0, and the least number by -1 is itself again.
-    Processors trap at both, so neither reaches them; a known divisor costs nothing."""
+    """The integer quotient f(a, b). It is 0 if b is 0, as in NumPy; the lowest integer divided by -1 is itself.
+
+    Processors trap in both cases, so the divisor is replaced there. A divisor that is known at compile time adds no work.
+    """
     odd = _trapping(b)
     if odd is None:
         return f(a, b)
@@ -88,7 +90,7 @@ def divided(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 def remainder(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """The integer remainder f(a, b) of any two numbers: 0 by 0, as NumPy has it, and by -1."""
+    """The integer remainder f(a, b). It is 0 if b is 0, as in NumPy, or -1."""
     odd = _trapping(b)
     # By 1, which stands for both, nothing is left either.
     return f(a, b) if odd is None else f(a, tir.Select(odd, tir.const(1, b.dtype), b))

@@ -1,4 +1,5 @@
-"""Computes that find out how many elements their result has: they fill the front of what would hold the most, and tell the number."""
+"""Computes whose results have a number of elements that depends on the data: they fill the front of a tensor of the largest
+possible size, and return the number."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tilewright.topi.utils import prod, shape_of, to
 
 
 def argwhere(condition: te.Tensor) -> list[te.Tensor]:
-    """[indices (elements, axes) of int32, their number (1,)]: the index of each element that is not zero, in order, then zeros."""
+    """[indices (elements, axes) of int32, their number (1,)]: the index of each nonzero element, in order. Rows after them are
+    zeros."""
     shape = shape_of(condition)
     rank, total = len(shape), prod(shape)
 
@@ -33,8 +35,12 @@ def argwhere(condition: te.Tensor) -> list[te.Tensor]:
 
 
 def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
-    """[the different elements, where each stands first, which of them each element is, how many they are (1,), how often each
-    stands]: in rising order, or in that of their first places; after them zeros. `data` has one axis."""
+    """[distinct elements, index of the first occurrence of each, index of each input element among them, their number (1,), and
+    with `return_counts` the count of each].
+
+    Elements are in ascending order with `is_sorted`, else in the order of their first occurrences. Elements after them are zeros.
+    `data` has one axis.
+    """
     shape = shape_of(data)
     (n,) = shape
     values, places = first(data, 0, True, n, "int32")

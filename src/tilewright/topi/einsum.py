@@ -13,7 +13,8 @@ from tilewright.topi.utils import Dim, shape_of
 
 
 def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of each operand's axes and of the result's, an ellipsis replaced by letters of its own. Raises ValueError."""
+    """The subscripts of each operand and of the result, with letters in place of an ellipsis. Raises ValueError for an invalid
+    string."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -43,7 +44,8 @@ def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def extents(terms: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str, Dim]:
-    """The extent of each letter; a number before a symbol. Raises ValueError where two numbers differ and none is 1."""
+    """The extent of each subscript; a known number takes precedence over a symbol. Raises ValueError if two numbers differ and
+    neither is 1."""
     found: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for c, d in zip(term, shape, strict=True):
@@ -60,7 +62,7 @@ def extents(terms: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str, 
 
 
 def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:
-    """The sum over all subscripts that the result lacks of the products of the operands' elements."""
+    """Sums of products: einsum(subscripts, operand, ...). Subscripts that the result lacks are summed over."""
     operands = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
     shapes = [shape_of(t) for t in operands]
     terms, result = parse(subscripts, [len(s) for s in shapes])

@@ -12,8 +12,8 @@ from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, sha
 
 
 def data_index(i: Any, extent: Dim, mode: str) -> Any:
-    """A data index made safe: clipped (clip, bounded), wrapped around, clipped after negatives were counted from the end (signed), or
-    (fast) not made safe, with negatives counted from the end."""
+    """An index from data, made valid for an axis. mode: clip, bounded: clipped; wrap: modulo the extent; signed: negative indices
+    count from the end, then clipped; fast: negative indices count from the end, not checked."""
     i = whole(i)
     top = to(extent, i.dtype)
     zero = tir.const(0, i.dtype)
@@ -48,8 +48,8 @@ def take(
 
 
 def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
-    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end. Of those that are
-    beyond either end, the elements there."""
+    """data[i0, .., indices[i0, .., in], .., in] along `axis`. Negative indices count from the end. Indices out of bounds are
+    clipped."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
 
@@ -67,8 +67,8 @@ def _within(place: Sequence[Any], extents: Sequence[Dim], shape: Sequence[Dim]) 
 
 
 def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
-    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts the coordinates. Of those
-    beyond either end, the elements there."""
+    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` runs over the coordinates.
+    Indices out of bounds are clipped."""
     shape, where = shape_of(data), shape_of(indices)
     m = get_const_int(where[0])
     rest = where[1:]
@@ -83,7 +83,7 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
 
 
 def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str) -> te.Tensor:
-    """on_value where the new axis' position equals the index, else off_value."""
+    """on_value where the position along the new axis equals the index, else off_value."""
     where = shape_of(indices)
     at = len(where) if axis == -1 else normalize_axis(axis, len(where) + 1)
 

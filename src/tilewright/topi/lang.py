@@ -1,5 +1,5 @@
-"""The expression language as computes use it. Operators of expressions are found at run time, so it is dynamic for the type checker;
-what `compute` makes is a Tensor."""
+"""The expression language for computes. Operators of expressions are looked up at run time, so the type checker sees Any; `compute`
+returns a Tensor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Computes that are programs: what visits a tensor in an order (sorting, running sums, scattering) rather than element by element.
+"""Computes written as programs, for operators that visit a tensor in a certain order: sorting, running sums, scattering.
 
-Each is an extern operation whose body is written with the IR builder; its loops are final, no schedule changes them. Lines of
-a tensor along one axis are independent, and are what threads share.
+Each is an extern operation whose body is written with the IR builder. Schedules do not change its loops. The lines of a tensor
+along one axis are independent and are distributed over threads.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def program(
     name: str,
     scratch: Sequence[tuple[Sequence[Dim], str]] = (),
 ) -> list[te.Tensor]:
-    """Tensors of `shapes` that `body(builder, *inputs, *outputs, *scratch)` fills; it is given buffers to index.
+    """Tensors of `shapes`, filled by `body(builder, *inputs, *outputs, *scratch)`, which gets buffers to index.
 
-    `scratch` are the shapes and dtypes of storage that the body needs besides."""
+    scratch: shapes and dtypes of temporary buffers for the body.
+    """
 
     def generate(ins: list[Any], outs: list[Any]) -> Any:
         ib = ir_builder.create()
@@ -41,13 +42,13 @@ def program(
 
 
 def loop_kind(*shape: Dim) -> str:
-    """How to run an outer loop over this many elements."""
+    """The kind of an outer loop over this many elements: parallel if there are enough, else serial."""
     total = prod(shape)
     return "serial" if isinstance(total, int) and total < PARALLEL_FROM else "parallel"
 
 
 class Lines:
-    """The lines of a tensor of `shape` along `axis`: `count` of them, each `length` long."""
+    """The lines of a tensor of `shape` along `axis`: `count` lines of `length` elements."""
 
     def __init__(self, shape: Sequence[Dim], axis: int) -> None:
         self.shape, self.axis = list(shape), axis
@@ -61,12 +62,12 @@ class Lines:
         return tuple(found)
 
     def each(self, ib: Any, weight: Dim = 1) -> Any:
-        """A loop over all lines, on threads where there is enough to do; `weight` is the work of one element."""
+        """A loop over all lines, parallel if there is enough work. weight: the work for one element."""
         return ib.for_range(0, self.count, "line", kind=loop_kind(self.count, self.length, weight))
 
 
 def unflatten(flat: Any, shape: Sequence[Dim]) -> list[Any]:
-    """The index of an element from its place in row-major order; a single axis of extent 1 needs no arithmetic."""
+    """The index of an element from its row-major position. Extents of 1 need no arithmetic."""
     found: list[Any] = []
     for i in range(len(shape) - 1, -1, -1):
         d = shape[i]
@@ -82,7 +83,7 @@ def unflatten(flat: Any, shape: Sequence[Dim]) -> list[Any]:
 
 
 def local(ib: Any, dtype: str, value: Any, name: str) -> Any:
-    """A variable that the body may assign: `v[0]`."""
+    """A variable that the body can assign: `v[0]`."""
     made = ib.allocate(dtype, (1,), name=name, scope="local")
     made[0] = tir.const(value, dtype) if isinstance(value, (int, float)) else value
     return made

@@ -102,15 +102,15 @@ def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
 
 
 def fast_exp(x: te.Tensor) -> te.Tensor:
-    """exp(x); the back end's vector form serves both."""
+    """exp(x). The back end's vector form is used for both."""
     return exp(x)
 
 
 def full(shape: Any, dtype: str, fill_value: Any) -> te.Tensor:
-    """A tensor of one number."""
+    """A tensor filled with one number."""
     return compute(shape, lambda *i: tir.const(fill_value, dtype), name="T_full", tag=tag.ELEMWISE)
 
 
 def full_like(x: te.Tensor, fill_value: Any) -> te.Tensor:
-    """A tensor of one number, with the shape and dtype of x."""
+    """A tensor filled with one number, with the shape and dtype of x."""
     return full(x.shape, x.dtype, fill_value)

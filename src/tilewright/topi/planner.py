@@ -1,12 +1,12 @@
-"""What computes ask about the form in which they are to be written.
+"""Questions that computes ask about their form.
 
-A compute knows no machine. Where a form depends on one (vectors along which axis, how many rows to compute so that register tiles are
-whole), it asks the planner in force:
+A compute does not know the machine. If its form depends on the machine (the axis of vectors, the number of rows that fills whole
+register tiles), it asks the planner in force:
 
-    with KernelPlan(target):                # tilewright.scheduling: the cost model, a tuner or a database answers
+    with KernelPlan(target):                # tilewright.scheduling: the cost model, a tuner or a database decides
         topi.nn.batch_matmul(a, b)
 
-Where none is in force, `Planner` itself answers: everything is written plainly.
+If no planner is in force, `Planner` chooses the plain form.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tilewright.topi.problems import Matrices, Windows
 
 
 class Tiling(NamedTuple):
-    """Whole register tiles over rows and vectors of columns: the tile, the numbers of rows and vectors to compute, the cycles of one
-    step of the reduction."""
+    """Whole register tiles over rows and vectors of columns: the tile, the numbers of rows and vectors to compute, and the cycles
+    of one step of the reduction."""
 
     tile_rows: int
     tile_columns: int
@@ -30,7 +30,8 @@ class Tiling(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A form of a product or a convolution (its name in `topi.nn.product`, `topi.nn.plain_conv`), the elements of a vector, the tiles."""
+    """The form of a product or a convolution: its name in `topi.nn.product` or `topi.nn.plain_conv`, the lanes of a vector, the
+    tiles."""
 
     kind: str
     lanes: int
@@ -38,8 +39,9 @@ class Form(NamedTuple):
 
 
 class GroupedForm(NamedTuple):
-    """A product of narrow numbers by instructions that add up `group` products on `lanes` sums at once: steps along the reduction, rows
-    and panels of columns to compute, the tile (None: the schedule's own), and whether rows of the first operand are filled up by zeros."""
+    """The form of a product of narrow numbers, for instructions that add up `group` products to each of `lanes` sums: the steps
+    along the reduction, the rows and panels of columns to compute, the tile (None: the schedule decides), and whether rows of
+    the first operand are padded with zeros."""
 
     group: int
     lanes: int
@@ -51,8 +53,8 @@ class GroupedForm(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Attention in blocks: register tiles (rows, vectors of columns) of scores and of results, the queries that go through all stages
-    together, and the elements of a vector."""
+    """Blocks of attention: register tiles (rows, vectors of columns) of scores and of results, the number of queries that go
+    through all stages together, and the lanes of a vector."""
 
     scores: tuple[int, int]
     results: tuple[int, int]
@@ -61,15 +63,15 @@ class Blocks(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns of an image to compute: how many, and whether what is computed beyond those that are wanted reads padding (else the last
-    column again)."""
+    """The number of columns of an image to compute, and whether columns beyond the result read padding (else they repeat the last
+    column)."""
 
     count: Any
     from_padding: bool
 
 
 class Planner:
-    """Answers for no machine in particular."""
+    """The planner for no particular machine: every compute uses its plain form."""
 
     def __enter__(self) -> Self:
         _tokens.setdefault(id(self), []).append(_current.set(self))
@@ -81,36 +83,36 @@ class Planner:
             del _tokens[id(self)]
 
     def lanes(self, dtype: str) -> int:
-        """Elements of a vector; 0 where no machine is known."""
+        """The lanes of a vector; 0 if no machine is known."""
         return 0
 
     def product(self, p: Matrices, name: str) -> Form | None:
-        """The form of a product of matrices of known sizes: columns, panels or dots; None: plain."""
+        """The form of a matrix product of known sizes: columns, panels or dots. None: the plain form."""
         return None
 
     def grouped(self, p: Matrices, types: tuple[str, str], name: str) -> GroupedForm | None:
-        """The form of a product of narrow numbers; None: not in groups."""
+        """The form of a product of narrow numbers. None: no instruction that adds up groups."""
         return None
 
     def dynamic_product(self, m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
-        """(rows to compute, width of panels) of a product with dynamic dimensions; None: plain."""
+        """(rows to compute, width of panels) of a product with dynamic dimensions. None: the plain form."""
         return None
 
     def packed_rows(self, lead: Sequence[Any], panel: Any, dtype: str) -> Any:
-        """How many rows of a product by packed weights to compute instead of lead[-1]; None: just those."""
+        """The number of rows of a product with packed weights to compute instead of lead[-1]. None: exactly lead[-1]."""
         return None
 
     def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any) -> int | None:
-        """How many rows to compute where registers of tiles take a product of these types with so many groups in the innermost reduction
-        axis; None where they do not."""
+        """The number of rows to compute if tile registers multiply these types, with `groups` groups in the innermost reduction
+        axis. None: no tile registers for them."""
         return None
 
     def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:
-        """The columns to compute of a convolution on channel blocks, of which `vectors` make the filters."""
+        """The columns to compute of a convolution on channel blocks, whose filters are `vectors` vectors."""
         return Columns(width, False)
 
     def windows(self, w: Windows, name: str) -> Form | None:
-        """The form of a convolution in plain layouts: rows, flat, panels or dots; None: plain."""
+        """The form of a convolution in plain layouts: rows, flat, panels or dots. None: the plain form."""
         return None
 
     def apart(self, w: Windows) -> bool:
@@ -118,7 +120,8 @@ class Planner:
         return False
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
-        """Neighbouring places of each phase that are read as a vector and interleaved with the others'; 0: one by one."""
+        """The number of adjacent elements of each phase that are read as a vector and interleaved with those of other phases. 0:
+        single elements."""
         return 0
 
     def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:

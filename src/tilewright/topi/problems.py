@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions as a planner sees them: sizes, and how operands lie in memory."""
+"""Matrix products and convolutions as a planner sees them: sizes, and the order of operands in memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Right = Callable[[Sequence[Any], Any, Any], Any]
 
 
 class Matrices(NamedTuple):
-    """Two matrices to be multiplied: for all leading indices `lead`, m x k by k x n. `left_along_k` and `right_along_k` say that
-    neighbours along the reduction are neighbours in memory (else those along the other axis are)."""
+    """A matrix product: m x k by k x n, for all leading indices `lead`. left_along_k, right_along_k: whether the operand is
+    contiguous along the reduction (else along its other axis)."""
 
     left: Left
     right: Right
@@ -47,7 +47,7 @@ class Matrices(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """A convolution's data and weights, and how its windows move; one number for each spatial axis."""
+    """A convolution: its data, its weights, and the movement of its windows, with one number for each spatial axis."""
 
     data: te.Tensor
     kernel: te.Tensor
@@ -68,13 +68,13 @@ class Windows(NamedTuple):
 
     @property
     def out(self) -> list[int]:
-        """Places of the result."""
+        """The extents of the result."""
         each = zip(self.extents, self.window, self.before, self.after, self.strides, self.dilations, strict=True)
         return [window_extent(*one) for one in each]
 
     @property
     def filters(self) -> int:
-        """Filters of each group, where weights are (filters of all groups, channels of one, window...)."""
+        """The number of filters of each group; weights are (filters of all groups, channels of one, window...)."""
         return int(get_const_int(self.kernel.shape[0]) // self.groups)
 
     @property
@@ -84,33 +84,34 @@ class Windows(NamedTuple):
 
     @property
     def over(self) -> list[int]:
-        """How many steps of its stride a window reaches beyond its first place."""
+        """The number of strides that a window reaches beyond its first element, along each axis."""
         return [(k - 1) * d // s for k, d, s in zip(self.window, self.dilations, self.strides, strict=True)]
 
     @property
     def phases(self) -> list[int]:
-        """How many phases of each axis windows read, from the first to the last of them."""
+        """The number of phases that windows read along each axis."""
         each = zip(self.window, self.dilations, self.strides, strict=True)
         return [max([t * d % s for t in range(min(k, s))]) + 1 for k, d, s in each]
 
     @property
     def is_product(self) -> bool:
-        """Whether windows are single places that lie side by side: the convolution is a product of matrices."""
+        """Whether windows have one element and are adjacent, so that the convolution is a matrix product."""
         return {*self.window, *self.strides} == {1} and not any([*self.before, *self.after])
 
     def kernel_offset(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The phase of a kernel offset, and its distance in steps."""
+        """The phase of a kernel offset, and its distance in strides."""
         at = [t if d == 1 else t * d for t, d in zip(k, self.dilations, strict=True)]
         phase = [tir.floormod(a, s) if s > 1 else 0 for a, s in zip(at, self.strides, strict=True)]
         return phase, [tir.floordiv(a, s) if s > 1 else a for a, s in zip(at, self.strides, strict=True)]
 
     @property
     def row_steps(self) -> list[int]:
-        """The distance of neighbours along each axis in a flat image: rows with what windows reach beyond them."""
+        """The distance of neighbours along each axis of a flat image, whose rows include the elements that windows read beyond
+        them."""
         _, *inner = [o + v for o, v in zip(self.out, self.over, strict=True)]
         return [prod(inner[i:]) for i in range(len(inner) + 1)]
 
     @property
     def flat_places(self) -> int:
-        """From the first place of a flat image to the last one that is wanted."""
+        """The number of elements of a flat image, from the first to the last one of the result."""
         return sum([(o - 1) * s for o, s in zip(self.out, self.row_steps, strict=True)]) + 1

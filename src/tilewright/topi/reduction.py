@@ -15,7 +15,7 @@ Axis = int | Sequence[int] | None
 
 
 def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> list[Any]:
-    """`shape` without `axes`, or with 1 in their places."""
+    """`shape` without `axes`, or with extent 1 for them if `keepdims`."""
     return [1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes]
 
 
@@ -28,11 +28,11 @@ def reduce(
     name: str,
     beyond: float | None = None,
 ) -> te.Tensor:
-    """`reducer` over f(element, indices) along `axes`.
+    """The reduction of f(element, indices) along `axes` by `reducer`.
 
-    Along a last axis that fills no whole number of vectors the reduction runs on, over neutral elements; several last axes are counted
-    along as one where their elements follow each other. beyond: where f reads nothing else along the last axis, a number that it may
-    be given there; so all that it reads is read whatever the element.
+    If the last axis is not a whole number of vectors, the reduction continues over neutral elements. Several last axes are merged
+    into one if their elements are contiguous. beyond: a number that f may get along the last axis past its end, so that it reads
+    valid data there.
     """
     shape = shape_of(x)
     extents = {a: shape[a] for a in axes}
@@ -91,8 +91,8 @@ def _joined(shape: Sequence[Any], axes: Sequence[int], dtype: str) -> list[int]:
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, or where it is longer than half a vector and no multiple of them, or not known, the next multiple: of several vectors
-    when there are many, so that sums need not wait for each other."""
+    """The extent, rounded up to a multiple of the vector length if it is longer than half a vector or not known. Long reductions
+    are rounded up to several vectors, so that sums are independent."""
     lanes = planner().lanes(dtype)
     if not lanes:
         return extent
@@ -130,7 +130,7 @@ product = _reduction("prod", _prod, "Product along `axis`.")
 
 
 def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
-    """Number of elements that one result of a reduction along `axis` reads."""
+    """The number of elements that each result of a reduction along `axis` reads."""
     shape = shape_of(data)
     return prod(shape[a] for a in normalize_axes(axis, len(shape), exclude))
 
@@ -159,7 +159,7 @@ def variance(
     exclude: bool = False,
     unbiased: bool = False,
 ) -> te.Tensor:
-    """Mean squared distance from `mean_` (which keeps its axes) along `axis`."""
+    """The mean squared distance from `mean_` along `axis`. `mean_` has been computed with keepdims."""
     axes = normalize_axes(axis, len(data.shape), exclude)
     own = shape_of(mean_)
     full = shape_of(data)
@@ -205,7 +205,8 @@ def argmax(
     exclude: bool = False,
     dtype: str = "int32",
 ) -> te.Tensor:
-    """Position of the largest along `axis` (of the flattened axes, when several); the first of equals, or the last."""
+    """The position of the maximum along `axis` (in the flattened axes, if several): of equal elements the first, or with
+    `select_last_index` the last."""
     return _arg(data, axis, keepdims, select_last_index, max, exclude, dtype)
 
 
@@ -217,12 +218,12 @@ def argmin(
     exclude: bool = False,
     dtype: str = "int32",
 ) -> te.Tensor:
-    """Position of the smallest along `axis`; the first of equals, or the last."""
+    """The position of the minimum along `axis`: of equal elements the first, or with `select_last_index` the last."""
     return _arg(data, axis, keepdims, select_last_index, min, exclude, dtype)
 
 
 def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
-    """data summed to `target_shape`, which broadcasts to its own: over leading axes, and over axes where the target has 1."""
+    """data summed to `target_shape`, which must broadcast to its shape: over leading axes, and axes where the target has extent 1."""
     shape, target = shape_of(data), [as_int(d) for d in target_shape]
     lead = len(shape) - len(target)
     axes: dict[int, Any] = {i: te.reduce_axis((0, shape[i]), name=f"k{i}") for i in range(lead)}

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis: one pass, lines on threads, neighbouring lines side by side."""
+"""Running sums and products along an axis, in one pass. Lines are distributed over threads, and adjacent lines run in one vector."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def scanop(
     dtype: str | None = None,
     exclusive: bool | None = None,
 ) -> te.Tensor:
-    """binop of all elements up to each one along `axis` (of the flattened data when None), in `dtype`; when `exclusive`, of those
-    before it, and the first is `identity_value`."""
+    """binop of all elements up to each element along `axis` (of the flattened data if None), in `dtype`. exclusive: of all elements
+    before it; the first result is `identity_value`."""
     if axis is None:
         from tilewright.topi.transform import reshape
 
@@ -66,12 +66,12 @@ def scanop(
 def cumsum(
     data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
 ) -> te.Tensor:
-    """Running sum along `axis` (of the flattened data when None), without the element itself when `exclusive`."""
+    """Running sum along `axis` (of the flattened data if None). exclusive: without the element itself."""
     return scanop(data, lambda a, b: a + b, 0, "T_cumsum", axis, dtype, exclusive)
 
 
 def cumprod(
     data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
 ) -> te.Tensor:
-    """Running product along `axis`."""
+    """Running product along `axis` (of the flattened data if None). exclusive: without the element itself."""
     return scanop(data, lambda a, b: a * b, 1, "T_cumprod", axis, dtype, exclusive)

@@ -1,4 +1,4 @@
-"""Scattering: a copy of the data, then one step for each update, in their order."""
+"""Scattering: a copy of the data, then one write for each update, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODES = ("update", "add", "mul", "min", "max", "mean")
 
 
 def combine(mode: str, old: Any, new: Any) -> Any:
-    """The value at a position where `new` falls on `old`."""
+    """The value at a position that held `old`, after the update `new`."""
     if mode == "update":
         return new
     if mode in ("add", "mean"):
@@ -28,7 +28,7 @@ def combine(mode: str, old: Any, new: Any) -> Any:
 
 
 def wrapped(index: Any, extent: Dim) -> Any:
-    """An index whose negative values count from the end."""
+    """An index, with `extent` added if it is negative."""
     index = whole(index)
     return tir.Select(index < 0, index + to(extent, index.dtype), index)
 
@@ -36,8 +36,8 @@ def wrapped(index: Any, extent: Dim) -> Any:
 def scatter_elements(
     data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
 ) -> te.Tensor:
-    """data with updates[i] put (or added, ...) at position indices[i] along `axis`, in the order of the updates. Those whose place
-    lies outside are left out. With "mean", what is added is divided by the number of updates plus one."""
+    """data with updates[i] written (or added, ...) at position indices[i] along `axis`, in order. Updates out of bounds are
+    skipped. "mean": the sum of the element and its updates, divided by the number of updates plus one."""
     shape, where = shape_of(data), shape_of(indices)
     at = normalize_axis(axis, len(shape))
     combine(reduction, tir.const(0, data.dtype), tir.const(0, data.dtype))
@@ -79,8 +79,8 @@ def _divide(ib: Any, target: Any, count: Any, shape: list[Dim]) -> None:
 
 
 def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: str = "update") -> te.Tensor:
-    """data with updates[y.., x..] put (or added, ...) at data[indices[0, y..], .., indices[m-1, y..], x..], in order. Updates whose
-    index lies outside are left out."""
+    """data with updates[y.., x..] written (or added, ...) at data[indices[0, y..], .., indices[m-1, y..], x..], in order. Updates
+    out of bounds are skipped."""
     shape, where = shape_of(data), shape_of(indices)
     m = get_const_int(where[0])
     rest, tail = where[1:], shape[m:]

@@ -34,8 +34,8 @@ def stft(
     onesided: bool,
     output_shape: Any = None,
 ) -> te.Tensor:
-    """The Fourier transforms of windows `hop_length` apart: (batch, frequencies, windows, 2). data (length,) or (batch, length); `window`
-    (win_length,) stands in the middle of `n_fft` places."""
+    """Fourier transforms of windows that are `hop_length` apart: (batch, frequencies, windows, 2). data: (length,) or (batch,
+    length). `window` (win_length,) is centred in `n_fft` elements."""
     shape = shape_of(data)
     batched = len(shape) == 2
     frames = as_int((shape[-1] - n_fft) // hop_length + 1)

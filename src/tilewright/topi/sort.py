@@ -1,7 +1,7 @@
-"""Sorting every line along an axis: few elements by counting for each what comes before it, many by digits (O(n) for numbers of a
-fixed width), the k best of many in one pass.
+"""Sorting along an axis: short lines by counting the elements before each one, long lines by radix sort (O(n) for numbers of fixed
+width), and the first k of many elements in one pass.
 
-Equal elements keep their order; NaN counts as larger than every number, as NumPy has it.
+Equal elements keep their order. NaN counts as larger than every number, as in NumPy.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
 
 
 def first(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) -> list[te.Tensor]:
-    """[values, places] of the first `number` elements of every sorted line, in the way that takes the fewest cycles."""
+    """[values, positions] of the first `number` elements of every sorted line, by the method with the lowest cost."""
     n = shape_of(data)[axis]
     if isinstance(n, int) and isinstance(number, int) and number <= RANKED:
         part = n >= 2 * number and number <= FEW
@@ -289,7 +289,7 @@ def _in_order(n: int, number: int) -> float:
 
 
 def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:
-    """Elements in order along `axis`."""
+    """The elements in sorted order along `axis`."""
     at = normalize_axis(axis, len(data.shape))
     return first(data, at, is_ascend, shape_of(data)[at], "int32")[0]
 
@@ -301,8 +301,8 @@ def argsort(
     is_ascend: bool = True,
     dtype: str = "float32",
 ) -> te.Tensor:
-    """Positions in sorted order along `axis`, equal elements in their old order. With `valid_count`, only the first so many
-    elements of each line are sorted; those after keep their places."""
+    """The positions of the elements in sorted order along `axis`; equal elements keep their order. valid_count: only the first so
+    many elements of each line are sorted, the others keep their positions."""
     at = normalize_axis(axis, len(data.shape))
     if valid_count is not None:
         return _argsort_valid(data, valid_count, at, is_ascend, dtype)
@@ -324,7 +324,8 @@ def _argsort_valid(data: te.Tensor, valid_count: te.Tensor, axis: int, is_ascend
 def topk(
     data: te.Tensor, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int64"
 ) -> Any:
-    """The k largest (smallest when `is_ascend`) along `axis` in order: [values, indices], or one of them. k < 1 means all."""
+    """The k largest (or smallest, if `is_ascend`) elements along `axis`, in order: [values, indices], or one of them. k < 1 means
+    all."""
     if ret_type not in ("both", "values", "indices"):
         raise ValueError(f'topk: ret_type must be "both", "values" or "indices", but is {ret_type!r}')
     at = normalize_axis(axis, len(data.shape))
@@ -337,8 +338,8 @@ def topk(
 def searchsorted(
     sorted_sequence: te.Tensor, values: te.Tensor, right: bool = False, out_dtype: str = "int64"
 ) -> te.Tensor:
-    """Where each value belongs in the sorted last axis: before the equals, or after them when `right`. The other axes of both are
-    the same, or the sequence has one axis."""
+    """The position of each value in the sorted last axis: before equal elements, or with `right` after them. The other axes of both
+    must be equal, or the sequence has one axis."""
     shape, wanted = shape_of(sorted_sequence), shape_of(values)
     n = shape[-1]
 

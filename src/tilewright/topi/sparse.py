@@ -1,6 +1,7 @@
-"""Sparse matrices, in rows (CSR) or blocks (BSR) given by (data, indices, indptr), and lists of indices.
+"""Sparse matrices, by rows (CSR) or blocks (BSR), given by (data, indices, indptr); and lists of indices.
 
-What a sparse matrix says of entries that it does not have, or that lie outside of its columns, is left out."""
+Entries whose row bounds or columns are out of bounds are ignored.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def least(a: Dim, b: Dim) -> Dim:
 
 
 def entries(ib: Any, data: te.Tensor, indices: te.Tensor, indptr: Any, row: Any) -> Any:
-    """A loop over the entries of a row: those between the bounds in `indptr` that there are."""
+    """A loop over the entries of a row. Bounds in `indptr` are clipped to the number of entries."""
     some = least(shape_of(data)[0], shape_of(indices)[0]) + 1
     begin = ib.let("begin", data_index(indptr[row], some, "clip"))
     end = tir.max(data_index(indptr[row + 1], some, "clip"), begin)
@@ -34,7 +35,8 @@ def sparse_dense(
     sparse_indptr: te.Tensor,
     sparse_lhs: bool = False,
 ) -> te.Tensor:
-    """dense (M, K) times the transpose of sparse (N, K): (M, N); with `sparse_lhs` sparse (M, K) times the transpose of dense (N, K)."""
+    """Dense (M, K) times the transpose of sparse (N, K): (M, N). With `sparse_lhs`: sparse (M, K) times the transpose of dense (N,
+    K)."""
     rows, inner = shape_of(dense_data)
     blocks = shape_of(sparse_data)[1:] or [1, 1]
     bsr = len(sparse_data.shape) == 3
@@ -122,8 +124,8 @@ def sparse_add(
 def sparse_to_dense(
     sparse_indices: te.Tensor, output_shape: Sequence[Dim], sparse_values: te.Tensor, default_value: te.Tensor
 ) -> te.Tensor:
-    """A tensor of `output_shape` with the values at their indices (one, a vector, or rows), `default_value` elsewhere. What
-    lies outside is left out."""
+    """A tensor of `output_shape` with the values at their indices (a scalar, a vector, or rows of indices), and `default_value`
+    elsewhere. Indices out of bounds are ignored."""
     shape = [as_int(d) for d in output_shape]
     rank = len(sparse_indices.shape)
     count = shape_of(sparse_indices)[0] if rank else 1
@@ -145,7 +147,7 @@ def sparse_to_dense(
 
 
 def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: te.Tensor) -> list[te.Tensor]:
-    """[indices (count, rank) in a tensor of `new_shape`, which may hold one -1, that shape]."""
+    """[the indices (count, rank) in a tensor of `new_shape`, the new shape]. `new_shape` may contain one -1."""
     rank, before = get_const_int(new_shape.shape[0]), get_const_int(prev_shape.shape[0])
     dtype = new_shape.dtype
 

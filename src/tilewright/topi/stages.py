@@ -1,4 +1,4 @@
-"""Annotations by which a compute says what a stage is for; schedules read them."""
+"""Annotations by which computes mark the purpose of a stage, for schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags that computes carry, by which schedules and fusion tell what a stage is."""
+"""Tags of stages, by which schedules and fusion recognise their kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMM_REDUCE_IDX = "comm_reduce_idx"
 
 
 def is_broadcast(tag: str) -> bool:
-    """Whether the stage computes each element from (broadcast) elements at the same place."""
+    """Whether each element of the stage is computed from the (broadcast) elements at the same index."""
     return tag in (ELEMWISE, BROADCAST) or tag.startswith((ELEMWISE + ",", BROADCAST + ","))
 
 

@@ -67,9 +67,9 @@ def _bound(index: Any, extent: Dim) -> Any:
 
 
 def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[int, int, int, bool]:
-    """(m, b, d, up): the nearest input place of output place o is (o * m + b) / d, rounded down or up.
+    """(m, b, d, up): output position o reads input position (o * m + b) / d, rounded down or up.
 
-    Integers only: ties fall as the rounding says, whatever the processor does with fractions.
+    Integer arithmetic makes ties exact on every processor.
     """
     if mode == "align_corners":
         m, b, d = (2 * (extent - 1), 0, 2 * (target - 1)) if target > 1 else (0, 0, 2)
@@ -193,7 +193,7 @@ def resize_nd(
     extrapolation_value: float,
     out_dtype: str | None,
 ) -> te.Tensor:
-    """data resized along `axes`; `roi` is (starts..., ends...) as parts of the extents, for tf_crop_and_resize."""
+    """Resizes `axes` to `size`. `roi` is (starts..., ends...) as fractions of the extents, for tf_crop_and_resize."""
     shape = shape_of(data)
     target = [as_int(s) for s in size]
     n = len(axes)

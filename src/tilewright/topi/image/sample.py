@@ -1,4 +1,4 @@
-"""Sampling of images at computed places: crops, grids; morphological dilation."""
+"""Computes that sample images at computed positions: crops, grids; morphological dilation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def crop_and_resize(
     extrapolation_value: float | None = None,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """For each box (y1, x1, y2, x2, as parts of the extents) the part of image box_indices[b], resized to `crop_size`. Places outside
-    of the image have `extrapolation_value`. Of images beyond either end, the one there."""
+    """Crops each box (y1, x1, y2, x2, as fractions of the extents) from image box_indices[b], and resizes it to `crop_size`.
+    Positions outside the image get `extrapolation_value`. Image numbers out of bounds are clipped."""
     if method not in ("bilinear", "nearest_neighbor"):
         raise ValueError(f'crop_and_resize: method must be "bilinear" or "nearest_neighbor", but is {method!r}')
     axes = spatial_axes(layout)
@@ -75,8 +75,8 @@ def _clip(index: Any, extent: Dim) -> Any:
 
 
 def affine_grid(data: te.Tensor, target_shape: Sequence[int]) -> te.Tensor:
-    """The places (x, y; or x, y, z) that each affine map (batch, dims, dims + 1) sends the regular grid of `target_shape` over
-    [-1, 1] to: (batch, dims, *target_shape)."""
+    """The positions (x, y) or (x, y, z) to which each affine map (batch, dims, dims + 1) sends the regular grid of `target_shape`
+    over [-1, 1]: (batch, dims, *target_shape)."""
     batch, dims, _ = shape_of(data)
     n = get_const_int(dims)
     sizes = [get_const_int(s) for s in target_shape]
@@ -101,8 +101,8 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> te.Tensor:
-    """data at the places of `grid` (batch, dims, out...), whose channels are x, y (and z) over [-1, 1]: nearest, bilinear or bicubic.
-    padding_mode says what lies outside: zeros, border, or reflection."""
+    """Samples data at the positions `grid` (batch, dims, out...), whose channels are x, y (and z) over [-1, 1]. method: nearest,
+    bilinear or bicubic. padding_mode: the value outside the data, one of zeros, border, reflection."""
     if method not in ("nearest", "bilinear", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(
             f"grid_sample: method must be nearest, bilinear or bicubic and padding_mode zeros, border or reflection, but they are"
@@ -207,7 +207,7 @@ def dilation2d(
     data_layout: str = "NCHW",
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Grey-scale dilation: the largest of input + filter over each window; weights (C, KH, KW), or (KH, KW, C) for NHWC."""
+    """Grey-scale dilation: the maximum of input + filter over each window. Filters are (C, KH, KW), or (KH, KW, C) for NHWC."""
     axes = spatial_axes(data_layout)
     channel = data_layout.index("C")
     first = data_layout == "NCHW"

@@ -1,8 +1,8 @@
-"""Attention whose scores are never in memory as a whole: blocks of queries go through all stages, their scores in the caches.
+"""Attention whose scores are never in memory as a whole: all stages run for a block of queries, whose scores stay in cache.
 
-The stages of a block: products of queries by packed keys, their scale and mask, the softmax of rows, and products of its weights by
-values; these are divided by the sums of weights, not the weights themselves. `scheduling.cpu.attention` puts them into the
-loop over blocks.
+The stages of a block: products of queries and packed keys, scale and mask, softmax of rows, products of its weights and the values.
+The results are divided by the sums of the weights, which is less work than to divide the weights. `scheduling.cpu.attention` moves
+the stages into the loop over blocks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def attention(
 ) -> te.Tensor:
     """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) -> (.., N, E).
 
-    mask broadcasts to the scores (.., N, M). transpose_key: False for keys that come transposed, (.., D, M). zero_rows: rows of which
-    all scores are -inf give 0, not NaN.
+    mask broadcasts to the scores (.., N, M). transpose_key: False if keys are already transposed, (.., D, M). zero_rows: rows whose
+    scores are all -inf give 0 instead of NaN.
     """
     *lead, n, d = shape_of(query)
     m, width = shape_of(value)[-2:]

@@ -1,4 +1,4 @@
-"""Operators on the single bits of small integers."""
+"""Operators on single bits of small integers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tilewright.topi.utils import as_int, shape_of, to
 def bitpack(
     data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str, name: str = "QuantizeInput"
 ) -> te.Tensor:
-    """The bits of elements along `pack_axis`, as many as `pack_type` has, in one element, the first highest; the bits from the lowest on
-    are an axis of their own at `bit_axis`."""
+    """Packs the bits of elements along `pack_axis` into words of `pack_type`, the first element in the highest bit. Bit b of the
+    elements is at index b of a new axis `bit_axis`."""
     width = int(pack_type.removeprefix("uint").removeprefix("int"))
     shape = shape_of(data)
     packed = [as_int(d // width) if a == pack_axis else d for a, d in enumerate(shape)]
@@ -36,7 +36,7 @@ def bitpack(
 
 
 def weighted(weight: te.Tensor, bits: int, unipolar: bool) -> te.Tensor:
-    """What the weights count: their value, or each bit 1 or -1 times its place's value where they are `unipolar`."""
+    """The numbers that weights stand for: their values, or, if `unipolar`, 1 or -1 for each bit times the value of its position."""
     if not unipolar:
         return weight
     whole = (1 << bits) - 1

@@ -1,9 +1,9 @@
-"""Windows along a plain last axis, laid out so that vectors run along it.
+"""Windows along a plain last axis, in a form in which vectors run along this axis.
 
-A window of stride 1 reads neighbours already. For other strides the padded data is cut into phases,
-`phases[.., x % stride, x // stride]`, in which the elements that a kernel offset reads for neighbouring outputs are neighbours; windows
-that read each element once or twice (pooling) take near elements out of whole vectors instead.
-When the outputs of a row fill no whole number of vectors, a few more are computed and cut off again.
+Windows of stride 1 already read adjacent elements. For other strides, padded data is split into phases, `phases[.., x % stride, x
+// stride]`: then the elements that one kernel offset reads for adjacent outputs are adjacent. Windows that read each element only
+once or twice (pooling) select elements from whole vectors instead. If a row of outputs is no whole number of vectors, more outputs
+are computed and cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Read = Callable[..., Any]
 
 
 def computed_columns(count: Any, dtype: str) -> Any:
-    """How many output columns to compute: a whole number of vectors where they are known and many enough."""
+    """The number of output columns to compute: rounded up to whole vectors, if it is known and large enough."""
     width = planner().lanes(dtype)
     if not width or not isinstance(count, int) or count < 3:
         return count
@@ -43,8 +43,8 @@ def window_columns(
     pad_value: Any = 0.0,
     near: bool = False,
 ) -> Read:
-    """How the kernel offsets of windows along the last axis read padded data (padded once, into memory). `near`: as it lies where strides
-    are small, in rows of whole vectors."""
+    """A function that reads padded data at kernel offsets, for windows along the last axis. The data is padded once, into memory.
+    near: keep the order of elements for small strides, in rows of whole vectors."""
     *before, left = pad_before
     *after, right = pad_after
     width = shape_of(data)[-1]
@@ -75,7 +75,7 @@ def window_columns(
 
 
 def first_columns(tensor: te.Tensor, columns: Any) -> te.Tensor:
-    """The first columns of a tensor; the tensor itself when those are all."""
+    """The first columns of a tensor, or the tensor itself if that is all of them."""
     *lead, last = shape_of(tensor)
     if last is columns or (isinstance(last, int) and last == columns):
         return tensor

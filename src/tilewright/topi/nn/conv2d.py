@@ -1,7 +1,7 @@
-"""Convolutions over two spatial axes (and one), plain and on channel blocks.
+"""Convolutions over two spatial axes (and one), in plain layouts and on channel blocks.
 
-Every form is: pad (a stage of its own), then one reduction. Blocked data is [n, c // b, h, w, c % b], blocked weights
-[o // bo, i // bi, kh, kw, bi, bo], so that the innermost axis is contiguous and as wide as a vector.
+Every form is padding (a stage of its own), then one reduction. Blocked data is [n, c // b, h, w, c % b], blocked weights [o // bo,
+i // bi, kh, kw, bi, bo], so the innermost axis is contiguous and as long as a vector.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def plain_conv2d(
     name: str,
     tag: str,
 ) -> te.Tensor | None:
-    """The convolution with vectors along its image, where a target is known and sizes are."""
+    """A convolution in NCHW whose vectors run along the image, if there is a target and sizes are known."""
     kernel_size = get_const_int(kernel.shape[2]), get_const_int(kernel.shape[3])
     _, _, h, w = shape_of(data)
     steps, spread, before, after, _, _ = _extents(h, w, kernel_size, strides, padding, dilation)
@@ -148,7 +148,8 @@ def group_conv2d_nchw(
 def depthwise_conv2d_nchw(
     data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, out_dtype: str | None = None
 ) -> te.Tensor:
-    """Each input channel by its own filters: weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
+    """Depthwise convolution: each input channel has its own filters. Weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C *
+    M, OH, OW)."""
     dtype = out_dtype or data.dtype
     n, channels, h, w = shape_of(data)
     first, second, kh, kw = (get_const_int(d) for d in kernel.shape)
@@ -217,8 +218,7 @@ def conv2d_NCHWc(
 ) -> te.Tensor:
     """data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW, bi, bo): (N, O/bo, OH, OW, bo).
 
-    Weights (.., bi/g, bo, g) are for instructions that add up g products at once. With groups, blocks must not cross a
-    group's border.
+    Weights (.., bi/g, bo, g) are for instructions that add up g products. A channel block must not contain channels of two groups.
     """
     dtype = out_dtype or data.dtype
     n, _, h, w, block_in = shape_of(data)
@@ -264,7 +264,7 @@ Operand = tuple[tuple[int, ...], str]
 def reads_only_padding(
     data: Operand, kernel: Operand, strides: Two, padding: Any, dilation: Two, groups: int, dtype: str
 ) -> bool:
-    """Whether conv2d_NCHWc reads nothing beside its data but the padding that it was given: no columns are padded work."""
+    """Whether conv2d_NCHWc reads nothing outside the padding that it is given, because no columns are padded work."""
     (_, _, h, w, _), kind = data
     (filters, _, kh, kw, inner, _, *at_once), weights = kernel
     _, _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
@@ -306,7 +306,8 @@ def conv2d_plain_NCHWc(
     dilation: Two,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """data (N, I, H, W), weights (O/bo, I, KH, KW, bo): (N, O/bo, OH, OW, bo). Data of few channels is read as it comes."""
+    """data (N, I, H, W), weights (O/bo, I, KH, KW, bo): (N, O/bo, OH, OW, bo). For data of few channels, which is read in its plain
+    layout."""
     dtype = out_dtype or data.dtype
     n, channels, h, w = shape_of(data)
     o_outer, _, kh, kw, block_out = (get_const_int(d) for d in kernel.shape)
@@ -335,10 +336,10 @@ def conv2d_rows_NCHWc(
     dilation: Two,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """data (N, I, H, W), weights (O/bo, I, KH, KW/g, bo, g): (N, O/bo, OH, OW, bo), for instructions that add up g products at once.
+    """data (N, I, H, W), weights (O/bo, I, KH, KW/g, bo, g): (N, O/bo, OH, OW, bo), for instructions that add up g products.
 
-    Groups run along the rows of the image, so that data of a few channels is read as it comes. `width` is the kernel's; weights beyond it,
-    which fill up the last group, are zeros, and meet the elements that lie there. Dilation along rows must be 1.
+    The g products are adjacent in a row of the image, so data of few channels is read in its plain layout. width: the width of the
+    kernel. Weights beyond it, which complete the last group, are zeros. The dilation along rows must be 1.
     """
     dtype = out_dtype or data.dtype
     n, channels, h, w = shape_of(data)
@@ -433,10 +434,11 @@ def conv2d_transpose_nchw(
     groups: int = 1,
     dilation: Two = 1,
 ) -> te.Tensor:
-    """Adjoint of conv2d: data (N, I, H, W), weights (I, O / groups, KH, KW): (N, O, (H-1)*s - pads + reach + output_padding, ..).
+    """The adjoint of conv2d: data (N, I, H, W), weights (I, O / groups, KH, KW): (N, O, (H-1)*s - pads + reach + output_padding,
+    ..).
 
-    Where the stride equals the kernel and nothing overlaps, each output element has one term per input channel and is
-    computed so; otherwise the data is dilated, padded and met with the mirrored kernel.
+    If the stride equals the kernel size, windows do not overlap, and each output element has one term per input channel. Otherwise
+    the data is dilated and padded, and convolved with the mirrored kernel.
     """
     dtype = out_dtype or data.dtype
     n, channels, h, w = shape_of(data)

@@ -26,8 +26,8 @@ def conv(
     out_dtype: str | None = None,
     out_layout: str = "",
 ) -> te.Tensor:
-    """Cross-correlation with layouts named by letters: N, C and spatial ones for data, O, I and the same for weights. Output
-    channel o reads the input channels of group o // (O / groups) only."""
+    """Cross-correlation with layouts named by letters: N, C and spatial axes for data; O, I and spatial axes for weights. Output
+    channel o reads the input channels of group o // (O / groups)."""
     letters = [c for c in data_layout if c not in "NC"]
     kernel_layout = kernel_layout or ("OI" + "".join(letters) if data_layout[1] == "C" else "".join(letters) + "IO")
     out_layout = out_layout or data_layout
@@ -119,8 +119,8 @@ def conv_transpose(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> te.Tensor:
-    """Adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...): each spatial axis of the result has
-    (extent - 1) * stride - pads + reach + output_padding places."""
+    """The adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...). Each spatial axis of the result
+    has (extent - 1) * stride - pads + reach + output_padding elements."""
     dtype = out_dtype or data.dtype
     batch, channels, *extents = shape_of(data)
     _, per_out, *window = [get_const_int(d) for d in kernel.shape]

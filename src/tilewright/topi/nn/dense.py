@@ -28,9 +28,9 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> te.Tensor:
-    """A @ B (+ bias[n]) with B of two dimensions; A may have leading dimensions, which the result keeps.
+    """A @ B (+ bias[n]). B has two dimensions; A may have leading dimensions, which the result keeps.
 
-    (.., M, K) by (K, N), or by (N, K) when `transpose_b`; (.., K, M) when `transpose_a`. Result (.., M, N).
+    A is (.., M, K), or (.., K, M) with `transpose_a`; B is (K, N), or (N, K) with `transpose_b`. The result is (.., M, N).
     """
     dtype = out_dtype or tensor_a.dtype
     a, b = shape_of(tensor_a), shape_of(tensor_b)
@@ -79,10 +79,11 @@ def dense_pack(
     out_dtype: str | None = None,
     units: int | None = None,
 ) -> te.Tensor:
-    """data (.., K) by packed weight (N // nr, K, nr), or (N // nr, K // g, nr, g) for instructions that add up g products at once:
-    (.., N), or the first `units` columns of it. Panels of nr columns lie contiguous, as the micro-kernel reads them.
+    """data (.., K) times packed weights: (.., N), or its first `units` columns. Weights are (N // nr, K, nr), or (N // nr, K // g,
+    nr, g) for instructions that add up g products. Panels of nr columns are contiguous, in the order in which the micro-kernel
+    reads them.
 
-    When the rows fill no register tile, more of them are computed (the last one again). This padded work is cut off where the
+    If the rows do not fill whole register tiles, the last row is computed several times. This padded work is cut off where the
     result is written.
     """
     dtype = out_dtype or data.dtype
@@ -137,7 +138,8 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> te.Tensor:
-    """A matrix product for each leading index; leading dimensions are broadcast. Classic default: B comes transposed, (.., N, K)."""
+    """A matrix product for each leading index; leading dimensions are broadcast. By default B is transposed, (.., N, K), as in
+    classic TVM."""
     dtype = out_dtype or tensor_a.dtype
     a, b = shape_of(tensor_a), shape_of(tensor_b)
     lead = broadcast_shape(a[:-2], b[:-2])

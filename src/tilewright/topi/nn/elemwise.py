@@ -1,4 +1,4 @@
-"""Activations and the bias."""
+"""Activations and bias_add."""
 
 from __future__ import annotations
 

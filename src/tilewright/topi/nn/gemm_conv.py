@@ -1,4 +1,4 @@
-"""Convolution as a product of matrices: patches of the data as rows, by weights in tiles."""
+"""Convolution as a matrix product: patches of the data are rows, and weights are in tiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of
 
 
 def conv2d_gemm_weight_transform(kernel: te.Tensor, tile_n: int, tile_k: int) -> te.Tensor:
-    """Weights (KH, KW, I, O) as (O / tile_n, KH * KW * I / tile_k, tile_n, tile_k), zeros where a tile goes further."""
+    """Weights (KH, KW, I, O) as (O / tile_n, KH * KW * I / tile_k, tile_n, tile_k), padded with zeros."""
     kh, kw, channels, o = [get_const_int(d) for d in kernel.shape]
     rows = kh * kw * channels
 
@@ -42,7 +42,8 @@ def conv2d_gemm_without_weight_transform(
     channels: int,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Convolution of data (N, H, W, C) with weights that `conv2d_gemm_weight_transform` made of a kernel of that size."""
+    """Convolution of data (N, H, W, C) with weights from `conv2d_gemm_weight_transform`; `kernel_size` and `channels` are those of
+    the original weights."""
     dtype = out_dtype or data.dtype
     n, height, width, c = shape_of(data)
     kh, kw = kernel_size

@@ -1,8 +1,7 @@
-"""Products of two computed matrices of narrow numbers, by instructions that add up a few products at once.
+"""Products of two computed matrices of narrow numbers, with instructions that add up a few products.
 
-B is copied into panels of one vector's columns (of two registers', for tiles), in groups along the reduction as the instruction reads
-them (see scheduling/cpu/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied,
-filled up with zeros.
+B is copied into panels one vector wide (two registers for tiles), with the groups along the reduction that the instruction reads
+(see scheduling/cpu/dot_products.py). A is read in place if its rows are whole groups; otherwise it is copied and padded with zeros.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from tilewright.topi.utils import to
 
 
 def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) -> te.Tensor | None:
-    """The product of matrices whose elements come as they are stored, of two `types`, summed up in `p.dtype`; None where the planner
-    has no instruction for them, or where it does not pay."""
+    """The product of two matrices of the stored `types`, accumulated in `p.dtype`. None if the planner has no instruction for these
+    types, or if it would not be faster."""
     form = planner().grouped(p, types, name)
     if form is None:
         return None

@@ -24,7 +24,7 @@ def batch_norm(
     center: bool = True,
     scale: bool = True,
 ) -> list[te.Tensor]:
-    """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with given statistics; [result, mean, var]."""
+    """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with the given statistics. Returns [result, mean, var]."""
     at = normalize_axis(axis, len(data.shape))
 
     def element(*i: Any) -> Any:

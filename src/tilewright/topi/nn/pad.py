@@ -17,7 +17,7 @@ def pad(
     pad_value: Any = 0.0,
     name: str = "PadInput",
 ) -> te.Tensor:
-    """data with `pad_value` around it; a stage of its own, which schedules inline or pack. Negative amounts crop."""
+    """data with `pad_value` around it, as a stage that schedules can inline or pack. Negative widths crop."""
     before = [as_int(p) for p in pad_before]
     after = before if pad_after is None else [as_int(p) for p in pad_after]
     shape = shape_of(data)
@@ -46,7 +46,7 @@ def mirror_pad(
     mode: str = "SYMMETRIC",
     name: str = "MirrorPad",
 ) -> te.Tensor:
-    """data mirrored at its borders, which are repeated (SYMMETRIC) or not (REFLECT)."""
+    """data padded by its mirror image, including (SYMMETRIC) or without (REFLECT) the edge elements."""
     edge = 0 if mode == "SYMMETRIC" else 1
     shape = shape_of(data)
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
@@ -67,7 +67,7 @@ def mirror_pad(
 
 
 def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], name: str = "EdgePad") -> te.Tensor:
-    """data with its border elements repeated outwards."""
+    """data padded by repeating its edge elements."""
     shape = shape_of(data)
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
 
@@ -85,7 +85,7 @@ def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int
 def dilate(
     data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput"
 ) -> te.Tensor:
-    """data with strides[a] - 1 places of `dilation_value` between neighbours along each axis."""
+    """data with strides[a] - 1 elements of `dilation_value` between adjacent elements along each axis."""
     shape = shape_of(data)
     steps = [get_const_int(s) for s in strides]
     out = [as_int((d - 1) * s + 1) for d, s in zip(shape, steps, strict=True)]

@@ -1,7 +1,7 @@
 """The phases of transposed convolutions, interleaved into one result.
 
-Along an axis of stride s, a transposed convolution whose kernel offsets are d places apart puts the r-th place of its phase i at
-s * r + d * i. So each place of the result is one of a phase, or of none: then it is zero.
+Consider an axis of stride s, and a kernel whose offsets are d apart. Element r of phase i is element s * r + d * i of the result.
+So each element of the result belongs to one phase, or to none, and then it is zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
 
 class Axis(NamedTuple):
-    """Place p of the result is place r of phase i where p + offset = stride * r + apart * i, and 0 <= r < places."""
+    """Element p of the result is element r of phase i if p + offset = stride * r + apart * i and 0 <= r < places."""
 
     stride: int
     apart: int
@@ -29,11 +29,11 @@ class Axis(NamedTuple):
 
     @property
     def common(self) -> int:
-        """Only every so many places have a phase."""
+        """The common divisor of stride and distance: only every common-th element of the result belongs to a phase."""
         return gcd(self.stride, self.apart)
 
     def find(self, place: Any, steps: Any) -> tuple[Any, Any, list[Any]]:
-        """(phase, place in it, conditions under which there is one) of place + stride * steps of the result."""
+        """(phase, element of the phase, conditions under which there is one) for element place + stride * steps of the result."""
         begin, common = self.offset % self.stride, self.common
         at = place + begin if begin else place
         within = tir.floormod(at, self.stride) if self.stride > 1 else 0
@@ -53,18 +53,18 @@ class Axis(NamedTuple):
         return phase, r, conditions
 
     def bounds(self, out: int) -> tuple[int, int]:
-        """The first and the last place in a phase that the first `out` places of the result ask for."""
+        """The first and last element of a phase that the first `out` elements of the result read."""
         most = (self.phases - 1) * self.apart // self.stride
         return self.offset // self.stride - most, (out - 1 + self.offset) // self.stride
 
     def inside(self, r: Any, out: int) -> list[Any]:
-        """The conditions under which a place of a phase is one that there is."""
+        """The conditions under which an element of a phase exists."""
         first, last = self.bounds(out)
         return [*([r >= 0] if first < 0 else []), *([r < self.places] if last >= self.places else [])]
 
 
 def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
-    """data (N, C * phases of all axes, places...): (N, C, out...)."""
+    """Interleaves the phases: data (N, C * phases of all axes, spatial...) -> (N, C, out...)."""
     batch, channels, *_ = shape_of(data)
     filters = get_const_int(channels) // prod([a.phases for a in axes])
     shape = [batch, filters, *[a.out for a in axes]]

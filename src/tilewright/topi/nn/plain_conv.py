@@ -1,15 +1,15 @@
-"""Convolutions of plain layouts, channels first: any number of spatial axes, any strides, dilations and groups.
+"""Convolutions in plain layouts, channels first: any number of spatial axes, any strides, dilations and groups.
 
-Vectors run along the image, so that neither channels nor filters need to be whole vectors, and weights are read as they lie:
-filters are the rows of a product of matrices, whose other operand is never written out. Three forms:
+Vectors run along the image, so neither channels nor filters need to be whole vectors, and weights are not packed. The convolution
+is a matrix product whose rows are the filters; its second operand is not stored in memory. There are three forms:
 
 rows   vectors along the last axis of the image
-flat   vectors along the whole image: the padded rows follow each other in memory, so that a kernel offset of a window is a constant
-       distance away for all of them; what is computed between the rows is cut off again
-dots   for images of few places: windows are written out, and vectors run along the reduction
+flat   vectors along the whole image. Padded rows are adjacent in memory, so a kernel offset is a constant distance for all elements;
+       results between the rows are cut off
+dots   for small images: windows are copied to memory, and vectors run along the reduction
 
-Where windows move by more than one place, the padded data is cut into phases, `phases[.., place % stride, place // stride]`, in
-which the elements that a kernel offset reads for neighbouring outputs are neighbours.
+For strides above 1, padded data is split into phases, `phases[.., place % stride, place // stride]`: then the elements that one
+kernel offset reads for adjacent outputs are adjacent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Read = Callable[[Any, Any, Sequence[Any], Sequence[Any]], Any]
 
 
 def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
-    """The convolution (N, O, places...), or None where a dimension is dynamic, or the planner has no form for it."""
+    """The convolution (N, O, spatial...). None if a dimension is dynamic, or if the planner has no form for it."""
     known = all([isinstance(d, int) for d in (*shape_of(w.data), *w.out)])
     if not known or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
         return None

@@ -29,8 +29,8 @@ APART = 2
 
 
 class Window(NamedTuple):
-    """The windows along one axis of the data: what each covers, where they lie, and how many there are. beyond: what the last may read
-    past the padding."""
+    """The windows along one axis of the data: the elements of each, and the number of windows. beyond: how far the last window may
+    read past the padding."""
 
     axis: int
     kernel: int
@@ -43,17 +43,17 @@ class Window(NamedTuple):
     beyond: int
 
     def alone(self, extent: Dim) -> Window:
-        """Windows of one element each along an axis of this extent."""
+        """Windows of one element, along an axis of this extent."""
         return self._replace(kernel=1, stride=1, before=0, after=0, extent=extent, count=extent, beyond=0)
 
     def reads(self, o: Any, kernel_offset: Any) -> Any:
-        """The place in padded data that window `o` reads at a kernel offset."""
+        """The index into padded data that window `o` reads at a kernel offset."""
         return (o if self.stride == 1 else o * self.stride) + (
             kernel_offset if self.dilation == 1 else kernel_offset * self.dilation
         )
 
     def elements(self, o: Any, with_padding: bool) -> Any:
-        """How many elements of window `o` are data (or padding): at least 1."""
+        """The number of elements of window `o` that are data (or padding), at least 1."""
         start = o * self.stride - self.before
         low, high = (-self.before, self.extent + self.after) if with_padding else (0, self.extent)
         if self.dilation == 1:
@@ -99,8 +99,8 @@ def pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> te.Tensor:
-    """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
-    and never what `ceil_mode` adds past the padding."""
+    """The maximum ("max") or mean ("avg") of every window along `axes`. A mean counts padding only with `count_include_pad`.
+    Elements that `ceil_mode` adds past the padding never count."""
     if pool_type not in ("max", "avg"):
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
     windows = _windows(shape_of(data), axes, kernel, stride, dilation, padding, ceil_mode)
@@ -248,7 +248,7 @@ def pool3d(
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW", letters: str = "HW") -> te.Tensor:
-    """Largest or mean element over the spatial axes, which keep extent 1."""
+    """The maximum or mean over the spatial axes, which keep extent 1."""
     axes = spatial_axes(layout, letters)
     shape = shape_of(data)
     if pool_type == "max":
@@ -334,8 +334,8 @@ def pool_grad(
     count_include_pad: bool = True,
     layout: str = "NCHW",
 ) -> te.Tensor:
-    """The adjoint of data in pool2d, from that of its result: to the largest element of each window (the first of several), or to all
-    elements in equal parts."""
+    """The adjoint of data in pool2d, from the adjoint of its result. Maximum: it goes to the first largest element of each window.
+    Mean: it is divided equally among the elements of the window."""
     axes = spatial_axes(layout)
     ks, ss = [get_const_int(k) for k in kernel], [get_const_int(s) for s in stride]
     before, after = get_pad_tuple(padding, ks, 2)

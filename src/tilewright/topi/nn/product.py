@@ -1,8 +1,8 @@
-"""Products of matrices in the form that costs least, whichever way the operands lie in memory.
+"""Matrix products in the form that costs least, for operands in any order in memory.
 
-columns   B's rows lie along the columns of the result: vectors of them are read where they lie, the last one masked
-panels    B is first copied into panels of one vector's columns, each contiguous over the reduction
-dots      both operands lie along the reduction: vectors run along it, and the lanes of each sum are added at the end
+columns   the rows of B are along the columns of the result: vectors are read from B in place, the last one masked
+panels    B is first copied into panels one vector wide, each contiguous along the reduction
+dots      both operands are contiguous along the reduction: vectors run along it, and the lanes of each sum are added at the end
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
 
 
 def tile_attrs(tiles: Tiling) -> dict[str, int]:
-    """What tells the schedule of the tile."""
+    """Attributes that pass the tile to the schedule."""
     return {TILE_ROWS: tiles.tile_rows, TILE_COLUMNS: tiles.tile_columns}
 
 
@@ -74,7 +74,7 @@ def _columns(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
 
 
 def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
-    """The product by a copy of the second matrix in panels of one vector's columns."""
+    """The product with a copy of the second matrix, in panels one vector wide."""
     tiles, lanes = form.tiles, form.lanes
     whole, rows, panels = p.n // lanes, tiles.rows, tiles.columns
 
@@ -119,7 +119,7 @@ def _along_k(p: Matrices) -> Matrices:
 
 
 def dots(given: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
-    """The product as sums along vectors of the reduction."""
+    """The product with vectors along the reduction."""
     p, lanes, tiles = _along_k(given), form.lanes, form.tiles
     rows, columns = tiles.rows, tiles.columns
     k = te.reduce_axis((0, ceil_div(p.k, lanes)), name="k")

@@ -1,4 +1,4 @@
-"""Convolutions at places that are data, correlation of two images, and what a convolution's weights get back."""
+"""Convolutions at positions that are data, correlation of two images, and the adjoint of a convolution's weights."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def deformable_conv2d_nchw(
     groups: int,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Convolution that reads data between elements, at places moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x);
-    what lies outside of the data is zero. data (N, C, H, W), weights (O, C / groups, KH, KW)."""
+    """Convolution at positions that `offset` shifts by fractions of an element; the data there is interpolated, and zero outside.
+    data (N, C, H, W), weights (O, C / groups, KH, KW), offset (N, 2 * deformable_groups * KH * KW, OH, OW) with y before x."""
     dtype = out_dtype or data.dtype
     n, channels, height, width = shape_of(data)
     o, per_group, kh, kw = [get_const_int(d) for d in kernel.shape]
@@ -75,8 +75,8 @@ def correlation_nchw(
     padding: Any,
     is_multiply: bool,
 ) -> te.Tensor:
-    """FlowNet's correlation: the mean product (or distance) of windows of two images, the second moved by up to max_displacement, in
-    steps of stride2: (N, displacements squared, OH, OW)."""
+    """FlowNet's correlation: the mean product (or distance) of windows of two images, where the second is shifted by up to
+    max_displacement in steps of stride2: (N, displacements squared, OH, OW)."""
     n, channels, h, w = shape_of(data1)
     before, after = get_pad_tuple(padding, [kernel_size, kernel_size])
     first, second = [pad(d, [0, 0, *before], [0, 0, *after], name=f"padded{i}") for i, d in enumerate((data1, data2))]
@@ -110,7 +110,7 @@ def conv2d_backward_weight_nchw(
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """What conv2d's weights (O, C / groups, KH, KW) get back from the adjoint `grad` (N, O, OH, OW) of its result."""
+    """The adjoint of conv2d's weights (O, C / groups, KH, KW), from the adjoint `grad` (N, O, OH, OW) of its result."""
     dtype = out_dtype or grad.dtype
     n, o, oh, ow = shape_of(grad)
     channels = get_const_int(shape_of(data)[1])

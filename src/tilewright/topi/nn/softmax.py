@@ -19,7 +19,7 @@ def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
 
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """exp(x - max) / sum(exp(x - max)) along `axis`: row maximum, exponentials, row sum, products with its inverse."""
+    """exp(x - max) / sum(exp(x - max)) along `axis`. Exponentials are multiplied by the inverse of the sum."""
     at, top = _parts(x, axis)
     e = compute(
         x.shape, lambda *i: tir.exp(x(*i) - top(*i[:at], *i[at + 1 :])), name="T_softmax_exp", tag=tag.BROADCAST

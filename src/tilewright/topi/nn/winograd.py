@@ -1,7 +1,7 @@
-"""Winograd's minimal filtering, two-dimensional: transformed weights, and convolution with them.
+"""Winograd's minimal filtering in two dimensions: transformed weights, and convolution with them.
 
-Matrices by Toom and Cook: the convolution is a product of polynomials, evaluated at as many points as a tile has places and
-interpolated (A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015).
+The matrices follow Toom and Cook: a convolution is a product of polynomials, which is evaluated at as many points as a tile has
+elements, and interpolated (A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _POINTS = [Fraction(*p) for p in ((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 
 
 
 def winograd_transform_matrices(tile_size: int, kernel_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(A, B, G): a tile d of tile_size + kernel_size - 1 places and weights g give A^T ((G g) * (B^T d)). Raises ValueError for tiles of
-    more places than there are points."""
+    """(A, B, G): a tile d of tile_size + kernel_size - 1 elements and weights g give A^T ((G g) * (B^T d)). Raises ValueError for
+    tiles with more elements than there are points."""
     n = tile_size + kernel_size - 1
     if n - 1 > len(_POINTS):
         raise ValueError(f"winograd: tile_size + kernel_size - 1 must be at most {len(_POINTS) + 1}, but is {n}")
@@ -74,7 +74,7 @@ def constant_matrix(values: np.ndarray, dtype: str, name: str) -> te.Tensor:
 
 
 def winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Tensor:
-    """Weights (O, I, K, K) as (tile, tile, I, O) for tiles of tile_size + K - 1 places."""
+    """Weights (O, I, K, K) as (tile, tile, I, O), for tiles of tile_size + K - 1 elements."""
     o, i, k, _ = [get_const_int(d) for d in kernel.shape]
     _, _, g = winograd_transform_matrices(tile_size, k)
     n = tile_size + k - 1
@@ -96,7 +96,7 @@ def conv2d_winograd_nchw_without_weight_transform(
     tile_size: int,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Convolution of data (N, I, H, W), by steps of 1, with weights that `winograd_weight_transform` made."""
+    """Convolution of data (N, I, H, W) with stride 1 and weights from `winograd_weight_transform`."""
     dtype = out_dtype or data.dtype
     n, channels, height, width = shape_of(data)
     tile, _, _, o = [get_const_int(d) for d in kernel.shape]

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering over height and width, and over depth where the kernel is deep enough to gain by it."""
+"""Winograd's minimal filtering over height and width, and over depth if the kernel is deep enough for a gain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple
 
 
 def transforms_depth(depth: int) -> bool:
-    """Whether the depth of a kernel is filtered in tiles as well."""
+    """Whether a kernel of this depth is transformed along the depth, too."""
     return 2 < depth < 8
 
 
 def conv3d_winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Tensor:
-    """Weights (O, I, D, K, K) as (tile, tile, tile, O, I) for tiles of tile_size + K - 1 places where D is K and transformed, else as
-    (tile, tile, D, O, I)."""
+    """Weights (O, I, D, K, K) as (tile, tile, tile, O, I) if the depth D is transformed, else (tile, tile, D, O, I), for tiles of
+    tile_size + K - 1 elements."""
     o, i, depth, k, _ = [get_const_int(d) for d in kernel.shape]
     _, _, g = winograd_transform_matrices(tile_size, k)
     n = tile_size + k - 1
@@ -42,8 +42,8 @@ def conv3d_winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Te
 def conv3d_winograd_ncdhw_without_weight_transform(
     data: te.Tensor, kernel: te.Tensor, padding: Any, depth: int, tile_size: int, out_dtype: str | None = None
 ) -> te.Tensor:
-    """Convolution of data (N, I, D, H, W), by steps of 1, with weights that `conv3d_winograd_weight_transform` made of a kernel of that
-    depth."""
+    """Convolution of data (N, I, D, H, W) with stride 1 and weights from `conv3d_winograd_weight_transform`; `depth` is that of the
+    original kernel."""
     dtype = out_dtype or data.dtype
     n, channels, *extents = shape_of(data)
     places, o = get_const_int(kernel.shape[1]), get_const_int(kernel.shape[3])

@@ -1,7 +1,7 @@
-"""Winograd's minimal filtering on channel blocks, the form that convolutions of whole models take where it is faster.
+"""Winograd's minimal filtering on channel blocks, the form for convolutions of whole models.
 
-Of its stages the product in the middle does nearly all the work: a tile of data, its transformed columns, then rows; for each place
-of a tile a product of matrices (tiles x channels by channels x filters); the result's transformed columns, then rows.
+The stages: transform the columns of a tile of data, then its rows; a matrix product (tiles x channels by channels x filters) for
+each position in a tile, which is nearly all of the work; transform the columns and rows of the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def matrices(tile_size: int, kernel: int = 3) -> tuple[np.ndarray, np.ndarray, n
 
 
 def winograd_weights(weights: np.ndarray, tile_size: int, panel: int) -> np.ndarray:
-    """Weights (O, I, K, K) as (tile * tile, O // panel, I, panel), tile being tile_size + K - 1; reckoned in float64."""
+    """Weights (O, I, K, K) as (tile * tile, O // panel, I, panel), where tile is tile_size + K - 1. Computed in float64."""
     o, i, kernel, _ = weights.shape
     _, _, g = matrices(tile_size, kernel)
     both = np.kron(g, g)
@@ -44,7 +44,7 @@ def winograd_weights(weights: np.ndarray, tile_size: int, panel: int) -> np.ndar
 
 
 def own_pages(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array in memory that goes back to the system with it; what malloc has of this size it often keeps."""
+    """An array whose memory returns to the system when it is freed; malloc often keeps memory of this size."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     pages = mmap.mmap(-1, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -55,7 +55,8 @@ def own_pages(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 def conv2d_winograd_NCHWc(
     data: te.Tensor, weight: te.Tensor, padding: Any, tile_size: int, block: int, out_dtype: str | None = None
 ) -> te.Tensor:
-    """data (N, C/b, H, W, b), weights of `winograd_weights` (places, O/panel, C, panel): (N, O/block, OH, OW, block), by steps of 1."""
+    """Convolution with stride 1: data (N, C/b, H, W, b), weights (tile * tile, O/panel, C, panel) from `winograd_weights`: (N,
+    O/block, OH, OW, block)."""
     dtype = out_dtype or data.dtype
     n, outer, height, width, b = shape_of(data)
     places, panels, channels, panel = [get_const_int(d) for d in weight.shape]

@@ -1,7 +1,7 @@
 """Threefry-4x64 with 20 rounds (J. Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
 
-A key is 10 words of 64 bits: the four of Threefry's key, the four of its counter, and two that split keys apart. Generating counts the
-counter up; splitting makes two keys of one, which no counter reaches.
+A key is 10 words of 64 bits: four of Threefry's key, four of its counter, and two for splitting. Generating numbers increments the
+counter. Splitting makes two keys that no counter reaches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _rotated(ib: Any, x: Any, count: int) -> Any:
 
 
 def threefry(ib: Any, key: Sequence[Any], counter: Sequence[Any]) -> list[Any]:
-    """Emits the four words that a key and a counter give."""
+    """Emits the four words for a key and a counter."""
     parity = _word(PARITY)
     for k in key:
         parity = tir.bitwise_xor(parity, k)
@@ -58,7 +58,7 @@ def threefry(ib: Any, key: Sequence[Any], counter: Sequence[Any]) -> list[Any]:
 
 
 def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tensor]:
-    """[the key with its counter counted up, random words of 64 bits of `out_shape`]."""
+    """[the key with its counter advanced, random uint64 words of `out_shape`]."""
     from tilewright.topi.transform import reshape
 
     total = prod(out_shape)
@@ -84,7 +84,7 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
 
 
 def threefry_split(gen: te.Tensor) -> list[te.Tensor]:
-    """Two keys that are independent of each other and of what the given one generates."""
+    """Two keys, independent of each other and of the numbers that the given key generates."""
 
     def body(ib: Any, key: Any, left: Any, right: Any) -> None:
         for branch, out in enumerate((left, right)):
@@ -102,7 +102,7 @@ def threefry_split(gen: te.Tensor) -> list[te.Tensor]:
 
 
 def threefry_test_wrapping(target: Any = None, device: Any = None) -> bool:
-    """Whether sums of unsigned numbers wrap around: they do, in every back end."""
+    """Whether unsigned sums wrap around, which is so in every back end."""
     return True
 
 
@@ -118,7 +118,7 @@ def _unit(word: Any, dtype: str, low_open: bool = False) -> Any:
 def uniform(
     gen: te.Tensor, low: te.Tensor, high: te.Tensor, out_shape: Sequence[Dim], out_dtype: str
 ) -> list[te.Tensor]:
-    """[the next key, numbers of [low, high)]."""
+    """[the next key, uniformly distributed numbers in [low, high)]."""
     advanced, words = threefry_generate(gen, out_shape)
 
     def element(*i: Any) -> Any:
@@ -131,7 +131,7 @@ def uniform(
 def normal(
     gen: te.Tensor, mean: te.Tensor, scale: te.Tensor, out_shape: Sequence[Dim], out_dtype: str
 ) -> list[te.Tensor]:
-    """[the next key, numbers of the normal distribution] (G. Box, M. Muller, 1958)."""
+    """[the next key, normally distributed numbers] (G. Box, M. Muller, 1958)."""
     total = prod(out_shape)
     advanced, words = threefry_generate(gen, [2 * total])
     real = "float64" if out_dtype == "float64" else "float32"
@@ -148,7 +148,7 @@ def normal(
 
 
 def multinomial(gen: te.Tensor, probs: te.Tensor, num_samples: int) -> list[te.Tensor]:
-    """[the next key, indices (..., num_samples) of int32 drawn by the weights in the last axis of `probs`]."""
+    """[the next key, int32 indices (..., num_samples)], drawn with the weights along the last axis of `probs`."""
     shape = shape_of(probs)
     batch, kinds = shape[:-1], shape[-1]
     advanced, words = threefry_generate(gen, [*batch, num_samples])
