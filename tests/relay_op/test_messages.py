@@ -73,6 +73,14 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "nn.conv2d: strides and dilations must be positive, but a stride is 1, a dilation -3",
     ),
     (
+        lambda: relay.nn.conv2d(v(1, 4, 5, 5), v(2, 4, 3, 3), data_layout="NCWD"),
+        "nn.conv2d: data_layout must have the axes N, C, H, W, but it is NCWD",
+    ),
+    (
+        lambda: relay.nn.conv2d_transpose(v(1, 4, 5, 5), v(4, 2, 3, 3), kernel_layout="OIHWO"),
+        "nn.conv2d_transpose: kernel_layout must have the axes I, O, H, W, but it is OIHWO",
+    ),
+    (
         lambda: relay.nn.conv2d_transpose(v(1, 4, 5, 5), v(4, 2, 3, 3), strides=(2, 0)),
         "nn.conv2d_transpose: strides and dilations must be positive, but a stride is 0, a dilation 1",
     ),

@@ -14,7 +14,8 @@ from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.convolution.conv import np_conv, relayout
+from tilewright.relay.op.convolution.attributes import relayout
+from tilewright.relay.op.convolution.windows import np_conv
 from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cost import image_tile, padded_rows
 from tilewright.target import Target

@@ -11,8 +11,7 @@ import tilewright as tvm
 from tilewright import relay, te
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
-from tilewright.relay.op.convolution.conv import np_conv
-from tilewright.relay.op.convolution.conv_nd import np_conv_transpose
+from tilewright.relay.op.convolution.windows import np_conv, np_conv_transpose
 from tilewright.scheduling import KernelPlan, convolutions, schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn

@@ -12,7 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.convolution.conv import np_conv
+from tilewright.relay.op.convolution.windows import np_conv
 from tilewright.relay.rewriting import is_op, static_shape
 from tilewright.target import Target
 

@@ -12,8 +12,8 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.convolution.conv import np_conv
 from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
+from tilewright.relay.op.convolution.windows import np_conv
 from tilewright.topi.utils import window_extent
 
 

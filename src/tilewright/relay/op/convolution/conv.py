@@ -9,24 +9,11 @@ import numpy as np
 
 from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Expr
-from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
-from tilewright.relay.op.convolution.kernel_offsets import without_padded_offsets
-from tilewright.relay.op.relations import (
-    dims,
-    each,
-    is_any,
-    is_static,
-    may_equal,
-    need_count,
-    product_dtype,
-    tensor,
-    tensor_type,
-)
+from tilewright.relay.op.card import LayoutChoice, any_bytes
+from tilewright.relay.op.convolution.attributes import Convolution, Over2D
+from tilewright.relay.op.relations import Dim, dims, is_static
 from tilewright.target import Target
-from tilewright.tir import Any as AnyDim
-from tilewright.topi.transform import layout_axes, layout_shape
-from tilewright.topi.utils import get_pad_tuple, window_extent
+from tilewright.topi.transform import layout_axes
 
 
 def vector_lanes() -> int:
@@ -73,200 +60,32 @@ def too_narrow(block: int, lanes: int) -> bool:
     return 2 * block < lanes or block & (block - 1) != 0
 
 
-def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
-    """Number of windows along an axis; Any of Any. Raises TypeRuleError when none fits."""
-    need(
-        not any([isinstance(v, int) and v <= 0 for v in (stride, dilation)]),
-        "strides and dilations must be positive",
-        f"a stride is {stride}, a dilation {dilation}",
-    )
-    if is_any(d):
-        return AnyDim()
-    count = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)
-    need(
-        not isinstance(count, int) or count > 0,
-        "the kernel must fit into the padded data",
-        f"a kernel of {kernel} (dilation {dilation}) meets {d} elements with padding {before} and {after}",
-        0,
-    )
-    return count
+class Conv2D(Over2D, Convolution):
+    """Every convolution over images: its layouts may have blocks."""
 
+    blocked = True
 
-def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
-    """(before, after) of classic padding. Raises TypeRuleError where it has too few or too many numbers."""
-    need_count("padding", padding, sorted({1, ndim, 2 * ndim}))
-    return get_pad_tuple(list(padding), [1] * ndim, ndim)
+    def in_rows(self, kernel: Dim) -> int | None:
+        """The kernel's width, where weights of so many columns are filled up with zeros to whole groups along rows."""
+        size = self.size()
+        if "w" not in self.kernel_layout or size is None or not isinstance(kernel, int):
+            return None
+        return size[1] if 0 <= kernel - size[1] < layout_axes(self.kernel_layout)[-1][1] else None
 
+    def kernel_of(self, weight: TensorType) -> list[Dim]:
+        *shape, width = super().kernel_of(weight)
+        given = self.in_rows(width)
+        return [*shape, width if given is None else given]
 
-def need_steps_of_one(card: Any, count: int) -> None:
-    """Refuse a convolution over `count` axes by other steps, or with gaps in its kernel."""
-    alone = {*each(card.strides, count, "strides"), *each(card.dilation, count, "dilation")} == {1}
-    need(alone, "strides and dilation must be 1", f"they are {card.strides} and {card.dilation}")
+    def channels_made(self, c: Dim, o: Dim, i: Dim) -> Dim:
+        """Depthwise weights may come as (channels, multiplier, kh, kw)."""
+        if self.groups > 1 and c == o == self.groups and isinstance(o, int) and isinstance(i, int) and i > 1:
+            return o * i
+        return super().channels_made(c, o, i)
 
-
-def np_conv(
-    data: np.ndarray,
-    weight: np.ndarray,
-    strides: Sequence[int],
-    padding: tuple[Sequence[int], Sequence[int]],
-    dilation: Sequence[int],
-    groups: int,
-) -> np.ndarray:
-    """Convolution over any number of spatial axes: data (N, I, ...), weight (O, I / groups, ...). One product per kernel place."""
-    before, after = padding
-    n = data.ndim - 2
-    padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
-    out_shape = [
-        (padded.shape[2 + a] - (weight.shape[2 + a] - 1) * dilation[a] - 1) // strides[a] + 1 for a in range(n)
-    ]
-    o, per_in = weight.shape[:2]
-    per_out = o // groups
-    batch = data.shape[0]
-    size = int(np.prod(out_shape))
-    out = np.zeros((batch, groups, per_out, size), np.result_type(data, weight))
-    for place in np.ndindex(*weight.shape[2:]):
-        index = tuple(
-            [
-                slice(k * d, k * d + (m - 1) * s + 1, s)
-                for k, d, m, s in zip(place, dilation, out_shape, strides, strict=True)
-            ]
-        )
-        part = padded[(slice(None), slice(None), *index)].reshape(batch, groups, per_in, size)
-        w = weight[(slice(None), slice(None), *place)].reshape(1, groups, per_out, per_in)
-        out += w * part if per_in == 1 and per_out == 1 else np.matmul(w, part)
-    return out.reshape(batch, o, *out_shape)
-
-
-def weights_of(card: Any, args: Sequence[Any], data_layout: str, kernel_layout: str, letters: str) -> Sequence[Any]:
-    """The types of data and weights, where those of weights follow from the attributes: plain layouts only."""
-    data, weight = args
-    plain = sorted(kernel_layout) == sorted("OI" + letters) and sorted(data_layout) == sorted("NC" + letters)
-    if weight is not None or not plain or card.channels is None or card.kernel_size is None:
-        return args
-    if not isinstance(data, TensorType) or len(data.shape) != len(data_layout) or card.groups < 1:
-        return args
-    channels: Any = dims(data)[data_layout.index("C")]
-    kernel = list(card.kernel_size) * len(letters) if len(card.kernel_size) == 1 else list(card.kernel_size)
-    if not isinstance(channels, int) or len(kernel) != len(letters):
-        # What is wrong, the rule itself finds when all types are known.
-        return args
-    place = dict(zip(letters, kernel, strict=True))
-    if kernel_layout.endswith("OI") and card.groups > 1:
-        # Depthwise weights of channels last: those of the data, then how many filters each has.
-        place.update(O=channels, I=card.channels // card.groups)
-    else:
-        place.update(O=card.channels, I=channels // card.groups)
-    return [data, tensor_type(tuple([place[c] for c in kernel_layout]), data.dtype)]
-
-
-class Conv2D(OpCard):
-    """The attributes of every two-dimensional convolution."""
-
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCHW"
-    kernel_layout: str = "OIHW"
-    out_layout: str = ""
-    out_dtype: str = ""
-    fuse = OUT_ELEMWISE
-
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
-        return weights_of(self, args, self.data_layout, self.kernel_layout, "HW")
-
-    def problem(self, *types: Type) -> str:
-        """What the convolution's decisions in a GraphPlan are named by."""
-        operands = [tensor(t) for t in types[:2]]
-        shapes, dtypes = [dims(t) for t in operands], [str(t.dtype) for t in operands]
-        told = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
-        return scheduling.graph_plan.problem_name(type(self).type_key, shapes, told, dtypes)
-
-    def infer(self, data: TensorType, weight: TensorType) -> Type:
-        d, w = (
-            tensor(data, 0, len(layout_axes(self.data_layout))),
-            tensor(weight, 1, len(layout_axes(self.kernel_layout))),
-        )
-        dtype = product_dtype(d, w)
-        n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
-        o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
-        size = tuple(each(self.kernel_size, 2, "kernel_size")) if self.kernel_size is not None else None
-        if (
-            "w" in self.kernel_layout
-            and size is not None
-            and isinstance(kw, int)
-            and 0 <= kw - size[1] < layout_axes(self.kernel_layout)[-1][1]
-        ):
-            # Filled up with zeros to whole groups.
-            kw = size[1]
-        for name, given, found in (("channels", self.channels, o), ("kernel_size", size, (kh, kw))):
-            if given is not None:
-                pairs: Any = [(given, found)] if isinstance(given, int) else zip(given, found, strict=True)
-                need(
-                    all([may_equal(a, b) for a, b in pairs]),
-                    f"the attribute {name} must agree with the weights",
-                    f"it is {given} and the weights have {found}",
-                    1,
-                )
-        multiple = (
-            self.groups > 1
-            and isinstance(o, int)
-            and isinstance(i, int)
-            and o == self.groups
-            and i > 1
-            and c == self.groups
-        )
-        if multiple:
-            # Depthwise weights may come as (channels, multiplier, kh, kw).
-            o = o * i
-        else:
-            expected = c if is_any(c) or self.groups == 1 else c // self.groups
-            need(
-                may_equal(expected, i) and (not isinstance(c, int) or c % self.groups == 0),
-                "the weights' input channels times groups must be the data's channels",
-                f"{i} times {self.groups} is not {c}",
-                1,
-            )
-            need(
-                not isinstance(o, int) or o % self.groups == 0,
-                "groups must divide the output channels",
-                f"{self.groups} and {o}",
-                1,
-            )
-        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
-        before, after = pads(self.padding)
-        need(
-            isinstance(kh, int) and isinstance(kw, int),
-            "the kernel's extents must be known",
-            f"they are {kh} and {kw}",
-            1,
-        )
-        plain = [n, o, window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
-        return tensor_type(
-            tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype
-        )
-
-    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
-        if "w" in self.kernel_layout and self.kernel_size is not None:
-            w = w[..., : each(self.kernel_size, 2, "kernel_size")[1]]
-        if self.out_dtype:
-            x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
-        if w.shape[1] * self.groups != x.shape[1]:
-            w = w.reshape(-1, 1, *w.shape[2:])
-        out = np_conv(
-            x, w, each(self.strides, 2, "strides"), pads(self.padding), each(self.dilation, 2, "dilation"), self.groups
-        )
-        return relayout(out, "NCHW", self.out_layout or self.data_layout)
-
-
-def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
-    """x brought from one layout to another."""
-    from tilewright.relay.op.movement.reshaping import layout_transform
-
-    return x if src == dst else layout_transform.from_fields(src, dst).ref(x)
+    def plain_weights(self, weight: np.ndarray) -> np.ndarray:
+        w = super().plain_weights(weight)
+        return w[..., : self.in_rows(w.shape[3])]
 
 
 class conv2d(Conv2D, key="nn.conv2d"):
@@ -292,14 +111,6 @@ class conv2d(Conv2D, key="nn.conv2d"):
             self.kernel_layout,
             self.out_dtype or None,
             self.groups,
-        )
-
-    def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """Without the kernel offsets that only meet padding."""
-        if (self.data_layout, self.kernel_layout) != ("NCHW", "OIHW"):
-            return None
-        return without_padded_offsets(
-            self, data, weight, each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation"), pads(self.padding)
         )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
@@ -381,13 +192,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if found is None:
             return None
         group, block_in = found.group, block_of(layout)
-        if (
-            layout is None
-            and i < group * 2
-            and i % group
-            and self.groups == 1
-            and each(self.dilation, 2, "dilation")[1] == 1
-        ):
+        if layout is None and i < group * 2 and i % group and self.groups == 1 and self.windows().dilation[1] == 1:
             # The first layer of an image: its few channels stay apart, and groups run along its rows.
             weights = f"OIHW{found.lanes}o{group}w"
             result = f"NCHW{found.lanes}c"
@@ -514,11 +319,12 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         if "w" in self.kernel_layout:
-            assert self.kernel_size is not None
+            size = self.size()
+            assert size is not None
             return topi.nn.conv2d_rows_NCHWc(
                 data,
                 weight,
-                each(self.kernel_size, 2, "kernel_size")[1],
+                size[1],
                 self.strides,
                 self.padding,
                 self.dilation,

@@ -1,13 +1,7 @@
-"""Removes kernel offsets of a convolution that read padding only: kernels larger than the image."""
+"""The kernel offsets of a convolution that read data; those that read padding only can be removed (kernels larger than the image)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import constructor
-from tilewright.relay.op.relations import dims, tensor
 from tilewright.topi.utils import window_extent
 
 
@@ -34,25 +28,4 @@ def offsets_on_data(
     return (first, last, left, right) if last - first < kernel else None
 
 
-def without_padded_offsets(
-    card: Any, data: Expr, weight: Expr, strides: Sequence[int], dilation: Sequence[int], padding: Any
-) -> Expr | None:
-    """The convolution without the kernel offsets that read padding only, in plain layouts with channels first; `padding` is (before,
-    after). None if there are none, or if a dimension is dynamic."""
-    extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
-    if not all([isinstance(e, int) for e in (*extents, *kernel)]):
-        return None
-    axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)
-    found = [(offsets_on_data(*axis), axis) for axis in axes]
-    if not any([f for f, _ in found]):
-        return None
-    parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in found]
-    begin, end, left, right = ([p[i] for p in parts] for i in range(4))
-    n = len(extents)
-    cut = constructor("strided_slice")(weight, begin, end, [1] * n, axes=list(range(2, 2 + n)))
-    size = tuple([e - b for b, e in zip(begin, end, strict=True)])
-    made = card.replace(padding=(*left, *right), kernel_size=size if card.kernel_size is not None else None)
-    return Call(card.op, (data, cut), made)
-
-
-__all__ = ["offsets_on_data", "without_padded_offsets"]
+__all__ = ["offsets_on_data"]

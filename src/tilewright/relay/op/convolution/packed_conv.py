@@ -7,9 +7,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.convolution.conv import Conv2D, need_steps_of_one, np_conv, pads, window
-from tilewright.relay.op.relations import dims, each, is_any, may_equal, tensor, tensor_type
+from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
+from tilewright.relay.op.convolution.attributes import Over2D, Over3D
+from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, window
+from tilewright.relay.op.relations import dims, is_any, may_equal, tensor, tensor_type
 
 
 def _in_tiles(depth: int) -> bool:
@@ -54,21 +55,12 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
         return np.asarray(np.einsum("by,cz,oixyz->bcxoi", g, g, weight), weight.dtype)
 
 
-class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_transform"):
+class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_transform"):
     """conv3d, by steps of 1, with weights that nn.contrib_conv3d_winograd_weight_transform made."""
 
-    tile_size: int
-    strides: tuple[int, ...] = (1, 1, 1)
-    padding: tuple[int, ...] = (0, 0, 0)
-    dilation: tuple[int, ...] = (1, 1, 1)
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCDHW"
-    kernel_layout: str = "OIDHW"
-    out_layout: str = ""
     out_dtype: str = ""
-    fuse = OUT_ELEMWISE
+    tile_size: int
+    first = ("tile_size",)
     tolerance = 1e-3
     samples = [
         (((1, 2, 4, 5, 6), (4, 4, 4, 3, 2)), {"tile_size": 2, "padding": (1, 1, 1), "kernel_size": (3, 3, 3)}),
@@ -79,8 +71,8 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
         """(depth, height and width) of the kernel that the weights were made of."""
         places, _, third, _, _ = dims(weight)
         k = int(places) - self.tile_size + 1  # type: ignore[arg-type]
-        if self.kernel_size is not None:
-            return each(self.kernel_size, 3, "kernel_size")[0], k
+        if (size := self.size()) is not None:
+            return size[0], k
         depth = k if third == places else int(third)  # type: ignore[arg-type]
         return depth, k
 
@@ -92,13 +84,10 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
         places, _, third, o, i = dims(w)
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
         depth, k = self._kernel(w)
-        size = [depth, k, k] if self.kernel_size is None else each(self.kernel_size, 3, "kernel_size")
-        whole = size == [depth, k, k] and third == (places if _in_tiles(depth) else depth)
+        sizes = [depth, k, k]
+        whole = self.size() in (None, sizes) and third == (places if _in_tiles(depth) else depth)
         need(k > 0 and whole, "the tile must fit the kernel", f"weights {w} for tiles of {self.tile_size}", 1)
-        before, after = pads(self.padding, 3)
-        sizes = (depth, k, k)
-        out = [window(v, sizes[j], before[j], after[j], 1, 1) for j, v in enumerate(dims(d)[2:])]
-        return tensor_type((dims(d)[0], o, *out), self.out_dtype or d.dtype)
+        return tensor_type((dims(d)[0], o, *self.windows().counts(dims(d)[2:], sizes)), self.out_dtype or d.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         depth, _ = self._kernel(tensor_type(weight.shape, weight.dtype))
@@ -239,60 +228,54 @@ class gemm_weight_transform(OpCard, key="nn.contrib_conv2d_gemm_weight_transform
         return np.ascontiguousarray(blocks.transpose(2, 0, 3, 1))
 
 
-class gemm_conv2d(Conv2D, key="nn.contrib_conv2d_gemm_without_weight_transform"):
+class gemm_conv2d(Over2D, key="nn.contrib_conv2d_gemm_without_weight_transform"):
     """conv2d of data (N, H, W, C) with weights that nn.contrib_conv2d_gemm_weight_transform made; `channels` and `kernel_size` tell of
     which they were made."""
 
     data_layout: str = "NHWC"
     kernel_layout: str = "HWIO"
+    out_dtype: str = ""
     samples = [
         (((1, 6, 5, 2), (2, 5, 4, 4)), {"channels": 5, "kernel_size": (3, 3), "padding": (1, 1)}),
         (((1, 7, 6, 3), (1, 3, 4, 4)), {"channels": 4, "kernel_size": (2, 2), "strides": (2, 1)}),
     ]
 
+    def made_of(self) -> tuple[list[int], int]:
+        """The kernel's extents, and the filters."""
+        channels, size = self.channels, self.size()
+        if channels is None or size is None:
+            rule = "channels and kernel_size must be given, as the weights no longer tell them"
+            raise TypeRuleError(rule, f"they are {channels} and {size}")
+        return size, channels
+
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = tensor(data, 0, 4), tensor(weight, 1, 4)
         need(self.data_layout == "NHWC", "the data must be NHWC", f"they are {self.data_layout}", 0)
         need(self.groups == 1, "products of patches have no groups", f"there are {self.groups}")
-        channels, size = self.channels, self.kernel_size
-        need(
-            channels is not None and size is not None,
-            "channels and kernel_size must be given, as the weights no longer tell them",
-            f"they are {channels} and {size}",
-        )
-        assert channels is not None and size is not None
+        size, channels = self.made_of()
         n, h, wd, c = dims(d)
-        kh, kw = each(size, 2, "kernel_size")
+        kh, kw = size
         wide, high, tile_n, tile_k = dims(w)
         known = all([isinstance(v, int) for v in (c, wide, high, tile_n, tile_k)])
         need(known, "the channels and the weights' tiles must be known", f"they are {c} and {w}", 1)
         fit = -(-channels // tile_n) == wide and -(-kh * kw * c // tile_k) == high
         need(fit, "the tiles must hold a kernel of kernel_size, the data's channels and channels", f"they are {w}", 1)
-        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
-        before, after = pads(self.padding)
-        out = [window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
-        return tensor_type((n, *out, channels), self.out_dtype or d.dtype)
+        return tensor_type((n, *self.windows().counts((h, wd), size), channels), self.out_dtype or d.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_gemm_without_weight_transform(
-            data, weight, self.strides, list(self.padding), self.dilation,
-            each(self.kernel_size, 2, "kernel_size"), self.channels, self.out_dtype or None  # type: ignore[arg-type]
-        )  # fmt: skip
+            data, weight, self.strides, list(self.padding), self.dilation, *self.made_of(), self.out_dtype or None
+        )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        kh, kw = each(self.kernel_size, 2, "kernel_size")  # type: ignore[arg-type]
+        (kh, kw), _ = self.made_of()
         wide, high, tile_n, tile_k = weight.shape
         rows = weight.transpose(1, 3, 0, 2).reshape(high * tile_k, wide * tile_n)
         kernel = rows[: kh * kw * data.shape[3], : self.channels].reshape(kh, kw, data.shape[3], -1)
         x, w = (t.astype(self.out_dtype or data.dtype) for t in (data, kernel))
-        out = np_conv(
-            x.transpose(0, 3, 1, 2),
-            w.transpose(3, 2, 0, 1),
-            each(self.strides, 2, "strides"),
-            pads(self.padding),
-            each(self.dilation, 2, "dilation"),
-            1,
-        )
+        windows = self.windows()
+        images, filters = x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)
+        out = np_conv(images, filters, windows.strides, windows.padding, windows.dilation, 1)
         return np.ascontiguousarray(out.transpose(0, 2, 3, 1))
 
 

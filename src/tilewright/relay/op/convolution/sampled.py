@@ -9,7 +9,9 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.convolution.conv import Conv2D, need_steps_of_one, np_conv, pads, relayout, window
+from tilewright.relay.op.convolution.attributes import Over2D, relayout
+from tilewright.relay.op.convolution.conv import conv2d
+from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, windows_of
 from tilewright.relay.op.relations import (
     dims,
     each,
@@ -24,22 +26,13 @@ from tilewright.relay.op.relations import (
 from tilewright.tir import Any as AnyDim
 
 
-class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
+class deformable_conv2d(Over2D, key="nn.deformable_conv2d"):
     """Convolution that reads data between elements, at places moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x);
     what lies outside is zero. data (N, C, H, W), weight (O, C / groups, KH, KW)."""
 
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
-    dilation: tuple[int, ...] = (1, 1)
-    deformable_groups: int = 1
-    groups: int = 1
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
-    data_layout: str = "NCHW"
-    kernel_layout: str = "OIHW"
-    out_layout: str = ""
     out_dtype: str = ""
-    fuse = OUT_ELEMWISE
+    deformable_groups: int = 1
+    first = ("strides", "padding", "dilation", "deformable_groups")
     tolerance = 1e-4
     samples = [
         (((1, 2, 5, 5), (1, 18, 3, 3), (3, 2, 3, 3)), {}),
@@ -54,7 +47,7 @@ class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
         )
         f = tensor(offset, 1, 4)
         names = ("strides", "padding", "dilation", "groups", "channels", "kernel_size")
-        plain: Any = Conv2D
+        plain: Any = conv2d
         card = plain(**{n: getattr(self, n) for n in names})
         out: Any = card.infer(data, weight)
         kh, kw = dims(weight)[2:]
@@ -79,8 +72,7 @@ class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
     def ref(self, data: np.ndarray, offset: np.ndarray, weight: np.ndarray) -> np.ndarray:
         n, channels, h, w = data.shape
         o, per_group, kh, kw = weight.shape
-        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
-        before, _ = pads(self.padding)
+        (sh, sw), (dh, dw), before, _ = self.windows()
         oh, ow = offset.shape[2:]
         per = channels // self.deformable_groups
         moved = np.zeros((n, channels, kh, kw, oh, ow), data.dtype)
@@ -224,16 +216,8 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
         kh, kw = self.size()
         o, c = dims(g)[1], dims(d)[1]
         need(isinstance(o, int) and isinstance(c, int), "the channels must be known", f"they are {o} and {c}", 0)
-        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
-        before, after = pads(self.padding)
-        for j, (a, k, s, di) in enumerate(((2, kh, sh, dh), (3, kw, sw, dw))):
-            found = window(dims(d)[a], k, before[j], after[j], s, di)
-            need(
-                may_equal(found, dims(g)[a]),
-                "grad must have the extents of the result",
-                f"{dims(g)[a]}, not {found}",
-                0,
-            )
+        for found, given in zip(windows_of(self, 2).counts(dims(d)[2:], (kh, kw)), dims(g)[2:], strict=True):
+            need(may_equal(found, given), "grad must have the extents of the result", f"{given}, not {found}", 0)
         return tensor_type((o, int(c) // self.groups, kh, kw), self.out_dtype or g.dtype)  # type: ignore[arg-type]
 
     def compute(self, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
@@ -244,8 +228,7 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
 
     def ref(self, grad: np.ndarray, data: np.ndarray) -> np.ndarray:
         kh, kw = self.size()
-        (sh, sw), (dh, dw) = each(self.strides, 2, "strides"), each(self.dilation, 2, "dilation")
-        before, after = pads(self.padding)
+        (sh, sw), (dh, dw), before, after = windows_of(self, 2)
         padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
         g = self.groups
         n, o, oh, ow = grad.shape
@@ -283,12 +266,11 @@ class winograd_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_weight_t
         return np.asarray(np.einsum("ar,oirs,bs->abio", g, weight, g), weight.dtype)
 
 
-class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_transform"):
+class winograd_conv2d(Over2D, key="nn.contrib_conv2d_winograd_without_weight_transform"):
     """conv2d, by steps of 1, with weights (tile, tile, I, O) that nn.contrib_conv2d_winograd_weight_transform made."""
 
+    out_dtype: str = ""
     tile_size: int = 4
-    strides: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
     first = ("tile_size",)
     tolerance = 1e-3
     samples = [
@@ -305,16 +287,9 @@ class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_tra
         need_steps_of_one(self, 2)
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
         k = int(tile) - self.tile_size + 1  # type: ignore[arg-type]
-        size = [k, k] if self.kernel_size is None else each(self.kernel_size, 2, "kernel_size")
-        need(
-            k > 0 and size == [k, k],
-            "the tile must fit the kernel",
-            f"{tile} of {self.tile_size}",
-            1,
-        )
-        before, after = pads(self.padding)
-        out = [window(v, k, before[j], after[j], 1, 1) for j, v in enumerate(dims(d)[2:])]
-        return tensor_type((dims(d)[0], o, *out), self.out_dtype or d.dtype)
+        fits = k > 0 and self.size() in (None, [k, k])
+        need(fits, "the tile must fit the kernel", f"{tile} of {self.tile_size}", 1)
+        return tensor_type((dims(d)[0], o, *self.windows().counts(dims(d)[2:], (k, k))), self.out_dtype or d.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_winograd_nchw_without_weight_transform(
@@ -496,9 +471,8 @@ class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
             f"they are {self.data_layout} and {self.kernel_layout}",
         )
         each(self.kernel_size, 2, "kernel_size")
-        attrs: dict[str, Any] = {"data_layout": self.data_layout, "kernel_layout": self.kernel_layout}
-        card = Conv2D(strides=self.strides, padding=self.padding, out_dtype=self.out_dtype, **attrs)  # type: ignore[call-arg]
-        return card.infer(data, weight)
+        names = ("strides", "padding", "data_layout", "kernel_layout", "out_dtype")
+        return conv2d(**{n: getattr(self, n) for n in names}).infer(data, weight)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         form = topi.nn.bitserial_conv2d_nchw if self.data_layout == "NCHW" else topi.nn.bitserial_conv2d_nhwc

@@ -15,6 +15,7 @@ from tilewright.relay.expr import Call, Constant, Expr, const
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, any_bytes
 from tilewright.relay.op.convolution import conv, conv_nd
+from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.op.layers import neural, pool
 from tilewright.relay.op.quantization.quantized import (
     Quantized,
@@ -296,7 +297,7 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
             or self.out_layout not in ("", self.data_layout)
         ):
             return None
-        before, after = conv.pads(self.padding)
+        before, after = pads(self.padding)
         if any((*before, *after)):
             width = [(0, 0)] * 4
             for axis, lo, hi in zip("HW", before, after, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
-from tilewright.relay.op.convolution.conv import pads
+from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

@@ -1,0 +1,233 @@
+"""What all convolutions share over any number of spatial axes: attributes, the types that follow from them, references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright import scheduling, te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, constructor, need
+from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
+from tilewright.relay.op.convolution.windows import Windows, np_conv, windows_of
+from tilewright.relay.op.relations import (
+    Dim,
+    dims,
+    each,
+    is_any,
+    may_equal,
+    product,
+    product_dtype,
+    tensor,
+    tensor_type,
+)
+from tilewright.topi.transform import layout_axes, layout_shape
+
+
+def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
+    """x brought from one layout to another."""
+    from tilewright.relay.op.movement.reshaping import layout_transform
+
+    return x if src == dst else layout_transform.from_fields(src, dst).ref(x)
+
+
+class ConvAttrs(OpCard):
+    """The attributes of convolutions over `letters`, their spatial axes, and of adjoints of convolutions. One number stands for all
+    axes."""
+
+    strides: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    dilation: tuple[int, ...] = (1,)
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    data_layout: str = ""
+    kernel_layout: str = ""
+    out_layout: str = ""
+    letters: ClassVar[str] = "W"
+    filters: ClassVar[str] = "OI"
+    """The axes of weights before the spatial ones, where channels come first."""
+    blocked: ClassVar[bool] = False
+    """Whether layouts may have blocks."""
+    fuse = OUT_ELEMWISE
+
+    @property
+    def plain(self) -> tuple[str, str]:
+        """The layouts of data and weights with the channels first."""
+        return f"NC{self.letters}", f"{self.filters}{self.letters}"
+
+    def layouts(self) -> tuple[str, str, str]:
+        """Those of data, weights and result. Raises TypeRuleError for what are no permutations of the axes."""
+        plain, kernel = self.plain
+        data = self.data_layout or plain
+        weights = self.kernel_layout or (kernel if data[1] == "C" else f"{self.letters}{self.filters[::-1]}")
+        result = self.out_layout or data
+        named = (("data_layout", data, plain), ("kernel_layout", weights, kernel), ("out_layout", result, plain))
+        for name, layout, wanted in named:
+            letters = [a for a, _ in layout_axes(layout) if a.isupper()] if self.blocked else layout
+            need(sorted(letters) == sorted(wanted), f"{name} must have the axes {', '.join(wanted)}", f"it is {layout}")
+        return data, weights, result
+
+    def windows(self) -> Windows:
+        """Strides, dilation and padding, a number for each axis. Raises TypeRuleError where an attribute has too few or too many."""
+        return windows_of(self, len(self.letters))
+
+    def size(self) -> list[int] | None:
+        """The kernel's extents, where they are given. Raises TypeRuleError for too few or too many."""
+        return None if self.kernel_size is None else each(self.kernel_size, len(self.letters), "kernel_size")
+
+    def need_agreement(self, channels: Dim, kernel: Sequence[Dim]) -> None:
+        """Refuse attributes that say other channels, or another kernel, than the weights have."""
+        size = self.size()
+        wanted = [None if self.channels is None else [self.channels], size]
+        for name, given, found in zip(("channels", "kernel_size"), wanted, ([channels], kernel), strict=True):
+            need(
+                given is None or all(map(may_equal, given, found)),
+                f"the attribute {name} must agree with the weights",
+                f"it is {getattr(self, name)} and the weights have {', '.join(map(str, found))}",
+                1,
+            )
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Weights in plain layouts follow from the channels and the kernel. What is wrong with those, the rule finds when all types are
+        known."""
+        data, weight = args
+        data_layout, kernel_layout, _ = self.layouts()
+        sizes = self.kernel_size or ()
+        told = self.channels is not None and len(sizes) in (1, len(self.letters)) and self.groups > 0
+        plain = len(data_layout + kernel_layout) == len("".join(self.plain))
+        if weight is not None or not told or not plain:
+            return args
+        if not isinstance(data, TensorType) or len(data.shape) != len(data_layout):
+            return args
+        filters = self.filters_of(dims(data)[data_layout.index("C")])
+        if filters is None:
+            return args
+        place = {**filters, **dict(zip(self.letters, self.size() or (), strict=True))}
+        return [data, tensor_type(tuple([place[c] for c in kernel_layout]), data.dtype)]
+
+    def filters_of(self, channels: Dim) -> dict[str, Dim] | None:
+        """The extents O and I of weights for data of so many channels; None where they do not follow from those."""
+        return None
+
+
+class Over1D(ConvAttrs):
+    """The attributes over rows."""
+
+    data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
+
+
+class Over2D(ConvAttrs):
+    """The attributes over images."""
+
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    letters = "HW"
+
+
+class Over3D(ConvAttrs):
+    """The attributes over volumes."""
+
+    strides: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    data_layout: str = "NCDHW"
+    kernel_layout: str = "OIDHW"
+    letters = "DHW"
+
+
+class Convolution(ConvAttrs):
+    """A convolution of data with weights, in any plain layouts. Each output channel reads the input channels of its group."""
+
+    out_dtype: str = ""
+
+    def problem(self, *types: Type) -> str:
+        """What the convolution's decisions in a GraphPlan are named by."""
+        operands = [tensor(t) for t in types[:2]]
+        shapes, dtypes = [dims(t) for t in operands], [str(t.dtype) for t in operands]
+        told = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        return scheduling.graph_plan.problem_name(type(self).type_key, shapes, told, dtypes)
+
+    def filters_of(self, channels: Dim) -> dict[str, Dim] | None:
+        if not isinstance(channels, int) or self.channels is None:
+            return None
+        if self.kernel_layout.endswith("OI") and self.groups > 1:
+            # Depthwise weights of channels last: those of the data, then how many filters each has.
+            return {"O": channels, "I": self.channels // self.groups}
+        return {"O": self.channels, "I": channels // self.groups}
+
+    def kernel_of(self, weight: TensorType) -> list[Dim]:
+        """The extents of weights as (O, I, spatial ones)."""
+        shape: list[Dim] = layout_shape(dims(weight), self.layouts()[1], self.plain[1])
+        return shape
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        data_layout, kernel_layout, out_layout = self.layouts()
+        d, w = tensor(data, 0, len(layout_axes(data_layout))), tensor(weight, 1, len(layout_axes(kernel_layout)))
+        dtype = product_dtype(d, w)
+        n, c, *extents = layout_shape(dims(d), data_layout, self.plain[0])
+        o, i, *kernel = self.kernel_of(w)
+        self.need_agreement(o, kernel)
+        o = self.channels_made(c, o, i)
+        windows = self.windows()
+        sizes = [k for k in kernel if isinstance(k, int)]
+        need(len(sizes) == len(kernel), "the kernel's extents must be known", f"they are {kernel}", 1)
+        out = [n, o, *windows.counts(extents, sizes)]
+        return tensor_type(tuple(layout_shape(out, self.plain[0], out_layout)), self.out_dtype or dtype)
+
+    def channels_made(self, c: Dim, o: Dim, i: Dim) -> Dim:
+        """The channels of the result, for data of c channels. Raises TypeRuleError where weights (O, I) do not fit them."""
+        need(
+            is_any(c) or may_equal(c, product([i, self.groups])),
+            "the weights' input channels times groups must be the data's channels",
+            f"{i} times {self.groups} is not {c}",
+            1,
+        )
+        whole = not isinstance(o, int) or o % self.groups == 0
+        need(whole, "groups must divide the output channels", f"{self.groups} and {o}", 1)
+        return o
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        data_layout, kernel_layout, out_layout = self.layouts()
+        return topi.nn.conv(
+            data, weight, self.strides, self.padding, self.dilation, self.groups, data_layout, kernel_layout,
+            self.out_dtype or None, out_layout,
+        )  # fmt: skip
+
+    def simplify(self, data: Expr, weight: Expr) -> Expr | None:
+        """Without the kernel offsets that read padding only, in plain layouts with channels first."""
+        extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
+        if self.layouts()[:2] != self.plain or not all([isinstance(e, int) for e in (*extents, *kernel)]):
+            return None
+        strides, dilation, *padding = self.windows()
+        axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)
+        found = [(offsets_on_data(*axis), axis) for axis in axes]
+        if not any([f for f, _ in found]):
+            return None
+        parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in found]
+        begin, end, left, right = ([p[i] for p in parts] for i in range(4))
+        n = len(extents)
+        cut = constructor("strided_slice")(weight, begin, end, [1] * n, axes=list(range(2, 2 + n)))
+        size = tuple([e - b for b, e in zip(begin, end, strict=True)])
+        made = self.replace(padding=(*left, *right), kernel_size=size if self.kernel_size is not None else None)
+        return Call(self.op, (data, cut), made)
+
+    def plain_weights(self, weight: np.ndarray) -> np.ndarray:
+        """Weights as (O, I, spatial axes)."""
+        return relayout(weight, self.layouts()[1], self.plain[1])
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        data_layout, _, out_layout = self.layouts()
+        x, w = relayout(data, data_layout, self.plain[0]), self.plain_weights(weight)
+        if self.out_dtype:
+            x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
+        windows = self.windows()
+        out = np_conv(x, w, windows.strides, windows.padding, windows.dilation, self.groups)
+        return np.ascontiguousarray(relayout(out, self.plain[0], out_layout))
