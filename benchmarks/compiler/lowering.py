@@ -223,12 +223,18 @@ def kernels_of(model: str, target: Target) -> list[PrimFunc]:
     """The distinct kernels of a benchmark model, not scheduled yet."""
     from benchmarks import models
     from tilewright import relay
+
+    shapes = {name: value.shape for name, value in models.inputs(model).items()}
+    mod, params = relay.frontend.from_onnx(models.make(model), shape=shapes)
+    return kernels_of_program(mod, target, params)
+
+
+def kernels_of_program(mod: IRModule, target: Target, params: Any = None) -> list[PrimFunc]:
+    """The distinct kernels of a program, not scheduled yet."""
     from tilewright.relay.backend.compilation import optimize
     from tilewright.relay.backend.planning.plan import make_plan
     from tilewright.relay.backend.te_compiler import TECompiler
 
-    shapes = {name: value.shape for name, value in models.inputs(model).items()}
-    mod, params = relay.frontend.from_onnx(models.make(model), shape=shapes)
     with PassContext(opt_level=3), target:
         optimized, _ = optimize(mod, target, params)
         compiler = TECompiler(target)

@@ -6,7 +6,8 @@
 A record holds the text of every kernel (compressed) under its program or model and its name, with a hash of each and the
 target that it was made for. A change that is to make compiling faster, or code cleaner, leaves all of it as it was; one that
 is to change code shows exactly which kernels changed: `compare` prints the first difference of each. No object code is made
-and no cache is read. Options: --models, --programs (comma-separated), --target, --show LINES of each difference.
+and no cache is read. Options: --models, --programs (comma-separated), --shapes COUNT of random kernels and the --seed that draws
+them, --target, --show LINES of each difference.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
-from benchmarks.compiler import lowering
+from benchmarks.compiler import lowering, random_kernels
 from benchmarks.options import names, takes_json, write_json
 from tilewright.relay.backend.kernels import target_key
 from tilewright.target import Target
@@ -50,6 +51,13 @@ def texts_of_model(model: str, target: Target) -> Iterator[tuple[str, str]]:
         yield str(func.attrs["global_symbol"]), lowering.kernel_text(func, target)[2]
 
 
+def texts_of_shapes(count: int, seed: int, target: Target) -> Iterator[tuple[str, str]]:
+    """(name, LLVM IR) of the kernels of programs of random shapes."""
+    for name, mod in random_kernels.programs(count, seed):
+        for func in lowering.kernels_of_program(mod, target):
+            yield f"{name}: {func.attrs['global_symbol']}", lowering.kernel_text(func, target)[2]
+
+
 def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -58,6 +66,8 @@ def records(options: Any, target: Target) -> Iterator[tuple[str, dict[str, str]]
     """(record, texts by kernel) of all that was asked for."""
     if options.programs:
         yield "programs", dict(texts_of_programs(options.programs, target))
+    if options.shapes:
+        yield "shapes", dict(texts_of_shapes(options.shapes, options.seed, target))
     for model in [n for n in options.models.split(",") if n]:
         models.make(model)
         yield model, dict(texts_of_model(model, target))
@@ -114,6 +124,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", default=",".join(MODELS), help='models of benchmarks/models.py; "" for none')
     parser.add_argument("--programs", default=",".join(lowering.PROGRAMS), help='tensor programs; "" for none')
+    parser.add_argument("--shapes", type=int, default=300, help="random kernels; 0 for none")
+    parser.add_argument("--seed", type=int, default=0, help="draws the random kernels")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--show", type=int, default=12, help="lines of each difference")
     takes_json(parser)

@@ -8,15 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compiler import lowering, replay
+from benchmarks.compiler import lowering, random_kernels, replay
 
-SMALL = ["--models", "", "--programs", "softmax"]
+SMALL = ["--models", "", "--programs", "softmax", "--shapes", "2"]
 
 
 def test_the_same_compiler_makes_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay.main(["record", str(tmp_path), *SMALL]) == 0
     assert replay.main(["compare", str(tmp_path), *SMALL]) == 0
-    assert "programs: 1 kernels, 0 differ, 0 gone, 0 new" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "programs: 1 kernels, 0 differ, 0 gone, 0 new" in out
+    assert "shapes: 2 kernels, 0 differ, 0 gone, 0 new" in out
+
+
+def test_random_kernels_are_drawn_alike() -> None:
+    """The same ones for a seed, however many there are; of all families."""
+    names = [name for name, _ in random_kernels.programs(16, 3)]
+    assert names[:8] == [name for name, _ in random_kernels.programs(8, 3)]
+    assert len(set(names)) == 16 and names != [name for name, _ in random_kernels.programs(16, 4)]
 
 
 def test_a_changed_kernel_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
