@@ -29,7 +29,7 @@ from tilewright.driver import host_pipeline, lower, lower_for
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, post_order_visit
-from tilewright.relay.backend.kernels import lowered
+from tilewright.relay.backend.kernels.machine_code import lowered
 from tilewright.scheduling import schedule_kernel
 from tilewright.support.collection import paused_collection
 from tilewright.target import Target

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks import models
 from benchmarks.compiler import lowering, random_kernels
 from benchmarks.options import names, takes_json, write_json
-from tilewright.relay.backend.kernels import target_key
+from tilewright.relay.backend.kernels.machine_code import target_key
 from tilewright.target import Target
 
 MODELS = (*models.BENCHMARKED, "light_shufflenet_random")

@@ -69,15 +69,16 @@ class Phases:
     def install(self) -> None:
         """Clock the compiler's own functions, where they are looked up."""
         from tilewright.codegen.llvm import backend as llvm
-        from tilewright.relay.backend import compilation, kernels
+        from tilewright.relay.backend import compilation
+        from tilewright.relay.backend.kernels import machine_code
         from tilewright.relay.backend.planning.constants import ConstantPool
 
         compilation.optimize = self.clocked("passes", compilation.optimize)
         compilation.make_plan = self.clocked("plan", compilation.make_plan)
-        kernels.scheduled = self.clocked("schedule", kernels.scheduled)
-        kernels.lowered = self.clocked("lower", kernels.lowered)
+        machine_code.scheduled = self.clocked("schedule", machine_code.scheduled)
+        machine_code.lowered = self.clocked("lower", machine_code.lowered)
         llvm.emit_module = self.clocked("emit", llvm.emit_module)
-        kernels.compile_code = self.clocked("llvm", kernels.compile_code)
+        machine_code.compile_code = self.clocked("llvm", machine_code.compile_code)
         ConstantPool.blob = self.clocked("constants", ConstantPool.blob, time.perf_counter)  # type: ignore[method-assign]
 
 

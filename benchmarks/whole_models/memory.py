@@ -50,7 +50,7 @@ def ours(name: str) -> dict[str, int]:
     import tilewright as tvm
     from tilewright import relay
     from tilewright.node import deep_recursion
-    from tilewright.relay.backend.kernels import lowered, scheduled
+    from tilewright.relay.backend.kernels.machine_code import lowered, scheduled
     from tilewright.relay.backend.planning.memory_report import memory_report
     from tilewright.relay.backend.planning.plan import make_plan
     from tilewright.relay.backend.te_compiler import TECompiler

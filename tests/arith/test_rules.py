@@ -14,10 +14,18 @@ import pytest
 
 from tests.arith.brute import Points, agree
 from tilewright import tir
-from tilewright.arith import rewriting
-from tilewright.arith.engine import Engine
-from tilewright.arith.rewriting import DOMAINS, Pattern, Rule, _compile, domain_of, fields_of, is_constant_name
-from tilewright.arith.rules import RULES
+from tilewright.arith.simplifier import rewriting
+from tilewright.arith.simplifier.engine import Engine
+from tilewright.arith.simplifier.rewriting import (
+    DOMAINS,
+    Pattern,
+    Rule,
+    _compile,
+    domain_of,
+    fields_of,
+    is_constant_name,
+)
+from tilewright.arith.simplifier.rules import RULES
 from tilewright.ir import IntImm
 from tilewright.node import post_order_visit
 

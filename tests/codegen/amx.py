@@ -142,7 +142,8 @@ def build_emulated(mod: IRModule, target: str = SAPPHIRE, config: dict[str, Any]
     """A model built for `target` and loaded here, its tiles emulated, and the assembly of all kernels as it is for the target."""
     from tilewright import relay
     from tilewright.ir.transform import PassContext
-    from tilewright.relay.backend import executor_factory, kernels
+    from tilewright.relay.backend import executor_factory
+    from tilewright.relay.backend.kernels import machine_code
 
     texts: list[str] = []
 
@@ -156,8 +157,8 @@ def build_emulated(mod: IRModule, target: str = SAPPHIRE, config: dict[str, Any]
 
     errors.clear()
     with (
-        mock.patch.object(kernels, "disk", _NoCache),
-        mock.patch.object(kernels, "compile_code", compiled),
+        mock.patch.object(machine_code, "disk", _NoCache),
+        mock.patch.object(machine_code, "compile_code", compiled),
         mock.patch.object(LLVM, "load", loaded),
         mock.patch.object(executor_factory, "need_host", lambda *_: None),
         PassContext(opt_level=3, config=config or {}),

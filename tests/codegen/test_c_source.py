@@ -18,7 +18,7 @@ from tests.relay_byoc.helpers import interpreted, registered, relu_parts
 from tilewright import relay, runtime
 from tilewright.ir import IRModule
 from tilewright.relay.backend import Executor, Runtime
-from tilewright.runtime.c_source import compiler_command, include_folder
+from tilewright.runtime.linking.c_source import compiler_command, include_folder
 from tilewright.support.errors import TVMError
 
 UNPACKED = {"executor": Executor("aot", {"unpacked-api": True, "interface-api": "c"}), "runtime": Runtime("crt")}

@@ -31,7 +31,7 @@ print(*sorted(m for m in sys.modules if m.split(".")[0] in ("onnx", "tilewright"
 """
 UNUSED = (
     "tilewright.codegen.interp", "tilewright.codegen.llvm", "tilewright.driver", "tilewright.relay.analysis",
-    "tilewright.relay.backend.compilation", "tilewright.relay.backend.kernels", "tilewright.relay.backend.te_compiler",
+    "tilewright.relay.backend.compilation", "tilewright.relay.backend.kernels.machine_code", "tilewright.relay.backend.te_compiler",
     "tilewright.relay.transform", "tilewright.te", "tilewright.tir.schedule", "tilewright.tir.transform", "tilewright.topi",
     "tilewright.topi.nn", "tilewright.scheduling",
 )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.runtime import native
 from tilewright import runtime, te
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
-from tilewright.runtime.object_file import data_object
+from tilewright.runtime.linking.object_file import data_object
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
 

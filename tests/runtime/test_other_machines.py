@@ -109,7 +109,7 @@ def test_refused_before_compiling(
     def never(*_: object) -> None:
         raise AssertionError("kernels were compiled")
 
-    monkeypatch.setattr("tilewright.relay.backend.devices.compile_kernels", never)
+    monkeypatch.setattr("tilewright.relay.backend.kernels.devices.compile_kernels", never)
     done = command("compile", "relu.onnx", "--target", f"llvm -mtriple={triple}", "-o", name)
     assert (done.code, done.err) == (1, f"error: {text}\n")
     assert not Path(name).exists()

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright.runtime import Module, c_source, c_source_module, load_module
-from tilewright.runtime.export import library_bin
+from tilewright.runtime import Module, c_source_module, load_module
+from tilewright.runtime.linking import c_source
+from tilewright.runtime.linking.export import library_bin
+from tilewright.runtime.linking.module_source import ModuleSource
+from tilewright.runtime.linking.object_file import data_object
 from tilewright.runtime.module import _sources
-from tilewright.runtime.module_source import ModuleSource
-from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
 

@@ -17,7 +17,7 @@ from tests.cli.command import write_model
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.node import on
-from tilewright.relay.backend.kernels import scheduled
+from tilewright.relay.backend.kernels.machine_code import scheduled
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, useful_threads

@@ -18,7 +18,7 @@ from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType
 from tilewright.node import first_mismatch, structural_hash
 from tilewright.relay.backend.compilation import optimize
-from tilewright.relay.backend.kernels import lowered
+from tilewright.relay.backend.kernels.machine_code import lowered
 from tilewright.relay.backend.planning.entry import entry_module
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler

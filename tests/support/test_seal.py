@@ -16,7 +16,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
-from tilewright.runtime.object_file import SEAL
+from tilewright.runtime.linking.object_file import SEAL
 from tilewright.support.linker import cross_linker, write_library
 
 COPY = len(SEAL)

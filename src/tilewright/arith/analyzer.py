@@ -8,10 +8,10 @@ from math import inf
 from typing import Any, ClassVar
 
 from tilewright.arith.const_bounds import Bound, Modular, crt
-from tilewright.arith.engine import Engine, same
 from tilewright.arith.intervals import Evaluator, eval_set, interval_of_range
 from tilewright.arith.linear import Lin, combine, constant
-from tilewright.arith.logic import TRUE
+from tilewright.arith.simplifier.engine import Engine, same
+from tilewright.arith.simplifier.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, deep_recursion
 from tilewright.tir.arithmetic import conjuncts

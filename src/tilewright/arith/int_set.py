@@ -14,7 +14,7 @@ from tilewright.arith.intervals import pos_inf as pos_inf
 from tilewright.arith.intervals import union as union
 from tilewright.arith.intervals import union_lower_bound as union_lower_bound
 from tilewright.arith.iter_affine_map import detect_iter_map
-from tilewright.arith.iter_nodes import IterMapLevel
+from tilewright.arith.iterators.nodes import IterMapLevel
 from tilewright.arith.linear import Lin, combine, scale, shift
 from tilewright.ir import PrimExpr, Range, as_prim_expr
 from tilewright.tir.arithmetic import conjuncts

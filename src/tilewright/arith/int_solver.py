@@ -25,7 +25,7 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
-from tilewright.arith.logic import FALSE, TRUE
+from tilewright.arith.simplifier.logic import FALSE, TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, any_node, nodes_of
 from tilewright.tir import arithmetic as A

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, ClassVar, Protocol
 
-from tilewright.arith.engine import Engine
 from tilewright.arith.linear import (
     LEAF,
     MAXIMUM,
@@ -28,6 +27,7 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
+from tilewright.arith.simplifier.engine import Engine
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, any_node
 from tilewright.tir.expr import Broadcast, Call, Div, IterVar, Mod, Ramp, Select, Var

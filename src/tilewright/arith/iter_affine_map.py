@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import (
+from tilewright.arith.iterators.builder import (
     Builder,
     NotAffine,
     PaddedFurther,
     build,
     child_analyzer,
 )
-from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
-from tilewright.arith.iter_nodes import (
+from tilewright.arith.iterators.divide import inverse_affine_iter_map, subspace_divide
+from tilewright.arith.iterators.nodes import (
     IterMapExpr,
     IterMapLevel,
     IterMapResult,

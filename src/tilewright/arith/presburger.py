@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.arith.analyzer import Analyzer, Extension
 from tilewright.arith.int_solver import solve_inequalities_as_condition
 from tilewright.arith.intervals import IntSet
-from tilewright.arith.logic import FALSE, TRUE
+from tilewright.arith.simplifier.logic import FALSE, TRUE
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.tir import arithmetic as A
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
-from tilewright.runtime.object_file import ElfFile
-from tilewright.runtime.symbols import CONSTANTS, METADATA
+from tilewright.runtime.linking.object_file import ElfFile
+from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
 from tilewright.support.errors import TVMError, said
 
 TARGET = "__tilewright_target"

@@ -126,7 +126,7 @@ class BackEnd(ABC):
     @abstractmethod
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
         """The code of the named functions, which call others of the module that are only declared, and of the variables that the runtime
-        fills in when it loads the code (tilewright.runtime.symbols); these alone where no function is named."""
+        fills in when it loads the code (tilewright.runtime.linking.symbols); these alone where no function is named."""
 
     @abstractmethod
     def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:

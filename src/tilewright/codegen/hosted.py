@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from tilewright.codegen.backend import BackEnd, Code, Loaded, back_end_of, back_ends
 from tilewright.codegen.hosted_code import Kernel as Kernel
 from tilewright.ir import IRModule
-from tilewright.runtime.symbols import CONTEXT, LIBRARY
+from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -83,8 +83,8 @@ class HostedBackEnd(BackEnd):
         self, objects: Sequence[bytes], exports: Sequence[str], texts: Mapping[str, Callable[[], str]], target: Target
     ) -> Any:
         """A runtime.Module of packed functions that objects define."""
+        from tilewright.runtime.linking.module_source import ModuleSource
         from tilewright.runtime.module import Module
-        from tilewright.runtime.module_source import ModuleSource
 
         wanted = [*exports, CONTEXT, LIBRARY]
         source = ModuleSource([], {**texts, "": texts[self.forms[0]]}, target.triple)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilewright.runtime.errors import error_kind
-from tilewright.runtime.symbols import CONTEXT, HELD_CODE, LIBRARY
+from tilewright.runtime.linking.symbols import CONTEXT, HELD_CODE, LIBRARY
 from tilewright.support.errors import TVMError
 
 Kernel = Callable[[Any], None]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.runtime.c_source import compiler_command
+from tilewright.runtime.linking.c_source import compiler_command
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared
 

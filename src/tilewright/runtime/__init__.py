@@ -27,6 +27,7 @@ from tilewright.runtime.device import (  # noqa: E402
     webgpu,
 )
 from tilewright.runtime.host_functions import registry as _host_functions  # noqa: E402
+from tilewright.runtime.linking.module_source import ModuleSource  # noqa: E402
 from tilewright.runtime.module import (  # noqa: E402
     Module,
     config_threadpool,
@@ -37,7 +38,6 @@ from tilewright.runtime.module import (  # noqa: E402
     system_lib,
     time_function,
 )
-from tilewright.runtime.module_source import ModuleSource  # noqa: E402
 from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray  # noqa: E402
 from tilewright.runtime.packed_func import (  # noqa: E402
     PackedFunc,

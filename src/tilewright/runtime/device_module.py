@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tilewright.runtime.device import Device
+from tilewright.runtime.linking.module_source import ModuleSource
 from tilewright.runtime.module import Module, module_of_bytes
-from tilewright.runtime.module_source import ModuleSource
 
 DEVICE_CODE = "tilewright_device"
 """The kind under which a library holds such a module."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tilewright.runtime import _ffi
-from tilewright.runtime.c_source import STANDARD, include_folder
+from tilewright.runtime.linking.c_source import STANDARD, include_folder
 
 LIBRARY = "libtilewright_runtime.so"
 

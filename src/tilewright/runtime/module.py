@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
-from tilewright.runtime.module_source import HELD, ModuleSource
+from tilewright.runtime.linking.module_source import HELD, ModuleSource
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
 from tilewright.support.files import write_whole
@@ -206,7 +206,7 @@ class Module(_ffi.Object):
 
         Imported modules' objects come along. `fcompile(path, objects, **kwargs)` replaces the linker.
         """
-        from tilewright.runtime.export import export_library
+        from tilewright.runtime.linking.export import export_library
 
         sources = [self._exportable(), *(m._exportable() for m in _all_imports(self))]
         path = os.fspath(file_name)
@@ -349,7 +349,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     if not os.path.isfile(name):
         raise ValueError(f"cannot find the library file {name}")
     if name.endswith((".o", ".tar")):
-        from tilewright.runtime.export import link_for_loading
+        from tilewright.runtime.linking.export import link_for_loading
 
         global_func("runtime.CheckSeal")(name)
         name = link_for_loading(name)

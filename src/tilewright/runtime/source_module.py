@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.runtime.c_source import C_FORMATS, CXX_FORMATS, CSource, link_by_compiler
+from tilewright.runtime.linking.c_source import C_FORMATS, CXX_FORMATS, CSource, link_by_compiler
 from tilewright.runtime.module import Module, load_module
 from tilewright.support.files import filling, kept_folder
 

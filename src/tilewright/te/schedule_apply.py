@@ -23,7 +23,7 @@ from tilewright.tir.schedule import BlockRV, IndexMap, LoopRV
 from tilewright.tir.schedule.errors import Violation
 from tilewright.tir.schedule.facts.leaves import leaf_of
 from tilewright.tir.schedule.facts.threads import need_one_axis
-from tilewright.tir.schedule.primitives.loop_kinds import AXES, set_kind
+from tilewright.tir.schedule.primitives.loop_nests.loop_kinds import AXES, set_kind
 from tilewright.tir.schedule.state import StmtSRef
 from tilewright.tir.stmt import BlockRealize, For, ForKind, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import substitute, used_vars

@@ -156,12 +156,12 @@ def test_metadata() -> None:
 def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     mod, params = from_onnx(mlp())
     relay.build(mod, "llvm", params=params)
-    from tilewright.relay.backend import kernels
+    from tilewright.relay.backend.kernels import machine_code
 
     def never(*args: object) -> bytes:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(kernels, "kernel_code", never)
+    monkeypatch.setattr(machine_code, "kernel_code", never)
     seen: list[tuple[int, int, str]] = []
     library = relay.build(mod, "llvm", params=params, progress=lambda *a: seen.append(a))
     assert seen[-1][0] == seen[-1][1] == len({c.kernel.name for c in library.plan.calls})
@@ -173,16 +173,16 @@ def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_scalars_in_loops_are_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of explicit vectors are compiled as they are; where rows are too short for vectors, LLVM joins several."""
-    from tilewright.relay.backend import kernels
+    from tilewright.relay.backend.kernels import machine_code
 
     levels: list[int] = []
-    compile_code = kernels.compile_code
+    compile_code = machine_code.compile_code
 
     def compiled(code: Any, target: Any) -> bytes:
         levels.append(code.effort)
         return compile_code(code, target)
 
-    monkeypatch.setattr(kernels, "compile_code", compiled)
+    monkeypatch.setattr(machine_code, "compile_code", compiled)
     relay.build(IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(9, 64)))), "llvm")
     assert set(levels) == {1}
     narrow = relay.var("x", shape=(8, 1763, 3))

@@ -16,7 +16,8 @@ from tilewright import relay, topi
 from tilewright.codegen.backend import Code
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, Op
-from tilewright.relay.backend import kernels, te_compiler
+from tilewright.relay.backend import te_compiler
+from tilewright.relay.backend.kernels import machine_code
 from tilewright.relay.backend.planning.constants import ConstantPool
 from tilewright.relay.backend.planning.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
@@ -64,19 +65,19 @@ def first_result(target: str = "llvm") -> np.ndarray:
 def count_compilations() -> list[str]:
     """A list that gets the text of all code that is compiled from now on."""
     texts: list[str] = []
-    compile_code = kernels.compile_code
+    compile_code = machine_code.compile_code
 
     def counted(code: Code, target: Target) -> bytes:
         texts.append(code.text)
         return compile_code(code, target)
 
-    kernels.compile_code = counted
+    machine_code.compile_code = counted
     return texts
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(kernels, "compile_code", kernels.compile_code)
+    monkeypatch.setattr(machine_code, "compile_code", machine_code.compile_code)
     return count_compilations()
 
 
@@ -145,7 +146,7 @@ def test_full_disk_is_told_once_and_costs_only_time(monkeypatch: pytest.MonkeyPa
 
 def keys(target: str) -> list[str]:
     plan, compiler = planned(network(), target)
-    return [kernels.cache_key(k, Target(target)) for k in compiler.kernels.values()]
+    return [machine_code.cache_key(k, Target(target)) for k in compiler.kernels.values()]
 
 
 def planned(mod: IRModule, target: str = "llvm") -> tuple[Plan, TECompiler]:
@@ -157,11 +158,11 @@ def planned(mod: IRModule, target: str = "llvm") -> tuple[Plan, TECompiler]:
 def test_keys_depend_on_target_options_and_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     base = keys("llvm")
     assert keys("llvm") == base
-    threads = kernels.Target("llvm").cpu.threads
+    threads = machine_code.Target("llvm").cpu.threads
     assert not set(base) & set(keys(f"llvm -num-cores={threads + 1}"))
     with tilewright.transform.PassContext(config={"tir.disable_vectorize": True}):
         assert not set(base) & set(keys("llvm"))
-    monkeypatch.setattr(kernels, "compiler_digest", lambda: "another")
+    monkeypatch.setattr(machine_code, "compiler_digest", lambda: "another")
     assert not set(base) & set(keys("llvm"))
 
 

@@ -13,7 +13,7 @@ from tilewright import relay
 from tilewright.cli.models import executor_of
 from tilewright.cli.profiling import fallback_lines, profile_kernels, render_profile, rows_of
 from tilewright.ir import IRModule
-from tilewright.relay.backend import kernels
+from tilewright.relay.backend.kernels import machine_code
 from tilewright.relay.backend.model_cache import FEWEST_CALLS
 from tilewright.scheduling.database import PlanWarning, append_plan
 from tilewright.target import Target
@@ -29,7 +29,7 @@ def model() -> IRModule:
 def given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schedules that do without a step of softmax."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
-    real = kernels.schedule_kernel
+    real = machine_code.schedule_kernel
 
     def schedule(func: Any, target: Target, plan: Any = None) -> Any:
         found = real(func, target, plan)
@@ -37,7 +37,7 @@ def given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             plan.fallbacks.append(Fallback("rows [in] one loop", "they are not"))
         return found
 
-    monkeypatch.setattr(kernels, "schedule_kernel", schedule)
+    monkeypatch.setattr(machine_code, "schedule_kernel", schedule)
 
 
 @pytest.mark.parametrize("executor", ["aot", "vm"])

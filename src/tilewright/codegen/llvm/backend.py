@@ -12,7 +12,7 @@ from tilewright.codegen.llvm.native.tiles import permission
 from tilewright.codegen.native import passes
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass
-from tilewright.runtime.symbols import CONTEXT
+from tilewright.runtime.linking.symbols import CONTEXT
 from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 

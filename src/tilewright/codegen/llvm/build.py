@@ -12,7 +12,7 @@ from tilewright.codegen.llvm.native.target_machine import compile_assembly, comp
 from tilewright.codegen.llvm.native.tiles import has_tiles, permission
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
-from tilewright.runtime.symbols import CONTEXT, LIBRARY
+from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
 from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
 
@@ -65,8 +65,8 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     registers; -opt-level of the target says otherwise.
     get_source() gives "ll", "s" and "obj"; code for another machine can be exported, but not called.
     """
+    from tilewright.runtime.linking.module_source import ModuleSource
     from tilewright.runtime.module import Module
-    from tilewright.runtime.module_source import ModuleSource
 
     target = Target(target)
     if isinstance(mod, PrimFunc):

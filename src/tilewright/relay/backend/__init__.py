@@ -41,7 +41,7 @@ def create_executor(
 
 
 # What compiles a model is not needed for one that is in the cache.
-defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "kernels", "model_source", "te_compiler")])
+defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "model_source", "te_compiler")])
 
 lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
 lazy.declare_modules(__name__)

@@ -17,9 +17,9 @@ from tilewright.ir.transform import Sequential as Passes
 from tilewright.node import deep_recursion
 from tilewright.relay import qnn, transform
 from tilewright.relay.backend.byoc.external import ExternalCode, generate
-from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.kernel import Kernel
-from tilewright.relay.backend.kernels import Progress, cached_object
+from tilewright.relay.backend.kernels.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.kernel import Kernel
+from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
 from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.planning.graph_drawing import graph_svg

@@ -14,18 +14,19 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
-from tilewright.relay.backend import kernels, model_source
+from tilewright.relay.backend import model_source
 from tilewright.relay.backend.byoc.external import ExternalCode
+from tilewright.relay.backend.kernels import machine_code
 from tilewright.relay.backend.options import Executor, Runtime
-from tilewright.runtime.export import export_library
-from tilewright.runtime.object_file import data_object
-from tilewright.runtime.symbols import CONSTANTS, CONTEXT, METADATA
+from tilewright.runtime.linking.export import export_library
+from tilewright.runtime.linking.object_file import data_object
+from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, METADATA
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 from tilewright.target import Target
 
 if TYPE_CHECKING:
-    from tilewright.relay.backend.kernel import Kernel
+    from tilewright.relay.backend.kernels.kernel import Kernel
     from tilewright.relay.backend.planning.plan import Plan
 
 TIR_FORMS = ("te", "tir", "lowered")
@@ -75,10 +76,10 @@ class KernelTexts:
             if kind == "te":
                 return str(kernel.func)
             if kind == "tir":
-                return str(kernels.scheduled(kernel.func, target, kernel.plan))
+                return str(machine_code.scheduled(kernel.func, target, kernel.plan))
             if kind == "lowered":
-                return str(kernels.lowered(kernels.scheduled(kernel.func, target, kernel.plan), target))
-            return back_end_of(target).text(kernels.kernel_code(kernel, target), target, kind)
+                return str(machine_code.lowered(machine_code.scheduled(kernel.func, target, kernel.plan), target))
+            return back_end_of(target).text(machine_code.kernel_code(kernel, target), target, kind)
 
 
 class ExecutorFactoryModule:
@@ -213,7 +214,7 @@ class ExecutorFactoryModule:
 
     def _unpacked_objects(self) -> list[bytes]:
         parts = [code for name, code in self.written(True).items() if name.startswith("src/")]
-        return [kernels.cached_object(code, self.target) for code in parts]
+        return [machine_code.cached_object(code, self.target) for code in parts]
 
     def _archive(self) -> dict[str, bytes]:
         return {name: code.text.encode() for name, code in self.written(True).items()}
@@ -236,7 +237,7 @@ class ExecutorFactoryModule:
             objects[:0] = self.objects
         if self.runtime.get("system-lib"):
             names, host = self._registered(constants is not None), host_target(self.target)
-            objects.append(kernels.cached_object(back_end_of(host).emit_registration(names, host), host))
+            objects.append(machine_code.cached_object(back_end_of(host).emit_registration(names, host), host))
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
         if whole and back_end.writes_models:
             source.archive = self._archive

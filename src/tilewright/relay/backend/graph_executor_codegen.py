@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.planning.entry import output_names
 from tilewright.relay.backend.planning.graph_json import graph_json, param_names
 from tilewright.relay.backend.planning.plan import make_plan

@@ -34,7 +34,7 @@ from tilewright.support import cache as disk
 from tilewright.target import CompilationConfig, Target
 
 if TYPE_CHECKING:
-    from tilewright.relay.backend.kernel import Kernel
+    from tilewright.relay.backend.kernels.kernel import Kernel
 
 FEWEST_CALLS = 32
 """Programs of fewer operator calls are compiled anew from their kernels, which the cache holds as well."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.backend import WholeModel
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.relay.backend.kernels import lowered, scheduled
+from tilewright.relay.backend.kernels.machine_code import lowered, scheduled
 from tilewright.relay.backend.name_transforms import sanitize_name
 from tilewright.relay.backend.planning.entry import ENTRY, attributes, entry_module
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
 if TYPE_CHECKING:
-    from tilewright.relay.backend.kernel import Kernel
+    from tilewright.relay.backend.kernels.kernel import Kernel
     from tilewright.relay.backend.planning.plan import Plan
 
 

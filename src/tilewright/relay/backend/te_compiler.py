@@ -11,10 +11,8 @@ from tilewright.codegen.backend import IN_PLACE, IS_SCHEDULED, back_end_of
 from tilewright.ir import IRModule, Op
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
-from tilewright.relay.backend.kernel import Kernel as Kernel
-from tilewright.relay.backend.kernels import scheduled
-from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
-from tilewright.relay.backend.lowered_functions import (
+from tilewright.relay.backend.kernels.kernel import Kernel as Kernel
+from tilewright.relay.backend.kernels.lowered_functions import (
     CachedFunc,
     CCacheKey,
     CCacheValue,
@@ -26,8 +24,8 @@ from tilewright.relay.backend.lowered_functions import (
     select_implementation,
     typed_function,
 )
-from tilewright.relay.backend.program_plan import kept_plans
-from tilewright.relay.backend.tensor_facts import (
+from tilewright.relay.backend.kernels.machine_code import scheduled
+from tilewright.relay.backend.kernels.tensor_facts import (
     KernelFacts,
     bytes_read,
     compute_ops,
@@ -35,7 +33,9 @@ from tilewright.relay.backend.tensor_facts import (
     in_place_inputs,
     products_of,
 )
-from tilewright.relay.backend.tensor_graph import TensorGraph, placeholder_of, static_bytes, tensor_types
+from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, placeholder_of, static_bytes, tensor_types
+from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
+from tilewright.relay.backend.program_plan import kept_plans
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard

@@ -9,8 +9,8 @@ from tilewright.ir import IRModule, Op, TensorType
 from tilewright.node import deep_recursion, structural_hash
 from tilewright.relay import qnn
 from tilewright.relay.analysis.programs import multiply_accumulates
-from tilewright.relay.backend.tensor_facts import compute_ops, flops_of
-from tilewright.relay.backend.tensor_graph import TensorGraph, is_static, tensor_types
+from tilewright.relay.backend.kernels.tensor_facts import compute_ops, flops_of
+from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, is_static, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard

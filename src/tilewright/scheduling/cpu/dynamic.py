@@ -15,7 +15,7 @@ from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, sch
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, Schedule
-from tilewright.tir.schedule.primitives.versions import rounds_up
+from tilewright.tir.schedule.primitives.loop_nests.versions import rounds_up
 from tilewright.topi.stages import IN_TILES
 
 

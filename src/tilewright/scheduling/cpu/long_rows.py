@@ -9,7 +9,7 @@ from tilewright.scheduling.cpu.kernel import uses
 from tilewright.tir import IterVar
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.facts.leaves import Leaf, leaves
-from tilewright.tir.schedule.primitives.merged_axes import TOLD, is_plain
+from tilewright.tir.schedule.primitives.loop_nests.merged_axes import TOLD, is_plain
 
 
 def merge_rows(sch: Schedule) -> None:

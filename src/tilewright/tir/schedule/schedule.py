@@ -12,27 +12,10 @@ from tilewright.tir.schedule.arguments import buffer_argument, checked_map
 from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, render
 from tilewright.tir.schedule.facts import block_checks, leaves
 from tilewright.tir.schedule.index_map import IndexMap
-from tilewright.tir.schedule.primitives import (
-    annotating,
-    attach,
-    blocks,
-    buffers,
-    cache,
-    cache_special,
-    halo,
-    inline,
-    loop_kinds,
-    loops,
-    merged_axes,
-    padding,
-    reduction,
-    rfactor,
-    rolling,
-    sampling,
-    staged_at,
-    transform,
-    versions,
-)
+from tilewright.tir.schedule.primitives import annotating, sampling, transform
+from tilewright.tir.schedule.primitives.computation import attach, blocks, inline, reduction, rfactor
+from tilewright.tir.schedule.primitives.loop_nests import loop_kinds, loops, merged_axes, versions
+from tilewright.tir.schedule.primitives.storage import buffers, cache, cache_special, halo, padding, rolling, staged_at
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
 from tilewright.tir.schedule.tries import Fallback, Try

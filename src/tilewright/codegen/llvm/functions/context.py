@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.symbols import CONTEXT
+from tilewright.runtime.linking.symbols import CONTEXT
 from tilewright.target import Target
 
 

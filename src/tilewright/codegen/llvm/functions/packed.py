@@ -9,7 +9,7 @@ from tilewright.codegen.llvm.functions.frame import CALL_FROM, Frame
 from tilewright.codegen.llvm.functions.variables import Variables
 from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.runtime.symbols import LIBRARY
+from tilewright.runtime.linking.symbols import LIBRARY
 from tilewright.tir import Call, StringImm, Var
 
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(1, 11)

@@ -11,7 +11,7 @@ from tilewright.codegen.source.c.model import alone, built_from
 from tilewright.codegen.source.c.module import emit_module, symbol_of
 from tilewright.codegen.source.c.toolchain import compile_text, effort_of, object_kind
 from tilewright.ir import IRModule
-from tilewright.runtime.symbols import CONTEXT, LIBRARY
+from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
@@ -23,8 +23,8 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
 
     get_source() gives the C. Code for another machine can be exported, but not called.
     """
+    from tilewright.runtime.linking.module_source import ModuleSource
     from tilewright.runtime.module import Module
-    from tilewright.runtime.module_source import ModuleSource
 
     target = Target(target)
     if isinstance(mod, PrimFunc):

@@ -13,8 +13,8 @@ from tilewright.codegen.source.c.module import HEADER, ModuleEmitter, registrati
 from tilewright.codegen.source.c.names import function_name, plain
 from tilewright.codegen.source.c.toolchain import effort_of, flags_text
 from tilewright.ir import DataType, GlobalVar, IRModule
-from tilewright.runtime.c_source import include_folder
-from tilewright.runtime.symbols import CONSTANTS, METADATA
+from tilewright.runtime.linking.c_source import include_folder
+from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
 from tilewright.target import Target
 
 LITTLE_ENDIAN = """\

@@ -6,7 +6,13 @@ import shlex
 from pathlib import Path
 
 from tilewright.codegen.native import big_endian
-from tilewright.runtime.c_source import compile_source, compiler_command, compiler_facts, headers_digest, include_folder
+from tilewright.runtime.linking.c_source import (
+    compile_source,
+    compiler_command,
+    compiler_facts,
+    headers_digest,
+    include_folder,
+)
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 

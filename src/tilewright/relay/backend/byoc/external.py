@@ -19,9 +19,9 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.planning.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function
 from tilewright.relay.functor import post_order
-from tilewright.runtime.c_source import CSource
-from tilewright.runtime.export import LIBRARY_BIN
-from tilewright.runtime.symbols import LIBRARY
+from tilewright.runtime.linking.c_source import CSource
+from tilewright.runtime.linking.export import LIBRARY_BIN
+from tilewright.runtime.linking.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from tilewright.ir import Op, TensorType
 from tilewright.relay.backend.byoc.external import is_external
+from tilewright.relay.backend.kernels.tensor_graph import is_static, static_bytes, tensor_types
 from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, peak
 from tilewright.relay.backend.te_compiler import is_told_by_relay, without_reshapes
-from tilewright.relay.backend.tensor_graph import is_static, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import card_of

@@ -8,10 +8,10 @@ from typing import Any
 from tilewright import tir
 from tilewright.codegen.backend import AOT
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
+from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.planning.plan import CPU, KernelCall, Place, Plan
 from tilewright.relay.backend.string_constants import string_mark
-from tilewright.relay.backend.tensor_graph import static_bytes
 from tilewright.support.version import VERSION
 from tilewright.tir import PrimFunc
 from tilewright.tir.transform.function.packed import SET_DEVICE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from typing import NamedTuple
 
+from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.plan import Place, Plan
-from tilewright.relay.backend.tensor_graph import static_bytes
 from tilewright.relay.printer import type_text
 
 ROW, LANE, BEND, MARGIN = 22, 9, 7, 16

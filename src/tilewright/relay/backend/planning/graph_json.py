@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.node import structural_equal
-from tilewright.relay.backend.kernel import Kernel
+from tilewright.relay.backend.kernels.kernel import Kernel
+from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
-from tilewright.relay.backend.tensor_graph import static_bytes
 
 OWN_MEMORY = -1
 """Offset of tensors that lie in no arena: inputs, parameters, outputs."""

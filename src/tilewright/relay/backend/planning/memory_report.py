@@ -6,9 +6,9 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.memory_plan import Storage
 from tilewright.relay.backend.planning.plan import Plan
-from tilewright.relay.backend.tensor_graph import static_bytes
 from tilewright.relay.printer import type_text
 
 

@@ -6,13 +6,13 @@ from collections.abc import Container
 from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType
-from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.kernel import Kernel
+from tilewright.relay.backend.kernels.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.kernel import Kernel
+from tilewright.relay.backend.kernels.tensor_graph import static_bytes, tensor_types
 from tilewright.relay.backend.planning.aliases import Joined, Memory, bytes_of, copying
 from tilewright.relay.backend.planning.constants import ConstantPool
 from tilewright.relay.backend.planning.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import TECompiler, is_view, source_of
-from tilewright.relay.backend.tensor_graph import static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text, type_text

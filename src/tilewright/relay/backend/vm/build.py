@@ -14,8 +14,8 @@ from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
 from tilewright.relay.backend.byoc.external import generate
 from tilewright.relay.backend.compilation import pipeline
-from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.kernels import Progress, cached_object
+from tilewright.relay.backend.kernels.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
 from tilewright.relay.backend.program_plan import program_plan
 from tilewright.relay.backend.string_constants import string_mark, strings_of
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts

@@ -10,12 +10,12 @@ import numpy as np
 from tilewright.ir import GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.devices import DeviceCompilers
+from tilewright.relay.backend.kernels.tensor_graph import tensor_types
 from tilewright.relay.backend.planning.aliases import Joined, Memory, copying, has_known_memory
 from tilewright.relay.backend.planning.constants import ConstantPool
 from tilewright.relay.backend.planning.memory_plan import ALIGNMENT
 from tilewright.relay.backend.te_compiler import is_view
-from tilewright.relay.backend.tensor_graph import tensor_types
 from tilewright.relay.backend.vm.code import NUMBER, Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (

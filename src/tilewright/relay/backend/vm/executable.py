@@ -16,9 +16,9 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.executor_factory import need_host
 from tilewright.relay.backend.vm.code import Instruction, Program
-from tilewright.runtime.export import export_library
-from tilewright.runtime.object_file import data_object
-from tilewright.runtime.symbols import CONTEXT
+from tilewright.runtime.linking.export import export_library
+from tilewright.runtime.linking.object_file import data_object
+from tilewright.runtime.linking.symbols import CONTEXT
 from tilewright.runtime.vm import Executable as LoadedExecutable
 from tilewright.target import Target
 

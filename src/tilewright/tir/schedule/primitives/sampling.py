@@ -10,7 +10,7 @@ from tilewright.tir.schedule.errors import Violation, refuse
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import consumers
 from tilewright.tir.schedule.facts.leaves import REDUCE, int_extent, leaf_of, loops_above
-from tilewright.tir.schedule.primitives.attach import COMPUTE_INLINE, COMPUTE_ROOT, move_producer
+from tilewright.tir.schedule.primitives.computation.attach import COMPUTE_INLINE, COMPUTE_ROOT, move_producer
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, sampling
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def sample_compute_location(s: Schedule, block: BlockRV | str, decision: int | N
 
 
 def _possible(s: Schedule, block: Any, loop: Any) -> bool:
-    from tilewright.tir.schedule.primitives.inline import inline_block
+    from tilewright.tir.schedule.primitives.computation.inline import inline_block
 
     trial = s.copy()
     try:

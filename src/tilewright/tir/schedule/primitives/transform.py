@@ -36,7 +36,6 @@ from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
 from tilewright.tir.schedule.index_map import IndexMap
-from tilewright.tir.schedule.primitives.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.primitives.rewrite import (
     ReplaceStmts,
     RewriteAccesses,
@@ -44,6 +43,7 @@ from tilewright.tir.schedule.primitives.rewrite import (
     vars_in,
     with_statements,
 )
+from tilewright.tir.schedule.primitives.storage.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 from tilewright.tir.stmt_functor import substitute

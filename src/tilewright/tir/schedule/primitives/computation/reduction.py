@@ -22,7 +22,7 @@ from tilewright.tir.schedule.facts.leaves import (
 from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import access_regions
 from tilewright.tir.schedule.primitives.copies import copy_iters, renewed_thread
-from tilewright.tir.schedule.primitives.loops import reaches_once
+from tilewright.tir.schedule.primitives.loop_nests.loops import reaches_once
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive

@@ -14,7 +14,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.steps import step
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.kernel import Kernel, Remarks
+from tilewright.relay.backend.kernels.kernel import Kernel, Remarks
 from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.scheduling import KernelPlan, schedule_kernel

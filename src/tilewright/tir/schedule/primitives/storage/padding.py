@@ -44,9 +44,9 @@ from tilewright.tir.schedule.facts.leaves import (
 )
 from tilewright.tir.schedule.facts.linear_forms import ZERO, combine, shift
 from tilewright.tir.schedule.facts.regions import access_regions
-from tilewright.tir.schedule.primitives.cache import need_written
 from tilewright.tir.schedule.primitives.copies import copy_iters
 from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in, with_statements
+from tilewright.tir.schedule.primitives.storage.cache import need_written
 from tilewright.tir.schedule.primitives.transform import need_whole
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tilewright.arith.linear import Atom, Lin, combine, scale, shift
-from tilewright.arith.logic import TRUE
-from tilewright.arith.truncated import Truncation
+from tilewright.arith.simplifier.logic import TRUE
+from tilewright.arith.simplifier.truncated import Truncation
 from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
 from tilewright.node import any_node
 from tilewright.tir import arithmetic as A

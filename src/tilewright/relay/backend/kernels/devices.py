@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
-from tilewright.relay.backend.kernel import Kernel
-from tilewright.relay.backend.kernels import Progress, compile_kernels
+from tilewright.relay.backend.kernels.kernel import Kernel
+from tilewright.relay.backend.kernels.machine_code import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.transform.memory.device_planner import DevicePlan

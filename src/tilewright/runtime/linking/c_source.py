@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.runtime import _ffi
-from tilewright.runtime.module_source import ModuleSource
+from tilewright.runtime.linking.module_source import ModuleSource
 from tilewright.support import cache
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import temporary_folder

@@ -17,7 +17,7 @@ from tilewright.tir.schedule.facts.linear_forms import combine, shift
 from tilewright.tir.schedule.facts.loop_checks import need_plain_loop
 from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.primitives.copies import copy_statement, rename_blocks
-from tilewright.tir.schedule.primitives.merging import merge_loops
+from tilewright.tir.schedule.primitives.loop_nests.merging import merge_loops
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive

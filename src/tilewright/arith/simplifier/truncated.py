@@ -20,7 +20,7 @@ from tilewright.arith.linear import (
     divide_exactly,
     scale,
 )
-from tilewright.arith.logic import Logic
+from tilewright.arith.simplifier.logic import Logic
 from tilewright.tir.expr import Div, Mod
 
 

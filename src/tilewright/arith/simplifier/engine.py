@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from tilewright.arith.choices import Choices, may_trap, repeats
 from tilewright.arith.const_bounds import dtype_bound
 from tilewright.arith.linear import (
     LEAF,
@@ -17,9 +16,10 @@ from tilewright.arith.linear import (
     combine,
     constant,
 )
-from tilewright.arith.logic import FALSE, TRUE, boolean
-from tilewright.arith.rewriting import domain_of, is_literal, rewriter
-from tilewright.arith.rules import RULES
+from tilewright.arith.simplifier.choices import Choices, may_trap, repeats
+from tilewright.arith.simplifier.logic import FALSE, TRUE, boolean
+from tilewright.arith.simplifier.rewriting import domain_of, is_literal, rewriter
+from tilewright.arith.simplifier.rules import RULES
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, Range
 from tilewright.node import Node, structural_equal
 from tilewright.tir import arithmetic as A

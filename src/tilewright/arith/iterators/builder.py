@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_nodes import (
+from tilewright.arith.iterators.nodes import (
     IterMapLevel,
     IterMark,
     IterSplitExpr,
@@ -336,7 +336,7 @@ class Builder:
 
     def constrain(self, condition: PrimExpr) -> None:
         """Takes the conjuncts `sum of iterators < bound` into account. Raises NotAffine for any other one."""
-        from tilewright.arith.logic import TRUE
+        from tilewright.arith.simplifier.logic import TRUE
 
         for c in conjuncts(condition):
             if c is TRUE:

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tilewright.runtime.c_source import CSource, compile_source, link_by_compiler
-from tilewright.runtime.module_source import ModuleSource
-from tilewright.runtime.object_file import SEAL, data_object, seal_object
+from tilewright.runtime.linking.c_source import CSource, compile_source, link_by_compiler
+from tilewright.runtime.linking.module_source import ModuleSource
+from tilewright.runtime.linking.object_file import SEAL, data_object, seal_object
+from tilewright.runtime.linking.symbols import CONSTANTS
 from tilewright.runtime.packed_func import global_func
-from tilewright.runtime.symbols import CONSTANTS
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import link_shared, write_library

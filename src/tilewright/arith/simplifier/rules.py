@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.arith.rewriting import (
+from tilewright.arith.simplifier.rewriting import (
     ALL,
     Pattern,
     and_,

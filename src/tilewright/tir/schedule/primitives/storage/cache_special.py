@@ -27,7 +27,8 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.facts.point_effects import self_dependence
 from tilewright.tir.schedule.facts.regions import access_regions, contains, unite
-from tilewright.tir.schedule.primitives.cache import (
+from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in, with_statements
+from tilewright.tir.schedule.primitives.storage.cache import (
     box_of,
     copy_block,
     need_no_outer_init,
@@ -36,7 +37,6 @@ from tilewright.tir.schedule.primitives.cache import (
     top_statement,
     written_box,
 )
-from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in, with_statements
 from tilewright.tir.schedule.primitives.transform import reindex_buffer
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as

@@ -44,7 +44,7 @@ def unsafe_set_dtype(s: Schedule, block: BlockRV | str, buffer_index: int, dtype
 
     Unsafe: it changes the numbers that the program computes.
     """
-    from tilewright.tir.schedule.primitives.element_type import set_buffer_dtype
+    from tilewright.tir.schedule.primitives.storage.element_type import set_buffer_dtype
 
     ref = s.block(block)
     set_buffer_dtype(

@@ -38,8 +38,8 @@ from tilewright.tir.schedule.facts.linear_forms import (
 )
 from tilewright.tir.schedule.facts.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.facts.threads import sharing
-from tilewright.tir.schedule.primitives.inline import inline_block, reverse_inline_block
-from tilewright.tir.schedule.primitives.loop_kinds import need_kind_holds
+from tilewright.tir.schedule.primitives.computation.inline import inline_block, reverse_inline_block
+from tilewright.tir.schedule.primitives.loop_nests.loop_kinds import need_kind_holds
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, with_statements
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive

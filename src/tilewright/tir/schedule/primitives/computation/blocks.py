@@ -25,7 +25,7 @@ from tilewright.tir.schedule.facts.linear_forms import Lin, combine, same, shift
 from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept, unite
 from tilewright.tir.schedule.primitives.copies import copy_iters
-from tilewright.tir.schedule.primitives.loops import reaches_once, replace_realize
+from tilewright.tir.schedule.primitives.loop_nests.loops import reaches_once, replace_realize
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, vars_in, with_statements
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin, match_intrinsic

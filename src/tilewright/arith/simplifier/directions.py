@@ -13,7 +13,7 @@ from tilewright.arith.const_bounds import Modular, crt
 from tilewright.arith.linear import SPLIT, Atom, Lin, scale, shift
 
 if TYPE_CHECKING:
-    from tilewright.arith.logic import Logic
+    from tilewright.arith.simplifier.logic import Logic
     from tilewright.ir import PrimExpr
 
 NONPOSITIVE, ZERO_FORM, NONZERO = "<=0", "==0", "!=0"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import (
+from tilewright.arith.iterators.builder import (
     Builder,
     Mark,
     NotAffine,
@@ -15,7 +15,7 @@ from tilewright.arith.iter_builder import (
     build,
     child_analyzer,
 )
-from tilewright.arith.iter_nodes import (
+from tilewright.arith.iterators.nodes import (
     IterMapLevel,
     IterMark,
     IterSumExpr,

@@ -10,8 +10,8 @@ from tilewright import te, tir
 from tilewright.arith import Analyzer
 from tilewright.ir import GlobalVar, IntImm, IRModule, Op, PrimExpr, TupleType
 from tilewright.node import deep_recursion, structural_equal, structural_hash
-from tilewright.relay.backend.kernels import lowered, scheduled
-from tilewright.relay.backend.tensor_graph import TensorGraph
+from tilewright.relay.backend.kernels.machine_code import lowered, scheduled
+from tilewright.relay.backend.kernels.tensor_graph import TensorGraph
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.op.card import find_card
 from tilewright.relay.op.op import OpImplementation, OpStrategy

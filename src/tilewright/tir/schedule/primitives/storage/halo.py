@@ -27,8 +27,8 @@ from tilewright.tir.schedule.facts.block_checks import need_complete
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.facts.linear_forms import combine, is_const
 from tilewright.tir.schedule.facts.regions import access_regions, needed
-from tilewright.tir.schedule.primitives.padding import bounds_of, padding_parts, shrunk
 from tilewright.tir.schedule.primitives.rewrite import ReplaceBuffers, ReplaceStmts, body_list, with_statements
+from tilewright.tir.schedule.primitives.storage.padding import bounds_of, padding_parts, shrunk
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
 

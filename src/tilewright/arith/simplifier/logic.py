@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from math import gcd, inf
 from typing import Any
 
-from tilewright.arith import directions
-from tilewright.arith.directions import NONPOSITIVE, NONZERO, ZERO_FORM
 from tilewright.arith.linear import (
     LEAF,
     MAXIMUM,
@@ -28,7 +26,9 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
-from tilewright.arith.proofs import Proofs
+from tilewright.arith.simplifier import directions
+from tilewright.arith.simplifier.directions import NONPOSITIVE, NONZERO, ZERO_FORM
+from tilewright.arith.simplifier.proofs import Proofs
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import any_node
 from tilewright.tir.expr import EQ, LE, LT, NE, And, Call, Not, Or

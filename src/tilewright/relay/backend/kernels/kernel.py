@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tilewright import tir
 from tilewright.node import structural_digest
-from tilewright.relay.backend.tensor_facts import (
+from tilewright.relay.backend.kernels.tensor_facts import (
     KernelFacts,
 )
 from tilewright.relay.expr import Function

@@ -16,7 +16,6 @@ from math import gcd, inf
 from typing import Any
 
 from tilewright.arith.const_bounds import Modular, crt
-from tilewright.arith.integers import Integers
 from tilewright.arith.linear import (
     LEAF,
     MAXIMUM,
@@ -31,6 +30,7 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
+from tilewright.arith.simplifier.integers import Integers
 
 _DEPTH = 3
 _MOST_STEPS = 80

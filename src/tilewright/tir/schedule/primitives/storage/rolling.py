@@ -12,7 +12,7 @@ from tilewright.tir.schedule.facts.block_checks import need_complete
 from tilewright.tir.schedule.facts.hazards import takes_only_from
 from tilewright.tir.schedule.facts.leaves import conjunction, conjuncts, leaf_of, leaves, loops_above, scope_root
 from tilewright.tir.schedule.facts.linear_forms import Lin, combine
-from tilewright.tir.schedule.primitives.loops import replace_realize
+from tilewright.tir.schedule.primitives.loop_nests.loops import replace_realize
 from tilewright.tir.schedule.primitives.rewrite import RewriteAccesses
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.schedule.trace import BlockRV, recorded_as

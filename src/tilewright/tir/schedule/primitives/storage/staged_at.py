@@ -8,10 +8,10 @@ from tilewright.ir import IntImm
 from tilewright.tir import Buffer, IfThenElse
 from tilewright.tir.schedule.arguments import read_number_below, write_number_below
 from tilewright.tir.schedule.facts.leaves import leaves, loops_above
-from tilewright.tir.schedule.primitives.attach import move_consumer, move_producer
-from tilewright.tir.schedule.primitives.blocks import blockize_loop
-from tilewright.tir.schedule.primitives.cache import cache_read, cache_write
+from tilewright.tir.schedule.primitives.computation.attach import move_consumer, move_producer
+from tilewright.tir.schedule.primitives.computation.blocks import blockize_loop
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts
+from tilewright.tir.schedule.primitives.storage.cache import cache_read, cache_write
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, recorded_as
 from tilewright.tir.stmt_functor import substitute

@@ -1,0 +1,6 @@
+"""Iterator maps: index expressions as sums of splits of loop iterators, built, divided and inverted."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
