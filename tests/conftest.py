@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
@@ -10,6 +12,10 @@ import numpy as np
 import pytest
 
 from tilewright.node import install_immutability_guard
+
+# Tests start hundreds of processes. Where bytecode is not kept, each of them compiles a thousand files before it does anything.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Before anything declares a node type: constructors are generated for the guard.
 install_immutability_guard()
