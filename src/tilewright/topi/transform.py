@@ -1,4 +1,4 @@
-"""Computes that move elements: reshape, transpose, slices, joins, layouts."""
+"""Computes that move elements: reshape, transpose, slices, concatenation, layouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
 
 
 def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[int, int, int, int]] | None:
-    """Smallest pairs of axis ranges [a, b) of `old` and [c, d) of `new` that hold the same elements; None when unknown."""
+    """The smallest pairs of axis ranges, [a, b) of `old` and [c, d) of `new`, with the same elements. None if this is not known."""
     groups = []
     a = c = 0
     while a < len(old) or c < len(new):
@@ -75,9 +75,9 @@ def _unflatten_index(shape: Sequence[Dim], flat: Any) -> list[Any]:
 
 
 def reshape(data: te.Tensor, newshape: Sequence[Dim]) -> te.Tensor:
-    """The same elements in row-major order under another shape (extents all given).
+    """The same elements, in row-major order, in another shape (all extents given).
 
-    Division appears only among axes that really merge or split, so (1, 128, 768) -> (1, 128, 12, 64) has none.
+    Indices are divided only where old axes are split differently: (1, 128, 768) -> (1, 128, 12, 64) needs no division.
     """
     old, new = shape_of(data), [as_int(d) for d in newshape]
     groups = reshape_groups(old, new) or [(0, len(old), 0, len(new))]
@@ -95,7 +95,7 @@ def reshape(data: te.Tensor, newshape: Sequence[Dim]) -> te.Tensor:
 
 
 def transpose(data: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
-    """Axes in another order (reversed when None)."""
+    """data with its axes in another order; reversed if None."""
     n = len(data.shape)
     order = list(range(n))[::-1] if not axes else [normalize_axis(int(a), n) for a in axes]
     shape = shape_of(data)
@@ -110,7 +110,7 @@ def transpose(data: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
 
 
 def expand_dims(data: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
-    """`num_newaxis` axes of extent 1 before `axis`."""
+    """data with `num_newaxis` axes of extent 1 inserted before `axis`."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape) + 1)
     return _injective(
@@ -119,7 +119,7 @@ def expand_dims(data: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
 
 
 def squeeze(data: te.Tensor, axis: Sequence[int] | int | None = None) -> te.Tensor:
-    """Without the axes of extent 1 (all of them, or those given)."""
+    """data without axes of extent 1: all of them, or the given ones."""
     shape = shape_of(data)
     if axis is None:
         gone = [k for k, d in enumerate(shape) if equal(d, 1)]
@@ -134,7 +134,7 @@ def squeeze(data: te.Tensor, axis: Sequence[int] | int | None = None) -> te.Tens
 
 
 def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """Tensors one after the other along `axis`."""
+    """Tensors joined along `axis`."""
     first = shape_of(tensors[0])
     at = normalize_axis(axis, len(first))
     sizes = [shape_of(t)[at] for t in tensors]
@@ -158,13 +158,13 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 
 
 def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """Tensors of one shape along a new axis."""
+    """Tensors of one shape, joined along a new axis."""
     at = normalize_axis(axis, len(tensors[0].shape) + 1)
     return concatenate([expand_dims(t, at) for t in tensors], at)
 
 
 def split(data: te.Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[te.Tensor]:
-    """Pieces along `axis`: that many equal ones, or cut before the given positions."""
+    """The pieces along `axis`. indices_or_sections: the number of equal pieces, or the positions at which to cut."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     if isinstance(indices_or_sections, int):
@@ -184,7 +184,7 @@ def split(data: te.Tensor, indices_or_sections: int | Sequence[int], axis: int =
 
 
 def slice_bounds(extent: int, begin: int, end: int, stride: int) -> tuple[int, int]:
-    """First position and number of positions of begin:end:stride on an axis, as Python slices have them."""
+    """The first position and the number of positions of begin:end:stride along an axis, as in Python slices."""
     start, stop, step = slice(begin, end, stride).indices(extent)
     return start, len(range(start, stop, step))
 
@@ -196,7 +196,7 @@ def strided_slice(
     strides: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
 ) -> te.Tensor:
-    """data[begin:end:strides] along `axes` (the leading ones when None); bounds are clamped as in NumPy."""
+    """data[begin:end:strides] along `axes` (the leading ones if None), with bounds clipped as in NumPy."""
     shape = shape_of(data)
     places = [normalize_axis(int(a), len(shape)) for a in axes] if axes is not None else list(range(len(begin)))
     steps = [int(s) for s in strides] if strides else []
@@ -224,7 +224,7 @@ def strided_slice(
 
 
 def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
-    """data repeated `reps` times along each axis, as numpy.tile."""
+    """data repeated `reps` times along each axis, as in numpy.tile."""
     shape = shape_of(data)
     times = [1] * (len(shape) - len(reps)) + [as_int(r) for r in reps]
     own = [1] * (len(times) - len(shape)) + shape
@@ -242,7 +242,7 @@ def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
 
 
 def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
-    """Each element `repeats` times in a row along `axis`, as numpy.repeat."""
+    """Each element `repeats` times, one copy after the other, along `axis`, as in numpy.repeat."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     # What is repeated no times has no element to ask for.
@@ -255,14 +255,14 @@ def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
 
 
 def flip(data: te.Tensor, axis: int = 0) -> te.Tensor:
-    """Reversed along `axis`."""
+    """data in reverse order along `axis`."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     return _injective(shape, lambda *i: data(*i[:at], shape[at] - 1 - i[at], *i[at + 1 :]), "T_flip")
 
 
 def arange_extent(start: Any, stop: Any, step: Any) -> Any:
-    """How many of start, start + step, ... come before stop."""
+    """The number of values of start, start + step, ... before stop."""
     if all(isinstance(v, (int, float)) for v in (start, stop, step)):
         return max(0, int(-((start - stop) // step)))
     if not isinstance(step, (int, tir.IntImm)):
@@ -289,7 +289,8 @@ def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
 
 
 def layout_axes(layout: str) -> list[tuple[str, int]]:
-    """ "NCHW16c" -> [("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]: axis letters, lower case for blocks of that size."""
+    """ "NCHW16c" -> [("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]: axis letters; a lower-case letter is a block of the given
+    size."""
     axes = re.findall(r"(\d*)([A-Za-z])", layout)
     if "".join(a + b for a, b in axes) != layout:
         raise ValueError(
@@ -304,7 +305,7 @@ def layout_axes(layout: str) -> list[tuple[str, int]]:
 
 
 def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
-    """Places of the spatial letters in a layout. Raises ValueError when one is missing or blocked."""
+    """The positions of the spatial letters in a layout. Raises ValueError if one is missing or blocked."""
     names = [letter for letter, _ in layout_axes(layout)]
     for letter in letters:
         if letter not in names or letter.lower() in names:
@@ -313,7 +314,7 @@ def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
 
 
 def layout_shape(shape: Sequence[Dim], src: str, dst: str) -> list[Dim]:
-    """The shape that data of `shape` in layout `src` has in layout `dst`; blocked axes are rounded up."""
+    """The shape in layout `dst` of data with `shape` in layout `src`. Blocked axes are rounded up."""
     total: dict[str, Dim] = {}
     for (letter, _), d in zip(layout_axes(src), shape, strict=True):
         key = letter.upper()
@@ -329,7 +330,7 @@ def layout_shape(shape: Sequence[Dim], src: str, dst: str) -> list[Dim]:
 
 
 def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Tensor:
-    """data brought from one layout to another, e.g. NCHW -> NCHW16c; places past the end of an axis are zero."""
+    """data converted from one layout to another, for example NCHW to NCHW16c. Elements past the end of an axis are zeros."""
     if src_layout == dst_layout:
         return data
     shape = shape_of(data)

@@ -1,4 +1,4 @@
-"""Helpers of the computes: extents that are ints where they are known, axes, window arithmetic."""
+"""Helpers of computes: extents that are ints if known, axes, window arithmetic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_int(value: Any) -> Dim:
 
 
 def get_const_int(value: Any) -> int:
-    """The int that `value` is. Raises ValueError where it is not known."""
+    """The int that `value` is. Raises ValueError if it is not known."""
     known = as_int(value)
     if not isinstance(known, int):
         raise ValueError(f"a constant integer is needed here, but the expression {value} is symbolic")
@@ -30,17 +30,17 @@ def get_const_int(value: Any) -> int:
 
 
 def get_const_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Known integers of a shape as ints, symbolic ones unchanged."""
+    """A shape with ints for known extents; symbolic extents are unchanged."""
     return tuple(as_int(v) for v in values)
 
 
 def shape_of(tensor: te.Tensor) -> list[Dim]:
-    """The tensor's extents, ints where known."""
+    """The extents of a tensor, as ints if known."""
     return [as_int(d) for d in tensor.shape]
 
 
 def prod(values: Iterable[Dim]) -> Dim:
-    """Product of extents; 1 for none."""
+    """The product of extents; 1 if there are none."""
     result: Dim = 1
     for v in values:
         result = v if isinstance(result, int) and result == 1 else result * v
@@ -62,30 +62,30 @@ def equal(a: Dim, b: Dim) -> bool:
 
 
 def holds(extent: Dim, other: Dim) -> bool:
-    """Whether an extent is surely as large as another."""
+    """Whether an extent is certainly at least as large as another."""
     return extent >= other if isinstance(extent, int) and isinstance(other, int) else equal(extent, other)
 
 
 def whole(index: Any) -> Any:
-    """An index that is data, in a type that holds extents too: as it is, or of 32 bits where its own are fewer."""
+    """An index from data, converted to int32 if its type has fewer bits."""
     return to(index, "int32") if DataType(index.dtype).bits < 32 else index
 
 
 def inside(index: Any, extent: Dim) -> Any:
-    """Whether an index lies within an extent."""
+    """The condition that an index lies within an extent."""
     index = whole(index)
     return tir.And(index >= 0, index < to(extent, index.dtype))
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
-    """`axis` counted from the front. Raises ValueError outside [-ndim, ndim)."""
+    """The axis counted from the front. Raises ValueError outside [-ndim, ndim)."""
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis must lie in [{-ndim}, {ndim}), but is {axis}")
     return axis + ndim if axis < 0 else axis
 
 
 def normalize_axes(axis: int | Sequence[int] | None, ndim: int, exclude: bool = False) -> list[int]:
-    """Sorted axes counted from the front; None means all; `exclude` means all others."""
+    """The sorted axes, counted from the front. None means all; `exclude` means all others."""
     if axis is None:
         axes = [] if exclude else list(range(ndim))
         return axes
@@ -101,7 +101,7 @@ def pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 def numbers(value: int | Sequence[int], count: int) -> list[int]:
-    """One number for each spatial axis, from one or as many. Raises ValueError for as many as neither."""
+    """One number for each spatial axis, from a single number or from `count` numbers. Raises ValueError for any other count."""
     given = [value] if isinstance(value, int) else [get_const_int(v) for v in value]
     if len(given) not in (1, count):
         raise ValueError(
@@ -135,7 +135,8 @@ def get_pad_tuple(
 def window_extent(
     extent: Dim, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False
 ) -> Dim:
-    """Number of windows along an axis. With `ceil_mode` the last may be partial, but must begin inside the data or its leading pad."""
+    """The number of windows along an axis. ceil_mode: the last window may be partial, but must begin inside the data or its leading
+    padding."""
     room = extent + (before + after - ((kernel - 1) * dilation + 1))
     if not ceil_mode:
         return as_int(room // stride + 1) if stride != 1 else as_int(room + 1)
@@ -144,7 +145,7 @@ def window_extent(
 
 
 def symbolic_slice(extent: Any, begin: Any, end: Any, stride: int) -> tuple[Any, Any]:
-    """(start, number of elements) of begin:end:stride along an axis, clamped as in NumPy. Any of them but the stride may be unknown."""
+    """(start, number of elements) of begin:end:stride along an axis, clipped as in NumPy. All but the stride may be symbolic."""
     back = stride < 0
     low, high = (-1, extent - 1) if back else (0, extent)
 
@@ -171,12 +172,12 @@ def load(tensor: te.Tensor, index: Sequence[Any]) -> Any:
 
 
 def accumulator(dtype: str) -> str:
-    """The type that many values of `dtype` are summed up in: float32 for floats of 16 bits."""
+    """The type for sums of many values of `dtype`: float32 for 16-bit floats, else `dtype`."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def to(value: Any, dtype: str) -> Any:
-    """An expression or int as `dtype`; no cast where it already has it."""
+    """An expression or int converted to `dtype`; no cast if it has that type."""
     if isinstance(value, (int, float)):
         return tir.const(value, dtype)
     return value if value.dtype == dtype else tir.Cast(dtype, value)

@@ -1,6 +1,6 @@
-"""Operator cards, a file per family. Importing this package registers them all; constructors follow from the cards.
+"""Operator cards, by subject. Importing this package registers all cards; the constructors are made from the cards.
 
-A new family of operators is a new file in one of the rooms here, and its name in the import below.
+To add operators, add a module in one of the folders, and import it below.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ __all__ = [
 
 
 class Namespace(types.ModuleType):
-    """Constructors of the operators under one prefix: `relay.nn.softmax` makes calls of "nn.softmax"."""
+    """The constructors of the operators with one prefix: `relay.nn.softmax` makes calls of "nn.softmax"."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__(f"{__name__}.{prefix}", f"Constructors of the {prefix} operators.")
@@ -92,12 +92,12 @@ class Namespace(types.ModuleType):
 
 
 def get(op_name: str) -> Op:
-    """The operator of a name, as calls hold it. Raises AttributeError for an unknown one."""
+    """The Op with this name, which calls refer to. Raises AttributeError for an unknown name."""
     return Op.get(op_name)
 
 
 def lookup(key: str) -> Callable[..., Any]:
-    """The constructor of an operator; AttributeError with the nearest names when there is none."""
+    """The constructor of an operator. Raises AttributeError, with the nearest names, for an unknown name."""
     if key in names.FUNCTIONS:
         return names.FUNCTIONS[key]
     key = names.ALIASES.get(key, key)

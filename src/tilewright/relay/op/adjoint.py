@@ -1,7 +1,7 @@
-"""Adjoints: what gradients of operators are written with, and the adjoint of any operator that has a compute.
+"""Adjoints: helpers for the gradients of operators, and the adjoint of any operator that has a compute.
 
-A card's `grad` says how the adjoint of its result becomes those of its arguments. Where a card has none, what it expands to is
-differentiated, and what does not expand gets the adjoint that `te.gradient` derives from its compute.
+A card's `grad` computes the adjoints of the arguments from the adjoint of the result. If a card has no `grad`, the expression that
+it expands to is differentiated. If it does not expand, `te.gradient` derives the adjoint from its compute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def op(key: str) -> Callable[..., ExprWithOp]:
 
 
 def summed_like(dy: Expr, x: Expr) -> Expr:
-    """The adjoint of an argument that was broadcast."""
+    """The adjoint of an argument that was broadcast: dy summed to the shape of x."""
     return op("collapse_sum_like")(dy, x)
 
 
@@ -45,7 +45,8 @@ def field(e: Expr, k: int) -> Expr:
 
 
 def moved_back(data: Expr, move: Callable[[Expr], Expr], dy: Expr) -> Expr:
-    """The adjoint of data where move(data) has some of its elements: what moves the numbers of places says where each came from."""
+    """The adjoint of data, where move(data) copies some elements of data. `move` is applied to the numbers of the elements to find
+    where each one came from."""
     flat = op("reshape")(data, (-1,))
     turn = op("cumsum")(op("ones_like")(op("cast")(flat, "int64")), axis=0, exclusive=True)
     places = op("reshape")(move(op("reshape_like")(turn, data)), (1, -1))
@@ -54,8 +55,8 @@ def moved_back(data: Expr, move: Callable[[Expr], Expr], dy: Expr) -> Expr:
 
 
 class vjp(OpCard, key="vjp"):
-    """The adjoint of argument `wrt` of the operator `card`, from (arguments..., adjoint of the result): the product of the
-    result's adjoint with the Jacobian, derived from the operator's compute by `te.gradient`."""
+    """The adjoint of argument `wrt` of the operator `card`: the product of the result's adjoint with the Jacobian, which
+    `te.gradient` derives from the compute. Arguments: those of the operator, then the adjoint of its result."""
 
     card: Any
     wrt: int = 0
@@ -83,7 +84,7 @@ class vjp(OpCard, key="vjp"):
         return made
 
     def ref(self, *args: np.ndarray) -> np.ndarray:
-        """By the oracle, on the adjoint's own compute."""
+        """Runs the adjoint's compute in the interpreter."""
         tensors = [te.placeholder(a.shape, str(a.dtype), f"x{i}") for i, a in enumerate(args)]
         func = te.create_prim_func([*tensors, result := self.compute(*tensors)])
         out = np.empty(args[self.wrt].shape, numpy_dtype(result.dtype))
@@ -93,7 +94,7 @@ class vjp(OpCard, key="vjp"):
 
 
 def derived(card: OpCard, args: Sequence[Expr], dy: Expr) -> list[Expr | None]:
-    """Adjoints by te.gradient: for arguments that are tensors of floats, and one result."""
+    """Adjoints by te.gradient, for float tensors as arguments and a single result."""
     made: list[Expr | None] = []
     for i, a in enumerate(args):
         t: Any = a.checked_type

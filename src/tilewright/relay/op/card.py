@@ -43,7 +43,7 @@ Generator to an ndarray, or a list of those for an argument that is a tuple."""
 
 
 class TypeRuleError(OpError):
-    """A type rule of an operator was broken: the rule, what was found, and the argument (index) at fault."""
+    """An error of an operator's type rule: the rule, what was found, and the index of the argument at fault."""
 
     def __init__(self, rule: str, finding: str, arg: int | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{rule}, but {finding}" + (f". {remedy}" if remedy else ""))
@@ -51,15 +51,15 @@ class TypeRuleError(OpError):
 
 
 def need(holds: object, rule: str, finding: str, arg: int | None = None, remedy: str | None = None) -> None:
-    """Raise TypeRuleError unless `holds`. `rule` says what must be ("the axis must lie in [-2, 2)"), `finding` what is."""
+    """Raises TypeRuleError unless `holds`. rule: what must hold ("the axis must lie in [-2, 2)"). finding: what was found."""
     if not holds:
         raise TypeRuleError(rule, finding, arg, remedy)
 
 
 class Indexed(NamedTuple):
-    """An argument of an operator that holds indices: which one, of which argument, along which axes of that (None: of all its elements in
-    a row). One axis is that of all indices; several, or `rows`, are those of the rows of the first axis. below: negative indices count
-    from the end. Either may be an item of a tuple: (number of the argument, number of the item)."""
+    """An argument that holds indices: its number, the argument that it indexes, and the axes of that (None: all elements,
+    flattened). A single axis applies to all indices. Several axes, or `rows`, apply to the rows of the first axis. below:
+    negative indices count from the end. An item of a tuple argument is (number of the argument, number of the item)."""
 
     indices: int | tuple[int, int]
     data: int | tuple[int, int]
@@ -69,7 +69,7 @@ class Indexed(NamedTuple):
 
 
 class CardMeta(NodeMeta):
-    """Puts every keyed card on the register."""
+    """The metaclass of cards, which registers every card that has a key."""
 
     def __init__(
         cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any
@@ -85,7 +85,7 @@ _constructors: dict[str, Callable[..., ExprWithOp]] = {}
 
 
 class OpCard(Attrs, metaclass=CardMeta):
-    """Base of all cards. Override `infer`, `ref`, and `compute` (or `expand`); the rest has defaults."""
+    """The base of all cards. Override `infer`, `ref`, and `compute` (or `expand`); the rest has defaults."""
 
     op: ClassVar[Op]
     """The operator that calls name."""
@@ -103,19 +103,19 @@ class OpCard(Attrs, metaclass=CardMeta):
     """False keeps equal calls apart and unused calls alive (random numbers, printing)."""
 
     def infer(self, *args: Any, **kwargs: Any) -> Type:
-        """Result type from the arguments' types: TensorType, or TupleType for a tuple argument. Parameter names are the
-        operator's argument names; one with a default is optional. Raises TypeRuleError (see `need`)."""
+        """The result type from the types of the arguments: TensorType, or TupleType for a tuple argument. The names of the
+        parameters are the names of the operator's arguments; one with a default is optional. Raises TypeRuleError (see `need`)."""
         raise OpNotImplemented(
             f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()"
         )
 
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
-        """The arguments' types, where those that are not known (None) follow from the others and the attributes, as the type of a
-        convolution's weights does from its channels and kernel_size."""
+        """The types of the arguments, where unknown ones (None) are derived from the others and the attributes. For example, the
+        type of a convolution's weights follows from channels and kernel_size."""
         return args
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """te.Tensor result, or a list for several, from te.Tensor arguments (a list for a tuple argument)."""
+        """The result as te.Tensor, or a list of several, from te.Tensor arguments (a list for a tuple argument)."""
         raise OpNotImplemented(
             f"{self.type_key} has no compute. "
             + (
@@ -126,22 +126,22 @@ class OpCard(Attrs, metaclass=CardMeta):
         )
 
     def ref(self, *args: Any, **kwargs: Any) -> Any:
-        """The same on NumPy arrays (a tuple of arrays for a tuple argument or several results). Must not write its arguments."""
+        """The result in NumPy: arrays, and tuples of arrays for a tuple argument or several results. Must not modify its arguments."""
         raise OpNotImplemented(
             f"{self.type_key} has no NumPy reference: its card {type(self).__name__} does not define ref()"
         )
 
     def expand(self, *args: Any, **kwargs: Any) -> Expr:
-        """The same in other operators, from the argument expressions (their `checked_type` is known)."""
+        """The operator as an expression of other operators, from the argument expressions (their `checked_type` is known)."""
         raise OpNotImplemented(f"{self.type_key} has no expansion")
 
     def simplify(self, *args: Any, **kwargs: Any) -> Expr | None:
-        """A simpler equal expression for these argument expressions (types known), or None. Run by SimplifyExpr."""
+        """A simpler, equal expression for these argument expressions (types known), or None. SimplifyExpr calls it."""
         return None
 
     def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        """The arguments (of these types) whose indices must lie within the data. What is outside is defined, but an error of the program,
-        which `relay.transform.CheckBounds` finds."""
+        """The arguments, of these types, that hold indices. An index out of bounds has a defined result, but is an error of the
+        program, which `relay.transform.CheckBounds` reports."""
         return ()
 
     divisors: ClassVar[tuple[int, ...]] = ()
@@ -156,25 +156,25 @@ class OpCard(Attrs, metaclass=CardMeta):
     """Why there is no gradient, and what to do, for an operator whose adjoint is not zero but has not been written."""
 
     def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr | None]:
-        """Adjoints of the arguments, from (arguments..., result, adjoint of the result), which are expressions of known type;
-        for a tuple argument a Tuple. None where nothing flows back. Without one, op/adjoint.py derives it."""
+        """The adjoints of the arguments, from (arguments..., result, adjoint of the result): expressions of known type, a Tuple for
+        a tuple argument, None for an argument without one. Without this method, op/adjoint.py derives them."""
         raise OpNotImplemented(
             f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()"
         )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """How to run on blocked data: `args` are the layouts the arguments come in ("NCHW16c"; None: plain).
-        None: this operator wants everything plain. ELEMWISE and BROADCAST cards need no rule of their own."""
+        """How to run on blocked data. args: the layouts of the arguments ("NCHW16c"; None: plain). Returns None if the operator
+        needs plain layouts. ELEMWISE and BROADCAST cards need no rule."""
         return None
 
     @classmethod
     def make(cls, *args: Any, **kwargs: Any) -> Any:
-        """The public constructor; override where the classic signature is not (arguments..., attributes...)."""
+        """The public constructor. Override it if the classic signature is not (arguments..., attributes...)."""
         return cls.construct(*args, **kwargs)
 
     @classmethod
     def construct(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call of this operator from argument expressions, then attributes, by position or keyword."""
+        """Makes a call of this operator from argument expressions, then attributes, by position or keyword."""
         names, variadic = argument_names(cls)
         span = kwargs.pop("span", None)
         count = len(args) if variadic else min(len(args), len(names))
@@ -204,8 +204,9 @@ class OpCard(Attrs, metaclass=CardMeta):
 
     @classmethod
     def call(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: BaseSpan | None = None) -> Any:
-        """Call of this operator: argument expressions (numbers and arrays become constants, sequences tuples), attributes. An
-        attribute that a `dyn` form of the operator takes as an argument may be an expression."""
+        """Makes a call of this operator from argument expressions and attributes. Numbers and arrays become constants, sequences
+        become tuples. If the operator has a `dyn` form that takes an attribute as an argument, this attribute can be an
+        expression."""
         if cls in DYNAMIC:
             attrs = {name: known_elements(value) for name, value in attrs.items()}
             if any(map(has_expressions, attrs.values())):
@@ -234,20 +235,20 @@ class OpCard(Attrs, metaclass=CardMeta):
 
 
 def of_topi(name: str) -> Callable[..., Any]:
-    """A function of topi by its name, dots included: "nn.relu"."""
+    """The topi function of this name, which may have dots: "nn.relu"."""
     function: Callable[..., Any] = attrgetter(name)(topi)
     return function
 
 
 def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Any:
-    """A sample: any numbers of 8 bits."""
+    """A sample argument: random 8-bit integers."""
     low, high = (-128, 128) if dtype == "int8" else (0, 256)
     return lambda rng: rng.integers(low, high, shape).astype(dtype)
 
 
 class LayoutChoice:
-    """A card's answer to "run on blocked data": the card to use, the layout each argument is to be brought to
-    (None: plain), and the layout of the result."""
+    """The result of a layout rule: the card to use, the layout to which each argument is converted (None: plain), and the layout of
+    the result."""
 
     __slots__ = ("args", "card", "result")
 
@@ -260,14 +261,14 @@ DYNAMIC: dict[type[OpCard], type[OpCard]] = {}
 
 
 def known_elements(value: Any) -> Any:
-    """The numbers of a constant; anything else as it is."""
+    """The numbers of a constant; other values are returned unchanged."""
     if not isinstance(value, Constant):
         return value
     return value.value.tolist()
 
 
 def has_expressions(value: Any) -> bool:
-    """Whether a value is, or holds, an expression."""
+    """Whether a value is or contains an expression."""
     return isinstance(value, Expr) or isinstance(value, (list, tuple)) and any(map(has_expressions, value))
 
 
@@ -285,7 +286,7 @@ def find_card(key: str) -> type[OpCard]:
 
 
 def argument_names(cls: type[OpCard]) -> tuple[tuple[str, ...], bool]:
-    """Names of the operator's arguments, and whether it takes any number of them."""
+    """The names of the operator's arguments, and whether their number is variable."""
     cached = _arguments.get(cls)
     if cached is None:
         parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
@@ -297,7 +298,7 @@ def argument_names(cls: type[OpCard]) -> tuple[tuple[str, ...], bool]:
 
 
 def required_arguments(cls: type[OpCard]) -> int:
-    """How many arguments a call must have."""
+    """The number of arguments that a call must have."""
     argument_names(cls)
     return _arguments[cls][2]
 
@@ -306,7 +307,7 @@ _arguments: dict[type[OpCard], tuple[tuple[str, ...], bool, int]] = {}
 
 
 def as_expr(value: Any) -> Expr:
-    """Expressions as they are; numbers and arrays as constants; lists and tuples as relay Tuples."""
+    """Converts numbers and arrays to constants, lists and tuples to relay Tuples; expressions are returned unchanged."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, TupleWrapper):
@@ -362,8 +363,8 @@ def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
 
 
 def constructor(key: str) -> Callable[..., ExprWithOp]:
-    """The public function that makes calls of operator `key`, with its signature and docstring. See `several` for operators of several
-    results."""
+    """The public function that makes calls of operator `key`, with its signature and docstring. For operators with several results
+    see `several`."""
     found = _constructors.get(key)
     if found is not None:
         return found
@@ -381,13 +382,13 @@ def constructor(key: str) -> Callable[..., ExprWithOp]:
 
 
 def several(key: str) -> Callable[..., TupleWrapper]:
-    """`constructor` of an operator of several results."""
+    """The `constructor` of an operator with several results."""
     made: Callable[..., Any] = constructor(key)
     return made
 
 
 def attribute_fields(cls: type[OpCard]) -> list[Any]:
-    """The attributes in the constructor's order."""
+    """The attributes, in the order of the constructor's parameters."""
     fields = [f for f in cls._fields if f.name != "span"]
     return sorted(fields, key=lambda f: f.name not in cls.first) if cls.first else fields
 
@@ -418,7 +419,7 @@ def signature(card: type[OpCard]) -> inspect.Signature:
 
 
 def namespace(prefix: str) -> dict[str, Callable[..., Any]]:
-    """Constructors of the operators right under `prefix` ("" for relay, "nn" for relay.nn), by their short names."""
+    """The constructors of the operators directly below `prefix` ("" for relay, "nn" for relay.nn), by their short names."""
     found = {}
     for key in _cards:
         head, _, name = key.rpartition(".")

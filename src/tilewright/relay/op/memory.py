@@ -1,4 +1,4 @@
-"""Memory as values of a program, and values of nested tuple types as sequences of their tensors (classic `relay.op.memory`)."""
+"""Memory as values of a program, and conversion between nested tuples and lists of tensors (classic `relay.op.memory`)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = [
 
 
 def alloc_storage(size: Expr, shape: Expr, alignment: Expr, virtual_device: Any, dtype_hint: str = "float32") -> Any:
-    """A storage of `size` bytes on a device at a multiple of `alignment`, made for elements of `dtype_hint` in `shape`; all three are
-    expressions of integers. The result is a tensor of bytes."""
+    """A storage of `size` bytes on a device, aligned to `alignment`, for elements of `dtype_hint` in `shape`. size, shape and
+    alignment are integer expressions. The result is a tensor of bytes."""
     attrs = {"virtual_device": as_virtual_device(virtual_device), "dtype_hint": dtype_hint}
     return constructor("memory.alloc_storage")(size, shape, alignment, **attrs)
 
 
 def alloc_tensor(storage: Expr, offset: Expr, shape: Expr, dtype: str = "float32", assert_shape: Any = None) -> Any:
-    """A tensor in a storage, from byte `offset` on. shape: a 1-D expression; assert_shape: what is known of it."""
+    """A tensor in a storage, from byte `offset` on. shape: a 1-D expression. assert_shape: the dimensions that are known."""
     const_shape, known = known_shape(shape), () if assert_shape is None else tuple(assert_shape)
     attrs = {"const_shape": const_shape, "assert_shape": known, "dtype": dtype}
     return constructor("memory.alloc_tensor")(storage, offset, shape, **attrs)
 
 
 def kill(expr: Expr) -> Any:
-    """Says that the value of a variable is not needed any more."""
+    """Marks the end of the lifetime of a variable's value."""
     return constructor("memory.kill")(expr)
 
 
@@ -48,7 +48,7 @@ def device_copy(data: Expr, src_device: Any, dst_device: Any) -> Any:
 
 
 def flatten_tuple_type(ty: Type) -> list[TensorType]:
-    """The tensor types in a type, those of nested tuples in order. TVMError for a type that holds anything else."""
+    """The tensor types in a type, in order, including those in nested tuples. Raises TVMError for a type that contains other types."""
     if isinstance(ty, TensorType):
         return [ty]
     if isinstance(ty, TupleType):
@@ -57,7 +57,7 @@ def flatten_tuple_type(ty: Type) -> list[TensorType]:
 
 
 def from_tuple_type(ty: Type, expr: Expr) -> list[Expr]:
-    """The tensors of an expression of a type, one expression each, in order."""
+    """The tensors of an expression of a type, as one expression each, in order."""
     if isinstance(ty, TupleType):
         fields = expr.fields if isinstance(expr, Tuple) else [TupleGetItem(expr, i) for i in range(len(ty.fields))]
         return [found for t, field in zip(ty.fields, fields, strict=True) for found in from_tuple_type(t, field)]
@@ -66,7 +66,7 @@ def from_tuple_type(ty: Type, expr: Expr) -> list[Expr]:
 
 
 def to_tuple_type(ty: Type, exprs: Sequence[Expr]) -> Expr:
-    """Expressions of tensors packed into the tuples that a type says. TVMError where their number is another."""
+    """A tuple of the given type, made of expressions of its tensors. Raises TVMError for a wrong number of expressions."""
     count = len(flatten_tuple_type(ty))
     if len(exprs) != count:
         raise TVMError(f"the type {ty} has {count} tensors, but {len(exprs)} expressions were given")

@@ -1,4 +1,4 @@
-"""Public names that are no operator of their own: other names of operators, and functions that make several calls."""
+"""Public functions that are not operators: aliases, and functions that make several calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALIASES = {
 
 
 def dropout_raw(data: Any, rate: float = 0.5) -> Any:
-    """The call of nn.dropout itself."""
+    """The call of nn.dropout."""
     return constructor("nn.dropout")(data, rate)
 
 

@@ -84,16 +84,16 @@ __all__ = [
 
 
 class OpPattern:
-    """How calls of an operator may be fused."""
+    """The ways in which calls of an operator can be fused."""
 
     ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE = ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE
     OUT_ELEMWISE_FUSABLE, TUPLE, OPAQUE = OUT_ELEMWISE, TUPLE, OPAQUE
 
 
 class OpImplementation:
-    """One way to compute an operator: `fcompute(attrs, inputs, out_type)` to te tensors. Of several the one of the highest
-    `plevel` is taken. `fschedule(attrs, outs, target)` schedules the kernel whose anchor the operator is; where it changes no stage, the
-    rules of the target do."""
+    """One way to compute an operator: `fcompute(attrs, inputs, out_type)` returns te tensors. The implementation with the highest
+    `plevel` is used. `fschedule(attrs, outs, target)` schedules a kernel whose anchor is the operator; if it changes no stage,
+    the target's rules schedule the kernel."""
 
     def __init__(self, name: str, fcompute: Any, fschedule: Any = None, plevel: int = 10) -> None:
         self.name, self.fcompute, self.fschedule, self.plevel = name, fcompute, fschedule, plevel
@@ -104,12 +104,12 @@ class OpImplementation:
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
-        """The schedule that the given function makes."""
+        """The schedule that `fschedule` makes."""
         return self.fschedule(attrs, outs, target)
 
 
 class OpSpecialization:
-    """Implementations that hold under a condition (None: always)."""
+    """Implementations that apply under a condition (None: always)."""
 
     def __init__(self, condition: Any = None) -> None:
         self.condition = condition
@@ -117,19 +117,19 @@ class OpSpecialization:
 
 
 class OpStrategy:
-    """The ways to compute an operator for a target."""
+    """The implementations of an operator for a target."""
 
     def __init__(self) -> None:
         self.specializations: list[OpSpecialization] = []
 
     def add_implementation(self, compute: Any, schedule: Any = None, name: str = "default", plevel: int = 10) -> None:
-        """Add a way: `compute(attrs, inputs, out_type)`."""
+        """Adds an implementation with `compute(attrs, inputs, out_type)`."""
         if not self.specializations:
             self.specializations.append(OpSpecialization())
         self.specializations[0].implementations.append(OpImplementation(name, compute, schedule, plevel))
 
     def best(self) -> OpImplementation:
-        """The implementation that is taken. Raises OpNotImplemented when there is none."""
+        """The implementation to use. Raises OpNotImplemented if there is none."""
         ways = [i for s in self.specializations if s.condition is None for i in s.implementations]
         if not ways:
             raise OpNotImplemented("the strategy has no implementation for this target")
@@ -137,12 +137,12 @@ class OpStrategy:
 
 
 def get(op_name: str) -> Op:
-    """The operator of a name. Raises AttributeError, with the nearest names, for an unknown one."""
+    """The operator of a name. Raises AttributeError, with the nearest names, for an unknown name."""
     return Op.get(op_name)
 
 
 class OwnCard(OpCard):
-    """An operator that `register` made: it does what is registered for its name."""
+    """The card of an operator that `register` made. Its behaviour is looked up by its name."""
 
     @classmethod
     def _said(cls, key: str, what: str) -> Any:
@@ -185,7 +185,7 @@ class OwnCard(OpCard):
         return self.infer(*[type_of(t) for t in tensors])
 
     def ref(self, *args: Any) -> Any:
-        """By the oracle, from the compute."""
+        """Runs the compute in the interpreter."""
         arrays = [np.ascontiguousarray(a) for a in args]
         inputs = [te.placeholder(a.shape, a.dtype.name, f"p{i}") for i, a in enumerate(arrays)]
         made = self.compute(*inputs)
@@ -215,15 +215,15 @@ _HOW = {
 
 
 class Registered(NamedTuple):
-    """What a program registered for an operator made of a call: its results as te tensors, and a function of (attributes, results of
-    the kernel, target) to the kernel's te.Schedule, if it registered one."""
+    """The results (te tensors) of a call by a compute that a program registered, and a function of (attributes, results of the
+    kernel, target) that returns the kernel's te.Schedule, or None."""
 
     results: Any
     schedule: Callable[[Any, Any, Target], Any] | None
 
 
 def registered_compute(op: Op, attrs: Any, inputs: Sequence[Any], out_type: Type) -> Registered | None:
-    """The results by the compute or the strategy that a program registered for an operator; None where it did not."""
+    """The results by the compute or the strategy that a program registered for an operator; None if it registered none."""
     compute = op.get_attr("FTVMCompute")
     strategy = op.get_attr("FTVMStrategy")
     schedule = op.get_attr("FTVMSchedule")
@@ -242,7 +242,7 @@ def registered_compute(op: Op, attrs: Any, inputs: Sequence[Any], out_type: Type
 
 
 def register(op_name: str, describe: str = "") -> None:
-    """Make an operator of this name. Raises TVMError when relay has one."""
+    """Makes an operator with this name. Raises TVMError if relay has one."""
     if op_name in cards():
         raise TVMError(f"relay has an operator {op_name!r} already")
     body = {"__doc__": describe, "__annotations__": {}, "__module__": __name__}
@@ -251,69 +251,70 @@ def register(op_name: str, describe: str = "") -> None:
 
 
 def register_pattern(op_name: str, pattern: int, level: int = 10) -> Any:
-    """Says how calls of an operator may be fused: one of OpPattern."""
+    """Sets how calls of an operator can be fused: a value of OpPattern."""
     find_card(op_name).fuse = pattern
     return register_op_attr(op_name, "TOpPattern", pattern, level)
 
 
 def register_stateful(op_name: str, stateful: bool, level: int = 10) -> Any:
-    """Says whether equal calls are kept apart and unused ones alive."""
+    """Sets whether an operator has state: then equal calls are not merged, and unused calls are not removed."""
     find_card(op_name).pure = not stateful
     return register_op_attr(op_name, "TOpIsStateful", stateful, level)
 
 
 def register_compute(op_name: str, compute: Any = None, level: int = 10) -> Any:
-    """Says how an operator is computed: `compute(attrs, inputs, out_type)` to a list of te tensors. Without `compute` a
-    decorator."""
+    """Sets the compute of an operator: `compute(attrs, inputs, out_type)` returns a list of te tensors. A decorator if `compute` is
+    not given."""
     return register_op_attr(op_name, "FTVMCompute", compute, level)
 
 
 def register_strategy(op_name: str, fstrategy: Any = None, level: int = 10) -> Any:
-    """Says in which ways an operator is computed: `fstrategy(attrs, inputs, out_type, target)` to an OpStrategy. Without
-    `fstrategy` a decorator."""
+    """Sets the strategy of an operator: `fstrategy(attrs, inputs, out_type, target)` returns an OpStrategy. A decorator if
+    `fstrategy` is not given."""
     return register_op_attr(op_name, "FTVMStrategy", fstrategy, level)
 
 
 def register_schedule(op_name: str, level: int = 10) -> Callable[[Any], Any]:
-    """Decorates `schedule(attrs, outs, target)`, which schedules kernels whose anchor the operator is, where a compute was registered for
-    it, too. Where it changes no stage, the rules of the target do."""
+    """Decorates `schedule(attrs, outs, target)`, which schedules kernels whose anchor is the operator, if a compute is registered
+    for it, too. If it changes no stage, the target's rules schedule the kernel."""
     return lambda fschedule: register_op_attr(op_name, "FTVMSchedule", fschedule, level)
 
 
 def register_injective_schedule(op_name: str, level: int = 10) -> Any:
-    """The operator is scheduled as elementwise ones are, which is so for all that are fused."""
+    """Schedules the operator like element-wise ones, which is the default for fused operators."""
     return register_op_attr(op_name, "FTVMSchedule", "injective", level)
 
 
 def register_broadcast_schedule(op_name: str, level: int = 10) -> Any:
-    """The same."""
+    """Schedules the operator like element-wise ones, which is the default for fused operators."""
     return register_op_attr(op_name, "FTVMSchedule", "injective", level)
 
 
 def register_reduce_schedule(op_name: str, level: int = 10) -> Any:
-    """The operator is scheduled as reductions are."""
+    """Schedules the operator like reductions."""
     return register_op_attr(op_name, "FTVMSchedule", "reduce", level)
 
 
 def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:
-    """Says the adjoints of an operator: `fgradient(call, adjoint of its result)` to a list of expressions, one for each
-    argument. Without `fgradient` a decorator."""
+    """Sets the gradient of an operator: `fgradient(call, adjoint of its result)` returns a list with the adjoint of each argument.
+    A decorator if `fgradient` is not given."""
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
 
 
 def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10) -> Any:
-    """Kept; sizes at run time come from the type relation, which sees symbolic dimensions."""
+    """Accepted for compatibility, and not used: sizes at run time come from the type relation, with symbolic dimensions."""
     register_op_attr(op_name, "TShapeDataDependent", data_dependent, level)
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
 
 
 def register_infer_correct_layout(op_name: str, infer_layout: Any = None, level: int = 10) -> Any:
-    """Says in which layouts an operator works, for `ConvertLayout`: `f(attrs, new_in_layouts, old_in_layouts, old_in_types)` to a
-    `relay.transform.infer_layout_utils.InferCorrectLayoutOutput`; a layout that is not known is "". Where its first input or its result
-    has none, it stays as it was. Without `infer_layout` a decorator. Layouts in blocks follow from the rule of the operator's card."""
+    """Sets the layouts of an operator for `ConvertLayout`: `f(attrs, new_in_layouts, old_in_layouts, old_in_types)` returns a
+    `relay.transform.infer_layout_utils.InferCorrectLayoutOutput`. An unknown layout is "". If the layout of the first input or
+    of the result is "", the call is not converted. A decorator if `infer_layout` is not given. Blocked layouts are chosen by the
+    rule of the operator's card."""
     return register_op_attr(op_name, "FInferCorrectLayout", infer_layout, level)
 
 
 def register_external_compiler(op_name: str, fexternal: Any = None, level: int = 10) -> Any:
-    """Says which compiler takes calls of an operator: `fexternal(attrs, args, comp)` to its name."""
+    """Sets the compiler that takes calls of an operator: `fexternal(attrs, args, comp)` returns its name."""
     return register_op_attr(op_name, "FTVMExternalCompiler", fexternal, level)

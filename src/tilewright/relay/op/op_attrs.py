@@ -1,5 +1,5 @@
-"""Classic names of operators' attributes. An operator's card is its attributes here; so these are kinds of cards, for
-`isinstance(call.attrs, op_attrs.Conv2DAttrs)` and, where one operator has them, `op_attrs.Conv2DAttrs(channels=8)`."""
+"""Classic names of operators' attributes. The attributes of a call are its card, so these classes are kinds of cards, for
+`isinstance(call.attrs, op_attrs.Conv2DAttrs)` and, if a single operator has them, `op_attrs.Conv2DAttrs(channels=8)`."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ __all__ = list(_KINDS)
 
 
 class AttrsKind(type):
-    """The attributes that some operators have in common: every card of one of them is an instance."""
+    """The attributes that several operators have in common: the cards of these operators are its instances."""
 
     operators: frozenset[str]
 

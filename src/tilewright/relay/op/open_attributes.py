@@ -1,4 +1,4 @@
-"""Attributes that are expressions over the sizes of tensors: found, rewritten, and known once the tensors are."""
+"""Attributes that are expressions over the sizes of tensors: finding, rewriting and evaluating them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.tir.stmt_functor import substitute
 
 
 def has_sizes(value: Any) -> bool:
-    """Whether an attribute, or any of a card, is an expression over sizes."""
+    """Whether an attribute, or any attribute of a card, is an expression over sizes."""
     if isinstance(value, OpCard):
         return any([has_sizes(getattr(value, f.name)) for f in value._fields])
     return _is_size(value) or isinstance(value, (tuple, list)) and any(map(has_sizes, value))
@@ -24,7 +24,7 @@ def _is_size(value: Any) -> bool:
 
 
 def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
-    """The card with f of each expression over sizes."""
+    """The card with f applied to each expression over sizes."""
 
     def mapped(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -36,7 +36,7 @@ def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
 
 
 def name_sizes(t: Type | None, value: Any, names: dict[SizeName, IntImm]) -> None:
-    """The values of the variables among the dimensions of a value's type."""
+    """Records the values of the variables in the dimensions of a value's type."""
     if isinstance(t, TupleType):
         for field, part in zip(t.fields, value, strict=True):
             name_sizes(field, part, names)
@@ -46,7 +46,7 @@ def name_sizes(t: Type | None, value: Any, names: dict[SizeName, IntImm]) -> Non
 
 
 def with_sizes(card: OpCard, names: Mapping[SizeName, IntImm]) -> OpCard:
-    """The card with numbers where its attributes ask only for sizes that are known."""
+    """The card with numbers in place of the expressions whose sizes are known."""
 
     def known(e: PrimExpr) -> Any:
         found = simplest(substitute(e, dict(names)))

@@ -1,4 +1,4 @@
-"""Type rules that many operators share; dimensions are ints, or symbolic (tir.Var, tir expressions, tir.Any)."""
+"""Type rules that many operators share. Dimensions are ints, or symbolic (tir.Var, tir expressions, tir.Any)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dims(t: TensorType) -> list[Dim]:
 
 
 def need_count(name: str, value: Sequence[int], counts: Sequence[int]) -> None:
-    """Refuse an attribute that has not as many numbers as one of `counts`."""
+    """Refuses an attribute whose number of values is not in `counts`."""
     wanted = " or ".join([", ".join(map(str, counts[:-1])), str(counts[-1])]) if len(counts) > 1 else str(counts[0])
     need(
         len(value) in counts,
@@ -34,7 +34,8 @@ def need_count(name: str, value: Sequence[int], counts: Sequence[int]) -> None:
 
 
 def each(value: Sequence[int], count: int, name: str) -> list[int]:
-    """One number for each of `count` axes: those of an attribute, or its only one for all. Raises TypeRuleError for as many as neither."""
+    """One number for each of `count` axes: the attribute's, or its only number for all. Raises TypeRuleError for another number of
+    values."""
     need_count(name, value, sorted({1, count}))
     return list(value) * count if len(value) == 1 else list(value)
 
@@ -45,14 +46,14 @@ def is_any(d: Dim) -> bool:
 
 
 def is_static(t: Type) -> bool:
-    """Whether all dimensions of a tensor (or of all tensors of a tuple) are known."""
+    """Whether all dimensions of a tensor (or of all tensors in a tuple) are known."""
     if isinstance(t, TupleType):
         return all([is_static(f) for f in t.fields])
     return isinstance(t, TensorType) and all([type(d) is IntImm for d in t.shape])
 
 
 def known_equal(a: Dim, b: Dim) -> bool:
-    """Whether two dimensions are surely equal; Any equals nothing surely."""
+    """Whether two dimensions are certainly equal. Any is not certainly equal to anything."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     if isinstance(a, IntImm) or isinstance(b, IntImm):
@@ -61,15 +62,15 @@ def known_equal(a: Dim, b: Dim) -> bool:
 
 
 def nonnegative(d: Any) -> bool:
-    """Whether an extent or a value is surely 0 or more."""
+    """Whether an extent or a value is certainly 0 or more."""
     if isinstance(d, (int, IntImm)):
         return int(d) >= 0
     return not is_any(d) and Analyzer().const_int_bound(d).min_value >= 0
 
 
 class Assumption:
-    """Two dimensions that a type rule takes to be equal, or of which one must be 1 besides; `equal` are expressions that are equal
-    where the rule holds; `rule` says it in words, of the two dimensions as {0} and {1}."""
+    """Two dimensions that a type rule assumes to be equal, or one of which may also be 1. equal: expressions that are equal if the
+    rule holds. rule: the rule in words, with {0} and {1} for the two dimensions."""
 
     __slots__ = ("dims", "equal", "rule")
 
@@ -81,12 +82,12 @@ class Assumption:
             self.equal = (unless_one(x, y), unless_one(y, x))
 
     def text(self, names: Mapping[Any, PrimExpr]) -> str:
-        """The rule in words, its variables called as the caller calls them."""
+        """The rule in words, with the caller's names of its variables."""
         return self.rule.format(*[substitute(d, dict(names)) for d in self.dims])
 
 
 def unless_one(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The extent that two broadcast to: `b` where `a` is 1, else `a`."""
+    """The extent after broadcasting: `b` if `a` is 1, else `a`."""
     if isinstance(a, IntImm):
         return a
     one = IntImm(a.dtype, 1)
@@ -107,8 +108,8 @@ _assumed: ContextVar[list[Assumption] | None] = ContextVar("assumed", default=No
 
 @contextmanager
 def assumptions() -> Iterator[list[Assumption]]:
-    """Collects what type rules take for granted of dimensions that they do not know: what a compiler of programs with sizes known
-    only at run time must check then. Dimensions of which nothing is known are left out."""
+    """Collects the assumptions of type rules about unknown dimensions, which a compiler of programs with dynamic sizes must check
+    at run time. Dimensions of which nothing is known are omitted."""
     found: list[Assumption] = []
     token = _assumed.set(found)
     try:
@@ -118,7 +119,7 @@ def assumptions() -> Iterator[list[Assumption]]:
 
 
 def assume(a: Dim, b: Dim, one_allowed: bool = False, rule: str = "the sizes {0} and {1} must be equal") -> None:
-    """Notes that a rule takes two dimensions to be equal (or one of them to be 1)."""
+    """Records that a rule assumes two dimensions to be equal (or one of them to be 1)."""
     found = _assumed.get()
     if found is None or is_any(a) or is_any(b) or known_equal(a, b):
         return
@@ -133,8 +134,7 @@ def as_dim(d: Dim) -> PrimExpr:
 
 
 def may_equal(a: Dim, b: Dim) -> bool:
-    """Whether two dimensions can be equal: false only for two different numbers. Where a rule asks, it goes on as if they
-    were."""
+    """Whether two dimensions can be equal: False only for two different numbers. A rule that asks assumes that they are."""
     static = isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm))
     if static:
         return int(a) == int(b)  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def may_equal(a: Dim, b: Dim) -> bool:
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
-    """The dimension that is both: a number before a symbol before Any; None for two different numbers."""
+    """The dimension that equals both: a number takes precedence over a symbol, a symbol over Any. None for two different numbers."""
     if not may_equal(a, b):
         return None
     if isinstance(a, (int, IntImm)) or is_any(b):
@@ -152,7 +152,7 @@ def merge_dim(a: Dim, b: Dim) -> Dim | None:
 
 
 def normal_axis(axis: int, ndim: int, name: str = "axis", arg: int | None = 0) -> int:
-    """A non-negative axis. Raises TypeRuleError when out of range."""
+    """The axis counted from the front. Raises TypeRuleError if it is out of range."""
     need(
         -ndim <= axis < ndim,
         f"{name} must lie in [{-ndim}, {ndim}) for a tensor of {ndim} dimensions",
@@ -178,14 +178,14 @@ def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
 
 
 def simplest(d: Any) -> Any:
-    """A dimension as short as it can be said, so that equal ones are seen to be equal."""
+    """A dimension in its simplest form, in which equal dimensions look equal."""
     if not isinstance(d, PrimExpr) or isinstance(d, (IntImm, Var, AnyDim)):
         return d
     return Analyzer().simplify(d)
 
 
 def same_dtype(*types: TensorType) -> str:
-    """The common dtype. Raises TypeRuleError naming the first argument that differs."""
+    """The common dtype. Raises TypeRuleError, with the first argument that differs."""
     for i, t in enumerate(types):
         if t.dtype != types[0].dtype:
             finding = f"the first is {types[0].dtype} and this one is {t.dtype}"
@@ -194,15 +194,15 @@ def same_dtype(*types: TensorType) -> str:
 
 
 def product_dtype(a: TensorType, b: TensorType) -> str:
-    """The dtype of products of two tensors: their common dtype. Bytes with and without sign may be multiplied with each other,
-    and give that of the first, where the result has no dtype of its own."""
+    """The dtype of products of two tensors: their common dtype. Signed and unsigned 8-bit integers can be multiplied; the result
+    then has the dtype of the first, unless it has a dtype of its own."""
     types = {str(t.dtype) for t in (a, b)}
     return str(a.dtype) if types == {"int8", "uint8"} else same_dtype(a, b)
 
 
 def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
-    """NumPy broadcasting. A symbol against 1 is the symbol, against a number the number (checked at run time), against
-    itself itself, against another symbol whichever is not 1, against Any it is Any."""
+    """The shape after NumPy's broadcasting. A symbol and 1 give the symbol; a symbol and a number give the number (checked at run
+    time); two different symbols give whichever is not 1; Any and anything but a number give Any."""
     out: list[Dim] = []
     for i in range(1, max(len(a), len(b)) + 1):
         x = a[-i] if i <= len(a) else 1
@@ -232,20 +232,20 @@ def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
 
 
 def shape_text(shape: Sequence[Any]) -> str:
-    """`(1, 3, ?)`."""
+    """The shape as text: `(1, 3, ?)`."""
     parts = ["?" if isinstance(d, AnyDim) else str(d) for d in shape]
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 def broadcast(lhs: Type, rhs: Type, dtype: str | None = None) -> TensorType:
-    """Type of a broadcasting operator; `dtype` replaces the operands' common one ("bool" for comparisons)."""
+    """The type of a broadcasting operator's result. dtype: instead of the operands' common one ("bool" for comparisons)."""
     a, b = tensor(lhs, 0), tensor(rhs, 1)
     common = same_dtype(a, b)
     return tensor_type(broadcast_shapes(a.shape, b.shape), dtype or common)
 
 
 def vectors_along(args: Sequence[Any], axis: int) -> list[Any]:
-    """Types of arguments in which those that are not known are vectors as long as the first one's axis."""
+    """The types of arguments, where unknown ones become vectors as long as the first argument's axis."""
     first = args[0]
     if not isinstance(first, TensorType) or not -len(first.shape) <= axis < len(first.shape):
         return list(args)
@@ -254,7 +254,7 @@ def vectors_along(args: Sequence[Any], axis: int) -> list[Any]:
 
 
 def product(shape: Sequence[Dim]) -> Dim:
-    """Number of elements: an int, Any when a dimension is, else an expression."""
+    """The number of elements: an int, Any if a dimension is Any, else an expression."""
     result: Any = 1
     for d in shape:
         if is_any(d):

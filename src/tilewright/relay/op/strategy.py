@@ -44,7 +44,7 @@ __all__ = [
 
 
 class StrategyFunc(GenericFunc):
-    """The strategy of one operator, with versions by target key."""
+    """The strategy of one operator, with variants by target key."""
 
     def __init__(self, name: str, op: Op) -> None:
         super().__init__(name)
@@ -52,7 +52,7 @@ class StrategyFunc(GenericFunc):
         self.set_default(self.by_card)
 
     def by_card(self, attrs: Any, inputs: Sequence[Any], out_type: Any, target: Any) -> OpStrategy:
-        """The one way that the operator's card gives."""
+        """The single implementation that the operator's card defines."""
         strategy = OpStrategy()
         strategy.add_implementation(
             lambda a, given, t: listed(a.compute(*given)), naive_schedule, f"{self.op.name}.card"
@@ -60,7 +60,7 @@ class StrategyFunc(GenericFunc):
         return strategy
 
     def register(self, func: Any, key_list: Sequence[str] | str | None = None, allow_override: bool = True) -> Any:
-        """The version for targets of these keys, which builds ask from now on."""
+        """Sets the variant for targets with these keys."""
         made = super().register(func, key_list, allow_override)
         if callable(func):
             register_op_attr(self.op.name, "FTVMStrategy", self)
@@ -89,7 +89,7 @@ def __dir__() -> list[str]:
 
 
 def naive_schedule(attrs: Any, outs: Any, target: Any) -> Any:
-    """The schedule without any scheduling."""
+    """A schedule without changes."""
     from tilewright import te
 
     with Target(target) if isinstance(target, str) else target:
@@ -97,7 +97,7 @@ def naive_schedule(attrs: Any, outs: Any, target: Any) -> Any:
 
 
 def wrap_topi_schedule(topi_schedule: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """A schedule function of a strategy from one that takes the results alone."""
+    """A schedule function for a strategy, from a function of the results alone."""
 
     def wrapped(attrs: Any, outs: Any, target: Any) -> Any:
         with Target(target) if isinstance(target, str) else target:
@@ -130,7 +130,7 @@ def get_conv2d_out_channels(kernel_shape: Sequence[Any], kernel_layout: str) -> 
 def is_depthwise_conv2d(
     data_shape: Sequence[Any], data_layout: str, kernel_shape: Sequence[Any], kernel_layout: str, groups: int
 ) -> bool:
-    """Whether a convolution computes each channel from the channel of the same number."""
+    """Whether a convolution computes each channel from only the input channel of the same number."""
     channels = get_conv2d_in_channels(data_shape, data_layout)
     return channels == get_conv2d_out_channels(kernel_shape, kernel_layout) == groups
 

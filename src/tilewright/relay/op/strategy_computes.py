@@ -1,6 +1,5 @@
-"""Computes of strategies from the functions of topi: each wrapper takes one that is called with an operator's tensors and attributes
-in a fixed order, and returns `f(attrs, inputs, out_type)`.
-"""
+"""Computes of strategies from topi functions: each wrapper takes a function of an operator's tensors and attributes in a fixed
+order, and returns `f(attrs, inputs, out_type)`."""
 
 from __future__ import annotations
 

@@ -12,21 +12,21 @@ __all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]
 
 
 def shape_of(expr: Expr) -> Any:
-    """The shape of a tensor, known when the program runs, as int64 numbers."""
+    """The shape of a tensor at run time, as int64 numbers."""
     return constructor("vm.shape_of")(expr, dtype="int64")
 
 
 def reshape_tensor(data: Expr, shape: Expr, newshape: Sequence[Any]) -> Any:
-    """A tensor in the shape that another tensor holds. newshape: the same as far as it is known (`Any` where it is not)."""
+    """A tensor in the shape that another tensor holds. newshape: the known dimensions, with `Any` for the others."""
     return constructor("vm.reshape_tensor")(data, shape, newshape=tuple(newshape))
 
 
 def invoke_tvm_op(func: Expr, inputs: Expr, outputs: Expr) -> Any:
-    """Calls a primitive function on a tuple of tensors; its results go to those of another. The value is the empty tuple."""
+    """Calls a primitive function on a tuple of tensors; it writes its results to another tuple. The value is the empty tuple."""
     return constructor("vm.invoke_tvm_op")(func, inputs, outputs)
 
 
 def shape_func(func: Expr, inputs: Expr, outputs: Expr, is_inputs: Sequence[Any]) -> Any:
-    """Writes the shapes of a primitive function's results into a tuple of tensors. inputs: for each argument itself, where `is_inputs`
-    says so, or its shape."""
+    """Writes the shapes of a primitive function's results to a tuple of tensors. inputs: for each argument the tensor itself (if
+    `is_inputs`) or its shape."""
     return constructor("vm.shape_func")(func, inputs, outputs, is_input=tuple([bool(i) for i in is_inputs]))

@@ -1,4 +1,4 @@
-"""References of operators in NumPy, under their classic names."""
+"""NumPy references of operators, under their classic names."""
 
 from __future__ import annotations
 

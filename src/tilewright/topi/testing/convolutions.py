@@ -1,4 +1,4 @@
-"""Convolutions and pooling, one product for each place of the kernel."""
+"""Convolutions and pooling, with one product for each kernel offset."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def depthwise_conv2d_python_nhwc(input_np: Array, filter_np: Array, stride: Any,
 def dilate_python(
     input_np: Array, strides: Sequence[int], dilation_value: float = 0.0, out_dtype: str | None = None
 ) -> Array:
-    """Places of `dilation_value` between neighbours."""
+    """The input with elements of `dilation_value` inserted between neighbours."""
     shape = [(d - 1) * s + 1 for d, s in zip(input_np.shape, strides, strict=True)]
     out = np.full(shape, dilation_value, out_dtype or input_np.dtype)
     out[tuple([slice(None, None, s) for s in strides])] = input_np
@@ -146,7 +146,7 @@ def poolnd_python(
     dtype: str = "float32",
     layout: str = "NCHW",
 ) -> Array:
-    """The largest ("max") or mean ("avg") element of every window over the axes that are neither batch nor channels."""
+    """The maximum ("max") or mean ("avg") of every window over the spatial axes."""
     axes = [i for i, c in enumerate(layout) if c not in "NC"]
     widths, out, index = [(0, 0)] * np_data.ndim, list(np_data.shape), [slice(None)] * np_data.ndim
     for j, a in enumerate(axes):

@@ -23,7 +23,7 @@ def log_softmax_python(a_np: Array, axis: int = 1) -> Array:
 
 
 def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
-    """a over the root of the sum of its squares along `axis`, which is `eps` at least."""
+    """a / sqrt(max(sum of squares along `axis`, eps))."""
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else axis
     return np.asarray(a_np / np.sqrt(np.maximum(np.sum(a_np * a_np, axes, keepdims=True), eps)))
 
@@ -58,7 +58,7 @@ def layer_norm_python(
 def instance_norm_python(
     data: Array, gamma: Array, beta: Array, axis: int | Sequence[int], epsilon: float = 1e-5
 ) -> Array:
-    """Zero mean and unit variance over `axis` for each batch and channel; gamma and beta are of the channels."""
+    """Zero mean and unit variance over `axis` for each batch and channel, then times gamma plus beta of the channel."""
     axes = [a % data.ndim for a in ([axis] if isinstance(axis, int) else axis)]
     return _scaled(_normal(data, axes, epsilon), gamma, beta, [a for a in range(1, data.ndim) if a not in axes])
 
@@ -92,7 +92,7 @@ def batch_norm(
     training: bool,
     momentum: float,
 ) -> list[Array]:
-    """[the normalised data, mean, variance]; in training those of the batch are used, and the moving ones move by `momentum`."""
+    """[the normalised data, mean, variance]. training: uses the statistics of the batch, and updates the moving ones by `momentum`."""
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
     over = tuple([a for a in range(x.ndim) if a != axis % x.ndim])
@@ -108,7 +108,7 @@ def batch_norm(
 def batch_matmul(
     x: Array, y: Array, out_dtype: str | None = None, trans_x: bool = False, trans_y: bool = True
 ) -> Array:
-    """Products of batches of matrices."""
+    """Products of two batches of matrices."""
     a = x.swapaxes(-1, -2) if trans_x else x
     b = y.swapaxes(-1, -2) if trans_y else y
     dtype = out_dtype or x.dtype

@@ -18,7 +18,7 @@ def gather_python(data: Array, axis: int, indices: Array) -> Array:
 
 
 def gather_nd_python(a_np: Array, indices_np: Array) -> Array:
-    """a at the coordinates that the first axis of `indices` counts."""
+    """a at the coordinates along the first axis of `indices`."""
     return a_np[tuple(indices_np.astype(np.int64))]  # type: ignore[no-any-return]
 
 
@@ -51,14 +51,14 @@ def strided_slice_python(
     slice_mode: str = "end",
     axes: Sequence[int] | None = None,
 ) -> Array:
-    """data[begin:end:strides]; in slice_mode "size" `end` holds numbers of elements."""
+    """data[begin:end:strides]. With slice_mode "size", `end` holds numbers of elements."""
     return data[_slices(data.shape, begin, end, strides, slice_mode, axes)]
 
 
 def strided_set_python(
     data: Array, v: Array, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None
 ) -> Array:
-    """data with `v` in the places begin:end:strides."""
+    """A copy of data with data[begin:end:strides] replaced by `v`."""
     out = data.copy()
     out[_slices(data.shape, begin, end, strides)] = v
     return out
@@ -72,7 +72,7 @@ def slice_axis_python(data: Array, axis: int, begin: int, end: int | None = None
 
 
 def sequence_mask(data: Array, valid_length: Array, mask_value: float, axis: int) -> Array:
-    """data with `mask_value` from place valid_length[b] on along `axis`, 0 or 1."""
+    """data with `mask_value` from position valid_length[b] on along `axis`, 0 or 1."""
     out = data.copy()
     steps = np.arange(data.shape[axis])
     outside = steps[:, None] >= valid_length if axis == 0 else steps >= valid_length[:, None]
@@ -81,7 +81,7 @@ def sequence_mask(data: Array, valid_length: Array, mask_value: float, axis: int
 
 
 def one_hot(indices: Array, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str) -> Array:
-    """on_value where the new axis' place is the index, else off_value."""
+    """on_value where the position along the new axis equals the index, else off_value."""
     hit = np.equal.outer(indices, np.arange(depth))
     found = np.where(hit, on_value, off_value).astype(dtype)
     return np.moveaxis(found, -1, axis if axis >= 0 else indices.ndim)
@@ -108,7 +108,7 @@ def space_to_depth_python(data: Array, block_size: int) -> Array:
 def space_to_batch_nd_python(
     data: Array, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: float = 0
 ) -> Array:
-    """The padded spatial axes after the batch taken apart into blocks that become batches."""
+    """Pads the spatial axes after the batch, and moves the blocks of these axes into the batch."""
     m = len(block_shape)
     rest = data.ndim - 1 - m
     widths = [(0, 0), *zip(pad_before, pad_after, strict=True), *[(0, 0)] * rest]
@@ -123,7 +123,7 @@ def space_to_batch_nd_python(
 def batch_to_space_nd_python(
     data: Array, block_shape: Sequence[int], crop_begin: Sequence[int], crop_end: Sequence[int]
 ) -> Array:
-    """The blocks that the batch holds side by side in the spatial axes after it, cropped."""
+    """Moves blocks from the batch axis into the spatial axes after it, then crops these."""
     m = len(block_shape)
     batch = data.shape[0] // int(np.prod(block_shape))
     x = data.reshape(*block_shape, batch, *data.shape[1:])
@@ -135,7 +135,7 @@ def batch_to_space_nd_python(
 
 
 def matrix_set_diag(input_np: Array, diagonal: Array, k: Any = 0, align: str = "RIGHT_LEFT") -> Array:
-    """input with the diagonals k[0] to k[1] of its last two axes replaced."""
+    """Replaces the diagonals k[0] to k[1] of the last two axes."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
     above, below = [side == "RIGHT" for side in align.split("_")]
     out = input_np.copy()
@@ -158,7 +158,7 @@ def reorg_python(a_np: Array, stride: int) -> Array:
 
 
 def searchsorted_ref(sorted_sequence: Array, values: Array, right: bool, out_dtype: str) -> Array:
-    """Where each value belongs in the sorted last axis."""
+    """The position of each value in the sorted last axis."""
     side: Any = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return np.searchsorted(sorted_sequence, values, side).astype(out_dtype)

@@ -1,4 +1,4 @@
-"""Anchors and what is predicted of them."""
+"""Anchors, and boxes predicted relative to them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def multibox_prior(
     offsets: Sequence[float] = (0.5, 0.5),
     clip: bool = False,
 ) -> te.Tensor:
-    """Anchor boxes (x, y, x, y, as parts of the image) around each element of data (N, C, H, W): of each size with the first ratio, and
-    of the first size with each other ratio: (1, H * W * boxes, 4)."""
+    """Anchor boxes (x, y, x, y, as fractions of the image) around each element of data (N, C, H, W): each size with the first
+    ratio, and the first size with each other ratio: (1, H * W * boxes, 4)."""
     _, _, height, width = shape_of(data)
     h, w = get_const_int(height), get_const_int(width)
     steps_h, steps_w = steps[0] if steps[0] > 0 else 1.0 / h, steps[1] if steps[1] > 0 else 1.0 / w
@@ -61,9 +61,12 @@ def multibox_transform_loc(
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
     keep_background: bool = False,
 ) -> list[te.Tensor]:
-    """[(batch, anchors, 6) rows (class, score, x, y, x, y) of the anchors whose best class (0 is background) scores the threshold, in
-    front, -1 after; how many they are (batch,)], from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4)
-    and anchor (1, anchors, 4). keep_background: class 0 is a class like the others."""
+    """[(batch, anchors, 6) rows (class, score, x, y, x, y), their number (batch,)]: the anchors whose best class, other than the
+    background 0, has at least the score `threshold`. Rows after them are -1.
+
+    cls_prob: (batch, classes, anchors). loc_pred: (batch, anchors * 4). anchor: (1, anchors, 4). keep_background: treat class 0
+    like the others.
+    """
     start = 0 if keep_background else 1
     batch, classes, count = shape_of(cls_prob)
     dtype = cls_prob.dtype
@@ -103,7 +106,8 @@ def multibox_transform_loc(
 
 
 def reorg(data: te.Tensor, stride: int) -> te.Tensor:
-    """Darknet's reorg: data read as (N, C / s^2, H * s, W * s), whose blocks of s x s become channels: (N, C * s^2, H / s, W / s)."""
+    """Darknet's reorg: reads data (N, C, H, W) as (N, C / s^2, H * s, W * s), where s is `stride`, and turns its blocks of s x s
+    elements into channels: (N, C * s^2, H / s, W / s)."""
     from tilewright.topi.transform import reshape
 
     n, channels, h, w = shape_of(data)
@@ -122,7 +126,7 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
 def base_anchors(
     stride: float, scales: Sequence[float], ratios: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """The anchors around element (0, 0), as Faster R-CNN makes them: for each ratio, each scale."""
+    """The anchors around element (0, 0), as in Faster R-CNN: every scale for each ratio."""
     whole = stride - 1
     centre = whole * 0.5
     found = []
@@ -149,8 +153,11 @@ def proposal(
     rpn_min_size: int,
     iou_loss: bool,
 ) -> te.Tensor:
-    """Regions (batch * rpn_post_nms_top_n, 5), rows (image, x, y, x, y), from scores (N, 2 * anchors, H, W), predicted shifts
-    (N, 4 * anchors, H, W) and im_info (N, 3): height, width, scale. Where too few are left, they are repeated."""
+    """Proposed regions (batch * rpn_post_nms_top_n, 5): rows (image, x, y, x, y).
+
+    Arguments: scores (N, 2 * anchors, H, W), predicted offsets (N, 4 * anchors, H, W), im_info (N, 3): height, width, scale. If
+    there are too few regions, they are repeated.
+    """
     batch, _, h, w = shape_of(cls_prob)
     anchors = base_anchors(feature_stride, scales, ratios)
     kinds = len(anchors)

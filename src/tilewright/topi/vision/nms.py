@@ -1,4 +1,4 @@
-"""Non-maximum suppression: boxes in order of their scores, each keeping off those that overlap it too much."""
+"""Non-maximum suppression: boxes in the order of their scores, each of which removes those that overlap it too much."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tilewright.topi.utils import as_int, shape_of, to
 def get_valid_counts(
     data: te.Tensor, score_threshold: Any = 0.0, id_index: int = 0, score_index: int = 1
 ) -> list[te.Tensor]:
-    """[how many boxes of each batch score above the threshold (and have a class of 0 or more where id_index is not negative), those
-    boxes in front, their places]; what is after them is -1. `data` is (batch, boxes, elements)."""
+    """[the number of boxes in each batch with a score above the threshold (and, unless id_index is negative, a class of at least
+    0), these boxes at the front, their positions]. Entries after them are -1. data: (batch, boxes, elements)."""
     batch, boxes, elements = shape_of(data)
     given = [score_threshold] if isinstance(score_threshold, te.Tensor) else []
 
@@ -54,7 +54,7 @@ def _scalar(buffer: Any) -> Any:
 
 
 def overlap(a: Callable[[int], Any], b: Callable[[int], Any], dtype: str) -> Any:
-    """Intersection over union of two boxes given by two opposite corners (x, y, x, y), in any order."""
+    """The intersection over union of two boxes, each given by two opposite corners (x, y, x, y) in any order."""
     zero = tir.const(0, dtype)
     low_a, high_a = [tir.min(a(k), a(k + 2)) for k in range(2)], [tir.max(a(k), a(k + 2)) for k in range(2)]
     low_b, high_b = [tir.min(b(k), b(k + 2)) for k in range(2)], [tir.max(b(k), b(k + 2)) for k in range(2)]
@@ -82,11 +82,12 @@ def non_max_suppression(
     return_indices: bool = True,
     invalid_to_bottom: bool = False,
 ) -> Any:
-    """The boxes of each batch, best first, without those that overlap a better one of their class by more than `iou_threshold`.
+    """The boxes of each batch, best first, without those that overlap a better box of their class by `iou_threshold` or more.
 
-    data: (batch, boxes, elements); valid_count: (batch,); indices: (batch, boxes), the positions to return. With `return_indices`
-    [places of what is kept in front and -1 after, how many they are (batch, 1)], else the boxes themselves with -1 for what is left out,
-    which `invalid_to_bottom` moves after the rest. max_output_size and iou_threshold are numbers or scalars tensors."""
+    data: (batch, boxes, elements). valid_count: (batch,). indices: (batch, boxes), the positions to return. With `return_indices`:
+    [the positions of the boxes that remain, then -1; their number (batch, 1)]. Otherwise the boxes, with -1 for each removed one;
+    `invalid_to_bottom` moves the removed ones to the end. max_output_size, iou_threshold: numbers or scalar tensors.
+    """
     batch, boxes, elements = shape_of(data)
     scores: te.Tensor = te.compute((batch, boxes), lambda b, k: data(b, k, score_index), name="scores", tag="injective")
     order = argsort(scores, valid_count, 1, False, "int32")
@@ -175,10 +176,13 @@ def all_class_non_max_suppression(
     score_threshold: Any,
     output_format: str = "onnx",
 ) -> list[te.Tensor]:
-    """Suppression for each class alone: boxes (batch, boxes, 4) by two opposite corners, scores (batch, classes, boxes).
+    """Non-maximum suppression of each class separately: boxes (batch, boxes, 4) by two opposite corners, scores (batch, classes,
+    boxes).
 
-    "onnx": [(batch * classes * boxes, 3) rows (batch, class, box) of int64, their number (1,)]; "tensorflow": [(batch, classes * boxes, 2)
-    rows (class, box) with the best scores first, the scores, the number of each batch (batch,)]. Rows after are zero."""
+    "onnx": [(batch * classes * boxes, 3) int64 rows (batch, class, box), their number (1,)]. "tensorflow": [(batch, classes *
+    boxes, 2) rows (class, box) with the best scores first, the scores, the number for each batch (batch,)]. Rows after them are
+    zeros.
+    """
     if output_format not in ("onnx", "tensorflow"):
         raise ValueError(
             f'all_class_non_max_suppression: output_format must be "onnx" or "tensorflow", but is {output_format!r}'
@@ -299,9 +303,11 @@ def regular_non_max_suppression(
     iou_threshold: float,
     score_threshold: float,
 ) -> list[te.Tensor]:
-    """Non-maximum suppression of each class by itself: [boxes (batch, max_detections, 4), their classes, their scores, the number of
-    detections (batch,)]. Detections are sorted by score, the highest first; entries after the last are zero. boxes (batch, boxes, 4);
-    scores (batch, classes, boxes), of which only the last `num_classes` classes are used."""
+    """Non-maximum suppression of each class separately: [boxes (batch, max_detections, 4), their classes, their scores, the number
+    of detections (batch,)]. Detections are sorted by score, the highest first; entries after them are zeros.
+
+    boxes: (batch, boxes, 4). scores: (batch, classes, boxes), of which the last `num_classes` classes are used.
+    """
     batch, given, count = shape_of(scores)
     skipped = to(as_int(given - num_classes), "int64")
     objects: te.Tensor = te.compute(

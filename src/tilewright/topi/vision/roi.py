@@ -1,4 +1,4 @@
-"""Pooling of regions of interest."""
+"""Pooling over regions of interest."""
 
 from __future__ import annotations
 
@@ -171,10 +171,13 @@ def roi_align_nchw(
     sample_ratio: int = -1,
     aligned: bool = False,
 ) -> te.Tensor:
-    """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region, or the largest of the four terms that
-    samples are sums of ("max_term"). data (N, C, H, W); rois (regions, 5): the
-    image, then x, y of two corners, times `spatial_scale`; sample_ratio samples along each axis of a bin, -1: one for each element.
-    aligned: elements stand at the middle of their places, and regions may be smaller than an element."""
+    """The mean ("avg") or maximum ("max") of bilinear samples in each bin of each region, or the largest of the four terms of a
+    bilinear sample ("max_term").
+
+    data: (N, C, H, W). rois: (regions, 5), the image number, then x, y of two corners, which are multiplied by `spatial_scale`.
+    sample_ratio: samples along each axis of a bin; -1: one for each element. aligned: elements are centred at half-integer
+    coordinates, and regions may be smaller than an element.
+    """
     return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NCHW", aligned)
 
 
@@ -187,12 +190,12 @@ def roi_align_nhwc(
     sample_ratio: int = -1,
     aligned: bool = False,
 ) -> te.Tensor:
-    """As roi_align_nchw for data (N, H, W, C)."""
+    """Like roi_align_nchw, for data (N, H, W, C)."""
     return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NHWC", aligned)
 
 
 def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float) -> te.Tensor:
-    """The largest element in each bin of each region, whose corners are rounded to elements; zero where a bin is empty."""
+    """The maximum in each bin of each region, whose corners are rounded to elements. Empty bins give zero."""
     _, channels, height, width = shape_of(data)
     count = shape_of(rois)[0]
     ph, pw = pair(pooled_size)

@@ -1,4 +1,4 @@
-"""Operators that compute with elements: of one tensor, of two, along axes."""
+"""Operators that compute: on elements of one or two tensors, and along axes."""
 
 from tilewright.support import lazy
 

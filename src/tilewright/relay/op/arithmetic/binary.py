@@ -43,7 +43,7 @@ DIVISION: tuple[Sample, ...] = (((_dividend, _divisor), {}), (((2, 3), _positive
 
 
 class Binary(OpCard):
-    """An operator given by one function of topi, `computed_by`, and one of NumPy."""
+    """An operator of two tensors that is computed by one function of topi (`computed_by`) and one of NumPy."""
 
     fuse = BROADCAST
     result_dtype: ClassVar[str | None] = None
@@ -83,7 +83,7 @@ def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def whole_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b of integers, rounded towards zero; 0 where b is 0, and the least number by -1 is itself."""
+    """a / b of integers, rounded towards zero. It is 0 if b is 0; the lowest integer divided by -1 is itself."""
     below = (np.mod(a, b) != 0) & ((a < 0) != (b < 0))
     return np.asarray(np.floor_divide(a, b) + below.astype(a.dtype), a.dtype)
 
@@ -112,7 +112,7 @@ def _binary(
 
 
 def kept(condition: Expr, dy: Expr) -> Expr:
-    """dy where a condition holds, else 0."""
+    """dy where the condition holds, else 0."""
     return op("where")(condition, dy, op("zeros_like")(dy))
 
 
@@ -191,7 +191,7 @@ right_shift = _binary("right_shift", np.right_shift, "lhs shifted to lower bits.
 
 
 class where(OpCard, key="where"):
-    """x where `condition` (bool, or not zero) holds, else y; all three are broadcast."""
+    """x where `condition` (bool, or nonzero) holds, else y. All three are broadcast."""
 
     fuse = BROADCAST
     samples = [((((2, 3), "bool"), (2, 3), (2, 3)), {}), ((((3,), "bool"), (2, 1), ()), {})]

@@ -1,4 +1,4 @@
-"""einsum, and its form as products of batches of matrices."""
+"""einsum, and its conversion to batches of matrix products."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tilewright.topi.einsum import extents, parse
 
 
 class einsum(OpCard, key="einsum"):
-    """The sum over all subscripts that the result lacks of the products of the tuple's elements; `equation` as NumPy has it."""
+    """Sums of products of the tensors of a tuple; `equation` as in NumPy. Subscripts that the result lacks are summed over."""
 
     equation: str
     fuse = OUT_ELEMWISE
@@ -42,7 +42,7 @@ class einsum(OpCard, key="einsum"):
 
     @classmethod
     def make(cls, data: Any, equation: str, span: Any = None) -> Any:
-        """`data` is a sequence of tensors, or a tuple."""
+        """data: a sequence of tensors, or a tuple."""
         return cls.call([data], {"equation": equation}, span)
 
     def infer(self, data: TupleType) -> Type:
@@ -67,7 +67,7 @@ class einsum(OpCard, key="einsum"):
         return np.asarray(np.einsum(self.equation, *data))
 
     def simplify(self, data: Expr) -> Expr | None:
-        """Two operands at a time as a product of batches of matrices, which is scheduled as such."""
+        """Multiplies two operands at a time by batch_matmul, which has a good schedule."""
         return as_products(data, self.equation) if isinstance(data, Tuple) else None
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -93,7 +93,8 @@ class einsum(OpCard, key="einsum"):
 
 
 def as_products(data: Tuple, equation: str) -> Expr | None:
-    """einsum by nn.batch_matmul of operands brought into order; None where it is no such product, or dimensions are not known to agree."""
+    """einsum as nn.batch_matmul of transposed and reshaped operands. None if it has no such form, or if dimensions are not known to
+    agree."""
     operands: list[Any] = list(data.fields)
     shapes = [dims(x.checked_type) for x in operands]
     terms, result = parse(equation, [len(s) for s in shapes])

@@ -22,7 +22,7 @@ SPECIAL: Sample = ((np.array([0.5, np.inf, -np.inf, np.nan], np.float32),), {})
 
 
 class Unary(OpCard):
-    """An operator given by one function of topi, `computed_by`, and one of NumPy."""
+    """An operator of one tensor that is computed by one function of topi (`computed_by`) and one of NumPy."""
 
     fuse = ELEMWISE
     result_dtype: ClassVar[str | None] = None
@@ -50,7 +50,7 @@ class Unary(OpCard):
 
 
 def np_erf(x: np.ndarray) -> np.ndarray:
-    """Error function. Series below 2, continued fraction above: full double precision without SciPy."""
+    """The error function: a series below 2 and a continued fraction above, to full double precision."""
     a = np.abs(x.astype(np.float64))
     small = np.minimum(a, 2.0)
     term, total = small.copy(), small.copy()
@@ -254,7 +254,7 @@ class leaky_relu(OpCard, key="nn.leaky_relu"):
 
 
 class AlongAxis(OpCard):
-    """Operators of data and a vector that runs along one of its axes."""
+    """Base of operators of data and a vector along one of its axes."""
 
     axis: int = 1
     fuse = BROADCAST

@@ -1,7 +1,7 @@
-"""Forms of exp, tanh, erf and softmax that may be less exact.
+"""exp, tanh, erf and softmax that may be less exact.
 
-The vector forms that code generation has of these functions are as fast as the classic approximations and exact to the last digits, so
-the fast operators compute with those.
+The vector forms of these functions are as fast as the classic approximations and exact to the last digits, so the fast operators
+use them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tilewright.relay.op.layers.neural import softmax
 
 
 class fast_exp(exp, key="fast_exp"):  # type: ignore[valid-type, misc, call-arg]
-    """e to the data, where the last digits do not matter."""
+    """exp(data), where the last digits do not matter."""
 
 
 class fast_tanh(tanh, key="fast_tanh"):  # type: ignore[valid-type, misc, call-arg]

@@ -1,4 +1,4 @@
-"""Operators on numbers' forms: fixed point, bits read as another type, types of other tensors; division that truncates."""
+"""Operators on the representation of numbers: fixed point, reinterpretation of bits, types of other tensors, truncating division."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _factors(rng: np.random.Generator) -> np.ndarray:
 
 
 class high_product(Binary, key="high_product"):
-    """round(lhs * rhs / 2 ** 31) of int32, ties upwards: of two fractions of 31 bits, not both the least number."""
+    """round(lhs * rhs / 2 ** 31) of int32; halves round upwards. The operands are fractions of 31 bits, and must not both be the
+    lowest integer."""
 
     samples = [((_fractions, _factors), {}), ((_fractions, np.array(1395864320, np.int32)), {})]
     flat = True
@@ -55,7 +56,7 @@ class high_product(Binary, key="high_product"):
 
 
 class fixed_point_multiply(OpCard, key="fixed_point_multiply"):
-    """round(data * multiplier * 2 ** (shift - 31)) of int32: multiplier is a fraction of 31 bits, ties round upwards."""
+    """round(data * multiplier * 2 ** (shift - 31)) of int32; halves round upwards. multiplier: a fraction of 31 bits."""
 
     multiplier: int
     shift: int
@@ -84,7 +85,7 @@ class fixed_point_multiply(OpCard, key="fixed_point_multiply"):
 
 
 class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis"):
-    """fixed_point_multiply with a multiplier, a left and a right shift for each place along `axes`."""
+    """fixed_point_multiply with a multiplier, a left shift and a right shift for each index along `axes`."""
 
     is_lshift_required: bool = False
     is_rshift_required: bool = False
@@ -113,7 +114,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
         axes: Any,
         span: Any = None,
     ) -> Any:
-        """All attributes are given."""
+        """All attributes must be given."""
         attrs = {"is_lshift_required": is_lshift_required, "is_rshift_required": is_rshift_required, "axes": axes}
         return cls.call([x, y, lshift, rshift], attrs, span)
 
@@ -153,7 +154,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
 
 
 class cast_like(OpCard, key="cast_like"):
-    """data as the type of `dtype_like`."""
+    """data converted to the dtype of `dtype_like`."""
 
     fuse = ELEMWISE
     samples = [(((2, 3), ((4,), "int32")), {}), ((((2, 3), "int32"), (1,)), {})]
@@ -177,7 +178,7 @@ class cast_like(OpCard, key="cast_like"):
 
 
 class reinterpret(OpCard, key="reinterpret"):
-    """The same bits read as another type of that many."""
+    """The bits of data as another dtype with the same number of bits."""
 
     dtype: str
     flat = True
@@ -204,7 +205,7 @@ def _whole(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class trunc_divide(Binary, key="trunc_divide"):
-    """lhs / rhs, rounded towards zero; integers by 0 give 0."""
+    """lhs / rhs, rounded towards zero. Integers divided by 0 give 0."""
 
     samples = DIVISION
     divisors = (1,)
@@ -220,7 +221,7 @@ class trunc_divide(Binary, key="trunc_divide"):
 
 
 class trunc_mod(Binary, key="trunc_mod"):
-    """The remainder of trunc_divide, with the sign of lhs; 0 for integers divided by 0."""
+    """The remainder of trunc_divide, with the sign of lhs. Integers divided by 0 give 0."""
 
     samples = DIVISION
     divisors = (1,)

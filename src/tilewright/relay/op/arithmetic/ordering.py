@@ -1,4 +1,4 @@
-"""Sorting, searching in what is sorted, and running sums."""
+"""Sorting, searching in sorted sequences, and running sums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tilewright.tir.op import min as smaller
 
 
 class argsort(OpCard, key="argsort"):
-    """Positions in sorted order along `axis`; equal elements keep their order, NaN counts as largest."""
+    """The positions of the elements in sorted order along `axis`. Equal elements keep their order; NaN counts as the largest."""
 
     flat = True
     axis: int = -1
@@ -56,7 +56,7 @@ def _order(data: np.ndarray, axis: int, is_ascend: bool) -> np.ndarray:
 
 
 class sort(OpCard, key="sort"):
-    """Elements in order along `axis`."""
+    """The elements in sorted order along `axis`."""
 
     axis: int = -1
     is_ascend: bool = True
@@ -79,7 +79,8 @@ class sort(OpCard, key="sort"):
 
 
 class topk(OpCard, key="topk"):
-    """The k largest (smallest when `is_ascend`) along `axis`, in order: "values", "indices" or "both". k < 1 means all."""
+    """The k largest (or smallest, if `is_ascend`) elements along `axis`, in order. ret_type: "values", "indices" or "both". k < 1
+    means all."""
 
     k: int = 1
     axis: int = -1
@@ -96,7 +97,7 @@ class topk(OpCard, key="topk"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Two when values and indices are asked for."""
+        """Two if both values and indices are requested."""
         return 2 if self.ret_type == "both" else 1
 
     def infer(self, data: TensorType) -> Type:
@@ -147,8 +148,8 @@ class topk(OpCard, key="topk"):
 
 
 class searchsorted(OpCard, key="searchsorted"):
-    """Where each value belongs in the sorted last axis of the sequence: before its equals, or after them when `right`. The other
-    axes of both are the same, or the sequence has one axis."""
+    """The position of each value in the sorted last axis of the sequence: before equal elements, or with `right` after them. The
+    other axes of both must be equal, or the sequence has one axis."""
 
     right: bool = False
     dtype: str = "int32"
@@ -189,7 +190,7 @@ class searchsorted(OpCard, key="searchsorted"):
 
 
 class Running(OpCard):
-    """Along `axis` (of the flattened data when None), in `dtype`; without the element itself when `exclusive`."""
+    """Running operations along `axis` (of the flattened data if None), in `dtype`. exclusive: without the element itself."""
 
     axis: int | None = None
     dtype: str | None = None
@@ -222,7 +223,7 @@ class Running(OpCard):
 
 
 class cumsum(Running, key="cumsum"):
-    """Running sum."""
+    """Running sum along `axis` (of the flattened data if None), in `dtype`. exclusive: without the element itself."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.cumsum(data, self.axis, self.dtype, self.exclusive)
@@ -238,7 +239,7 @@ class cumsum(Running, key="cumsum"):
 
 
 class cumprod(Running, key="cumprod"):
-    """Running product."""
+    """Running product along `axis` (of the flattened data if None), in `dtype`. exclusive: without the element itself."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.cumprod(data, self.axis, self.dtype, self.exclusive)

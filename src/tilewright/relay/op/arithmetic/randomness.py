@@ -1,4 +1,4 @@
-"""Random numbers without state: Threefry keys, and what is drawn with them. Equal keys give equal numbers."""
+"""Random numbers without state: Threefry keys, and numbers drawn with them. Equal keys give equal numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASK = (1 << 64) - 1
 
 
 def threefry_key(seed: int) -> Constant:
-    """A key of Threefry from a seed of up to 256 bits: 10 words of 64 bits."""
+    """A Threefry key, 10 words of 64 bits, from a seed of up to 256 bits."""
     words = np.zeros(10, np.uint64)
     words[:4] = np.frombuffer(int(seed).to_bytes(32, "little", signed=seed < 0), np.uint64)
     words[8] = np.uint64(1 << 63)
@@ -52,7 +52,7 @@ def np_threefry(key: Sequence[int], counter: Sequence[int]) -> list[int]:
 
 
 def np_generate(key: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(the key counted up, `count` words)."""
+    """(the key with its counter advanced, `count` words)."""
     k = [int(v) for v in key]
     blocks = -(-count // 4)
     words: list[int] = []
@@ -66,7 +66,7 @@ def np_generate(key: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def np_unit(words: np.ndarray, dtype: str, low_open: bool = False) -> np.ndarray:
-    """Numbers of [0, 1) or (0, 1]."""
+    """Numbers in [0, 1), or in (0, 1] with `low_open`."""
     real: Any = np.float64 if dtype == "float64" else np.float32
     bits = 53 if dtype == "float64" else 24
     part = (words >> np.uint64(64 - bits)).astype(np.int64) + int(low_open)
@@ -90,7 +90,7 @@ def key_type(key: TensorType) -> TensorType:
 
 
 class threefry_generate(OpCard, key="random.threefry_generate"):
-    """(the next key, random words of uint64 of `out_shape`)."""
+    """(the next key, random uint64 words of `out_shape`)."""
 
     out_shape: tuple[int, ...]
     outputs = 2
@@ -100,7 +100,7 @@ class threefry_generate(OpCard, key="random.threefry_generate"):
 
     @classmethod
     def make(cls, key: Any, shape: Any, span: Any = None) -> Any:
-        """`shape` is that of the words."""
+        """shape: the shape of the words."""
         return cls.call([key], {"out_shape": shape}, span)
 
     def infer(self, key: TensorType) -> Type:
@@ -115,7 +115,7 @@ class threefry_generate(OpCard, key="random.threefry_generate"):
 
 
 class threefry_split(OpCard, key="random.threefry_split"):
-    """Two keys that are independent of each other and of what this one generates."""
+    """Two keys, independent of each other and of the numbers that the given key generates."""
 
     outputs = 2
     flat = True
@@ -146,7 +146,7 @@ def scalar(value: Any, dtype: str) -> Expr:
 
 
 class Drawn(OpCard):
-    """Numbers of a distribution of two parameters, scalars."""
+    """Random numbers of a distribution with two scalar parameters."""
 
     out_shape: tuple[int, ...] = ()
     out_dtype: str = "float32"
@@ -156,7 +156,7 @@ class Drawn(OpCard):
     tolerance = 1e-5
 
     def typed(self, key: TensorType, first: TensorType, second: TensorType) -> Type:
-        """The key's type and that of the numbers."""
+        """The types of the key and of the numbers."""
         tensor(first, 1, 0)
         tensor(second, 2, 0)
         need(self.out_dtype in ("float32", "float64"), "dtype must be float32 or float64", f"it is {self.out_dtype}")
@@ -164,7 +164,7 @@ class Drawn(OpCard):
 
 
 class uniform(Drawn, key="random.uniform"):
-    """(the next key, numbers of [low, high) of `shape`)."""
+    """(the next key, uniformly distributed numbers in [low, high), of `shape`)."""
 
     samples = [
         ((KEY, np.array(0, np.float32), np.array(1, np.float32)), {"out_shape": (5,)}),
@@ -191,7 +191,7 @@ class uniform(Drawn, key="random.uniform"):
 
 
 class normal(Drawn, key="random.normal"):
-    """(the next key, numbers of the normal distribution around `mean`, `scale` wide, of `shape`)."""
+    """(the next key, normally distributed numbers with mean `mean` and standard deviation `scale`, of `shape`)."""
 
     tolerance = 1e-4
     samples = [
@@ -224,7 +224,8 @@ class normal(Drawn, key="random.normal"):
 
 
 class multinomial(OpCard, key="random.multinomial"):
-    """(the next key, indices (..., num_samples) of int32 drawn by the weights in the last axis of `probs`, which need not add up to 1)."""
+    """(the next key, int32 indices (..., num_samples)), drawn with the weights along the last axis of `probs`, which need not add
+    up to 1."""
 
     num_samples: int = 1
     outputs = 2

@@ -25,7 +25,7 @@ BOOLS: tuple[Sample, ...] = (((((2, 30), "bool"),), {"axis": 1}),)
 
 
 class Reduction(OpCard):
-    """Along `axis` (an int, several, or None for all; all others when `exclude`)."""
+    """Base of reductions along `axis`: an int, several, or None for all. exclude: along all other axes."""
 
     axis: tuple[int, ...] | None = None
     keepdims: bool = False
@@ -60,7 +60,7 @@ class Reduction(OpCard):
         return np.asarray(result).astype(self.result_dtype or data.dtype, copy=False)
 
     def kept(self, value: Expr, data: Expr) -> Expr:
-        """A result, or its adjoint, with extent 1 in the places of the reduced axes."""
+        """A result, or its adjoint, with extent 1 for each reduced axis."""
         if not self.keepdims:
             for a in self.axes(len(tensor(data.checked_type).shape)):
                 value = op("expand_dims")(value, axis=a)
@@ -117,7 +117,7 @@ any_ = _reduction("any", np.any, "Whether any along `axis` holds (bool).", BOOLS
 
 
 class variance(Reduction, key="variance"):
-    """Mean squared distance of data from `mean` (computed with keepdims) along `axis`; over n - 1 when `unbiased`."""
+    """The mean squared distance of data from `mean` (computed with keepdims) along `axis`. unbiased: divided by n - 1."""
 
     unbiased: bool = False
     samples = ((((2, 3, 4), (2, 1, 4)), {"axis": 1}), (((2, 5), (1, 1)), {"keepdims": True, "unbiased": True}))
@@ -133,7 +133,7 @@ class variance(Reduction, key="variance"):
         with_mean: Any = None,
         span: Any = None,
     ) -> Any:
-        """The mean is computed unless `with_mean` (with the reduced axes kept) gives it."""
+        """with_mean: the mean, with reduced axes kept; computed if None."""
         centre = with_mean if with_mean is not None else op("mean")(data, axis, True, exclude)
         attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
         return cls.call([data, centre], attrs, span)
@@ -156,7 +156,7 @@ class variance(Reduction, key="variance"):
 
 
 class std(Reduction, key="std"):
-    """Square root of the variance along `axis`; over n - 1 when `unbiased`."""
+    """The standard deviation along `axis`. unbiased: divided by n - 1."""
 
     unbiased: bool = False
     samples = ((((2, 3, 4),), {"axis": 1}), (((2, 5),), {"keepdims": True, "unbiased": True}))
@@ -181,7 +181,7 @@ class std(Reduction, key="std"):
 
 
 class logsumexp(Reduction, key="logsumexp"):
-    """Logarithm of the sum of exponentials along `axis`, without overflow."""
+    """The logarithm of the sum of exponentials along `axis`, without overflow."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         axes = self.axes(len(data.shape))
@@ -217,7 +217,7 @@ def mean_std(
 
 
 class ArgReduction(OpCard):
-    """Position of the best along `axis` (int32); of equals the first, or the last with `select_last_index`."""
+    """Base of argmax and argmin. Of equal elements the first counts, or with `select_last_index` the last."""
 
     axis: tuple[int, ...] | None = None
     keepdims: bool = False
@@ -254,7 +254,7 @@ class ArgReduction(OpCard):
 
 
 class argmax(ArgReduction, key="argmax"):
-    """Position of the largest along `axis`, as int32."""
+    """The position of the maximum along `axis`, as int32. Of equal elements the first, or with `select_last_index` the last."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.argmax(data, self.axis, self.keepdims, self.select_last_index, self.exclude)
@@ -264,7 +264,7 @@ class argmax(ArgReduction, key="argmax"):
 
 
 class argmin(ArgReduction, key="argmin"):
-    """Position of the smallest along `axis`, as int32."""
+    """The position of the minimum along `axis`, as int32. Of equal elements the first, or with `select_last_index` the last."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.argmin(data, self.axis, self.keepdims, self.select_last_index, self.exclude)

@@ -16,8 +16,8 @@ from tilewright.tir import Any as AnyDim
 
 
 class stft(OpCard, key="stft"):
-    """The Fourier transforms of windows `hop_length` apart: (batch, frequencies, windows, 2), real and imaginary parts last. data is
-    (length,) or (batch, length); `window` (win_length,) stands in the middle of `n_fft` places."""
+    """Fourier transforms of windows that are `hop_length` apart: (batch, frequencies, windows, 2), with real and imaginary parts
+    last. data: (length,) or (batch, length). `window` (win_length,) is centred in `n_fft` elements."""
 
     n_fft: int
     hop_length: int
@@ -43,7 +43,7 @@ class stft(OpCard, key="stft"):
         onesided: bool = True,
         span: Any = None,
     ) -> Any:
-        """hop_length is a quarter of n_fft and win_length n_fft unless given; without a window all count the same."""
+        """hop_length: default n_fft // 4. win_length: default n_fft. window: default ones."""
         width = win_length or n_fft
         if window is None:
             window = const(np.ones(width, np.float32))
@@ -111,7 +111,7 @@ class dft(OpCard, key="dft"):
         return found.real.astype(re_data.dtype), found.imag.astype(re_data.dtype)
 
     def grad(self, re_data: Expr, im_data: Expr, result: Expr, dy: Expr) -> list[Expr]:
-        """The transform is symmetric, so its adjoint is the other one of the conjugate, but for the scale."""
+        """The transform is symmetric, so its adjoint is the other transform of the conjugate, except for the scale."""
         t: Any = re_data.checked_type
         back = several("dft")(field(dy, 0), field(dy, 1), inverse=not self.inverse).tuple_value
         size = op("cast")(

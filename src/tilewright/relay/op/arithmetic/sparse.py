@@ -1,5 +1,5 @@
-"""Operators on sparse matrices, and on lists of indices and values. Entries that a matrix does not have, or that lie outside of its
-columns, are left out."""
+"""Operators on sparse matrices, and on lists of indices and values. Entries whose row bounds or columns are out of bounds are
+ignored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_GRADIENT = "multiply by a dense matrix (nn.dense) to train it"
 
 
 def fields_of(matrix: Any) -> list[Expr]:
-    """(data, indices, indptr) of a sparse matrix: a tuple, or an object with these attributes, as SciPy has."""
+    """(data, indices, indptr) of a sparse matrix: a tuple, or an object with these attributes, as in SciPy."""
     if hasattr(matrix, "indptr"):
         return [as_expr(v) for v in (matrix.data, matrix.indices, matrix.indptr)]
     if isinstance(matrix, Tuple):
@@ -49,7 +49,7 @@ def np_dense(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns:
 
 
 def np_entries(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns: int) -> list[tuple[int, int]]:
-    """(row, place in data) of the entries that lie within the columns."""
+    """(row, position in data) of the entries whose columns are in bounds."""
     bounds = np.clip(indptr.astype(np.int64), 0, min(len(data), len(indices)))
     return [
         (row, e)
@@ -87,8 +87,8 @@ def _parts(data: TensorType, indices: TensorType, indptr: TensorType, first: int
 
 
 class sparse_dense(OpCard, key="nn.sparse_dense"):
-    """dense (M, K) times the transpose of a sparse matrix (N, K): (M, N); with `sparse_lhs` sparse (M, K) times the transpose of dense
-    (N, K). The sparse matrix is (data, indices, indptr): CSR, or BSR where data has three axes."""
+    """Dense (M, K) times the transpose of a sparse matrix (N, K): (M, N). With `sparse_lhs`: sparse (M, K) times the transpose of
+    dense (N, K). The sparse matrix is (data, indices, indptr): CSR, or BSR if data has three axes."""
 
     sparse_lhs: bool = False
     fuse = OUT_ELEMWISE
@@ -101,7 +101,7 @@ class sparse_dense(OpCard, key="nn.sparse_dense"):
 
     @classmethod
     def make(cls, dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False, span: Any = None) -> Any:
-        """`sparse_mat` is (data, indices, indptr)."""
+        """sparse_mat: (data, indices, indptr)."""
         if sparse_lhs and not isinstance(dense_mat, Expr):
             dense_mat, sparse_mat = sparse_mat, dense_mat
         return cls.call([dense_mat, *fields_of(sparse_mat)], {"sparse_lhs": sparse_lhs}, span)
@@ -136,7 +136,7 @@ class sparse_transpose(OpCard, key="nn.sparse_transpose"):
 
     @classmethod
     def make(cls, x: Any, span: Any = None) -> Any:
-        """`x` is (data, indices, indptr)."""
+        """x: (data, indices, indptr)."""
         return cls.call(fields_of(x), {}, span)
 
     def infer(self, sparse_data: TensorType, sparse_indices: TensorType, sparse_indptr: TensorType) -> Type:
@@ -170,7 +170,7 @@ class sparse_add(OpCard, key="nn.sparse_add"):
 
     @classmethod
     def make(cls, dense_mat: Any, sparse_mat: Any, span: Any = None) -> Any:
-        """`sparse_mat` is (data, indices, indptr)."""
+        """sparse_mat: (data, indices, indptr)."""
         return cls.call([dense_mat, *fields_of(sparse_mat)], {}, span)
 
     def infer(
@@ -194,7 +194,7 @@ class sparse_add(OpCard, key="nn.sparse_add"):
 
 
 class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
-    """Convolution of data with a kernel of one element whose weights are a sparse matrix (O, C): CSR or BSR."""
+    """Convolution of data with a 1 x 1 kernel whose weights are a sparse matrix (O, C): CSR or BSR."""
 
     layout: str = "NHWC"
     kernel_size: tuple[int, ...] = (1, 1)
@@ -206,7 +206,7 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
     def make(
         cls, dense_mat: Any, sparse_mat: Any, layout: str = "NHWC", kernel_size: Any = (1, 1), span: Any = None
     ) -> Any:
-        """`sparse_mat` is (data, indices, indptr)."""
+        """sparse_mat: (data, indices, indptr)."""
         attrs = {"layout": layout, "kernel_size": kernel_size}
         return cls.call([dense_mat, *fields_of(sparse_mat)], attrs, span)
 
@@ -242,7 +242,8 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
 
 
 class sparse_to_dense(OpCard, key="sparse_to_dense"):
-    """A tensor of `output_shape` with the values at their indices (a scalar, a vector, or rows of indices), a default elsewhere."""
+    """A tensor of `output_shape` with the values at their indices (a scalar, a vector, or rows of indices), and a default
+    elsewhere."""
 
     output_shape: tuple[int, ...]
     fuse = OPAQUE
@@ -255,7 +256,7 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
     def make(
         cls, sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0, span: Any = None
     ) -> Any:
-        """`output_shape` is integers or an expression."""
+        """output_shape: integers, or an expression."""
         if not isinstance(default_value, Expr):
             from tilewright.relay.typing.infer_type import infer_types
 
@@ -309,7 +310,7 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
 
 
 class dyn_sparse_to_dense(Dynamic, key="dyn.sparse_to_dense"):
-    """sparse_to_dense of `output_shape`."""
+    """sparse_to_dense with `output_shape` as a tensor."""
 
     of = sparse_to_dense
     samples = [
@@ -336,8 +337,8 @@ DYNAMIC[sparse_to_dense] = dyn_sparse_to_dense
 
 
 class sparse_reshape(OpCard, key="sparse_reshape"):
-    """(sparse_indices, rows of indices in a tensor of `prev_shape`, as rows of indices in one of `new_shape`; that shape). The new
-    shape may hold one -1."""
+    """(the indices in a tensor of `new_shape` of the elements at `sparse_indices` in one of `prev_shape`, the new shape).
+    `new_shape` may contain one -1."""
 
     outputs = 2
     flat = True
@@ -370,8 +371,8 @@ class sparse_reshape(OpCard, key="sparse_reshape"):
 
 
 class sparse_fill_empty_rows(OpCard, key="sparse_fill_empty_rows"):
-    """(indices, values, which rows were empty (rows,)): a list of indices (count, 2) and values in which each empty row of `dense_shape`
-    has got `default_value` at its first place; in order of rows."""
+    """(indices, values, which rows were empty (rows,)): indices (count, 2) and values, with an entry `default_value` at column 0 of
+    each empty row of `dense_shape`, sorted by rows."""
 
     outputs = 3
     fuse = OPAQUE
@@ -433,8 +434,8 @@ class sparse_fill_empty_rows(OpCard, key="sparse_fill_empty_rows"):
 
 
 def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) -> Expr:
-    """The sum of the rows of each segment: result[s] adds up data[i] where segment_ids[i] is s. Without `num_segments` there are as
-    many as the largest id says."""
+    """The sums of segments: result[s] is the sum of data[i] over all i with segment_ids[i] == s. num_segments: default, one more
+    than the largest id."""
     ids = op("cast")(segment_ids, "int64")
     whole = op("shape_of")(data, dtype="int64")
     rest = op("strided_slice")(whole, [1], [2**31 - 1])

@@ -16,7 +16,7 @@ _floats, _bytes = of_dtypes("float32"), of_dtypes("uint8", "int8", "int32", "flo
 
 
 def is_arm_compute_runtime_enabled() -> bool:
-    """Whether this build can run what is partitioned: never, unless a program registers `relay.ext.arm_compute_lib`."""
+    """Whether this build can run partitions for the library: only if a program registers `relay.ext.arm_compute_lib`."""
     from tilewright.runtime import get_global_func
 
     return get_global_func("relay.ext.arm_compute_lib", allow_missing=True) is not None
@@ -40,7 +40,8 @@ def _qnn_conv2d(e: Any) -> bool:
 
 @register_pattern_table("arm_compute_lib")  # type: ignore[untyped-decorator]
 def arm_compute_lib_pattern_table() -> list[tuple[Any, ...]]:
-    """Convolutions and dense layers with padding, bias and rectifier, of floats and bytes; pooling of bytes; root mean squares."""
+    """Patterns: convolutions and dense layers with padding, bias and ReLU, of floats and 8-bit integers; pooling of 8-bit integers;
+    L2 pooling."""
 
     def padded(data: DFPattern) -> DFPattern:
         return is_op("nn.pad")(data, wildcard()) | data
@@ -83,9 +84,11 @@ def partition_for_arm_compute_lib(
     disabled_ops: Sequence[str] = ("concatenate",),
     **opts: Any,
 ) -> IRModule:
-    """The module with what the library takes in functions of their own, for `relay.ext.arm_compute_lib`; operators and patterns in
-    `disabled_ops` (names without the compiler's) are left to the compiler. `opts`: options of other partitioners, which
-    change nothing here."""
+    """Moves the operators that the library supports into functions for `relay.ext.arm_compute_lib`.
+
+    disabled_ops: operators and patterns (without the compiler's prefix) that this compiler keeps. opts: options of other
+    partitioners, which have no effect.
+    """
     from tilewright.relay import transform
 
     name = "arm_compute_lib"

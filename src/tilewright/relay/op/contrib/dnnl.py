@@ -1,4 +1,4 @@
-"""Patterns of oneDNN, for a code generator "dnnl" that a program registers: partitions are made here, code elsewhere."""
+"""Patterns of oneDNN, for a code generator "dnnl" that a program registers. Only the partitioning is in this package."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def pattern_table() -> list[tuple[Any, ...]]:
 def partition_for_dnnl(
     mod: IRModule, params: Mapping[str, Any] | None = None, alter_layout: bool = True, prune_subgraphs: bool = True
 ) -> IRModule:
-    """The module with what oneDNN takes in functions of their own, for `relay.ext.dnnl`, which a program registers.
+    """Moves the operators that oneDNN supports into functions for `relay.ext.dnnl`, which a program registers.
 
-    alter_layout: convolutions are brought to NCHW and OIHW first. prune_subgraphs: parts without a convolution, product or batch
-    norm are left to the compiler.
+    alter_layout: first converts convolutions to NCHW and OIHW. prune_subgraphs: this compiler keeps parts without a convolution,
+    product or batch norm.
     """
     from tilewright.relay import transform
 

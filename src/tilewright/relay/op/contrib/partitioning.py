@@ -16,31 +16,31 @@ Check = Callable[[Any], bool]
 
 
 def tensors(e: Expr) -> list[TensorType]:
-    """The types of a call's operands and its result that are tensors."""
+    """The tensor types among a call's operands and result."""
     exprs = (*e.args, e) if isinstance(e, Call) else (e,)
     return [t for x in exprs if isinstance(t := x.checked_type, TensorType)]
 
 
 def of_dtypes(*names: str) -> Check:
-    """Takes calls all of whose tensors are of these dtypes and of known rank."""
+    """A check that accepts calls whose tensors all have one of these dtypes and a known rank."""
     return lambda call: all([str(t.dtype) in names for t in tensors(call)])
 
 
 def anchor(e: Expr, *names: str) -> Call:
-    """The call of one of these operators under the last call of a matched pattern."""
+    """The call of one of these operators below the last call of a matched pattern."""
     while not (isinstance(e, Call) and type(e.op) is Op and e.op.name in names):
         e = next(a for a in e.args if isinstance(a, Call))  # type: ignore[attr-defined]
     return e
 
 
 def rank(e: Expr) -> int:
-    """The number of dimensions of a tensor, -1 of what is none."""
+    """The number of dimensions of a tensor; -1 for other types."""
     t = e.checked_type
     return len(t.shape) if isinstance(t, TensorType) else -1
 
 
 def biased(e: DFPattern, ops: Sequence[str] = ("nn.bias_add",), constant: bool = True) -> DFPattern:
-    """An expression with a bias, by any of the operators."""
+    """A pattern: an expression with a bias, added by any of the operators."""
     bias = is_constant() if constant else wildcard()
     found: DFPattern = is_op(ops[0])(e, bias)
     for op in ops[1:]:
@@ -49,7 +49,8 @@ def biased(e: DFPattern, ops: Sequence[str] = ("nn.bias_add",), constant: bool =
 
 
 def followed(e: DFPattern, op: str) -> DFPattern:
-    """An expression with an operator of one operand after it; "gelu", "swish" and "mish" are what they are made of."""
+    """A pattern: an expression followed by an operator of one operand. "gelu", "swish" and "mish" stand for the operators that they
+    are composed of."""
     if op == "swish":
         return is_op("multiply")(e, is_op("sigmoid")(e))
     if op == "mish":
@@ -61,7 +62,8 @@ def followed(e: DFPattern, op: str) -> DFPattern:
 
 
 def take(compiler: str, table: Mapping[str, Check] | Iterable[str], default: Check = lambda call: True) -> None:
-    """Lets a compiler take calls of single operators for which a check holds; what a program has said of one before stays."""
+    """Lets a compiler take calls of single operators that pass a check. An operator that a program registered itself is not
+    changed."""
     checks = table if isinstance(table, Mapping) else dict.fromkeys(table, default)
     for name, check in checks.items():
         if not Op.get(name).has_attr(f"target.{compiler}"):
@@ -75,8 +77,8 @@ def partition(
     before: Sequence[Any] = (),
     patterns: Sequence[Any] | None = None,
 ) -> IRModule:
-    """The module with what a compiler takes in functions of their own, after `params` are bound and passes `before` have run.
-    patterns: these instead of the compiler's table."""
+    """Moves the operators that a compiler supports into functions, after binding `params` and running the passes `before`.
+    patterns: used instead of the compiler's table."""
     from tilewright.relay import transform
 
     if params:
@@ -97,7 +99,7 @@ def partition(
 
 
 def pruned(mod: IRModule, compiler: str, keep: Callable[[Function], bool]) -> IRModule:
-    """The module without the parts of a compiler that are not worth their call: what they compute is inlined again."""
+    """Inlines those functions of a compiler again that are not worth a call."""
     from tilewright.relay import transform
     from tilewright.relay.typing.infer_type import infer_module
 

@@ -19,16 +19,17 @@ KNOWN = ("arm_compute_lib", "dnnl")
 
 
 def load_known(compiler: str) -> None:
-    """Register what is known of a compiler, unless a program has done so."""
+    """Registers the built-in pattern table of a compiler, unless a program has registered one."""
     if compiler in KNOWN and compiler not in _tables:
         import_module(f"{__package__}.{compiler}")
 
 
 def register_pattern_table(compiler: str, table: Callable[[], Table] | None = None) -> Any:
-    """Registers the patterns that a compiler takes. A decorator of a function that answers the table, for MergeComposite: a list
-    of (name, pattern) or (name, pattern, check), names beginning with "<compiler>.". The compiler is a kind of target from then on.
+    """Registers the pattern table of a compiler. Decorates a function that returns the table for MergeComposite: a list of (name,
+    pattern) or (name, pattern, check), with names that begin with "<compiler>.". The compiler becomes a kind of target.
 
-    Raises TVMError when the function answers something else."""
+    Raises TVMError if the function returns anything else.
+    """
     if not isinstance(compiler, str):
         raise TVMError(
             f'register_pattern_table takes the name of a compiler: @register_pattern_table("dnnl"); it was given'

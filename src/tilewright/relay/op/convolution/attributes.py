@@ -28,7 +28,7 @@ from tilewright.topi.transform import layout_axes, layout_shape
 
 
 def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
-    """x brought from one layout to another."""
+    """x converted from one layout to another."""
     from tilewright.relay.op.movement.reshaping import layout_transform
 
     return x if src == dst else layout_transform.from_fields(src, dst).ref(x)
@@ -60,7 +60,7 @@ class ConvAttrs(OpCard):
         return f"NC{self.letters}", f"{self.filters}{self.letters}"
 
     def layouts(self) -> tuple[str, str, str]:
-        """Those of data, weights and result. Raises TypeRuleError for what are no permutations of the axes."""
+        """The layouts of data, weights and result. Raises TypeRuleError if one is no permutation of the axes."""
         plain, kernel = self.plain
         data = self.data_layout or plain
         weights = self.kernel_layout or (kernel if data[1] == "C" else f"{self.letters}{self.filters[::-1]}")
@@ -149,7 +149,7 @@ class Convolution(ConvAttrs):
     out_dtype: str = ""
 
     def problem(self, *types: Type) -> str:
-        """What the convolution's decisions in a GraphPlan are named by."""
+        """The name of the convolution's problem in a GraphPlan."""
         operands = [tensor(t) for t in types[:2]]
         shapes, dtypes = [dims(t) for t in operands], [str(t.dtype) for t in operands]
         told = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}

@@ -1,4 +1,4 @@
-"""Convolutions, plain and on channel blocks, and the rule that chooses the blocks."""
+"""Convolutions in plain layouts and on channel blocks, and the choice of the blocks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tilewright.topi.transform import layout_axes
 
 
 def vector_lanes() -> int:
-    """float32 lanes of the current target's vectors: the widest useful channel block. 16 where no target is set."""
+    """The number of float32 lanes of the current target's vectors, which is the widest useful channel block. 16 if there is no
+    target."""
     target = Target.current(True)
     return 16 if target is None else min(max(target.cpu.lanes(32), 4), 16)
 
 
 def channel_block(channels: int, widest: int) -> int:
-    """The largest power of two up to `widest` that divides the channels; failing 4, any divisor up to it."""
+    """The largest power of two up to `widest` that divides the channels. If that is below 4: the largest divisor up to `widest`."""
     block = widest
     while channels % block:
         block //= 2
@@ -33,8 +34,8 @@ def channel_block(channels: int, widest: int) -> int:
 
 
 def filled_block(channels: int, widest: int, least: float | None = None) -> int:
-    """The channel block that keeps most lanes busy: a divisor of the channels, or a whole vector of which the last is not full. `least`:
-    share of whole blocks that must be channels, FULL unless it is given."""
+    """The channel block that uses most lanes: a divisor of the channels, or a whole vector, of which the last one is partly empty.
+    least: the smallest share of the elements of all blocks that must be channels; default FULL."""
     block = channel_block(channels, widest)
     full = channels / (-(-channels // widest) * widest)
     in_vectors = block & (block - 1) == 0
@@ -50,13 +51,13 @@ HALF = 0.5
 
 
 def fewest_block(channels: int, widest: int) -> int:
-    """The channel block of the fewest instructions of 4, 8, .. `widest` sums that add up products: the narrowest one of those."""
+    """The channel block, of 4, 8, .. `widest` sums, with the fewest dot-product instructions; of several the narrowest."""
     blocks = [b for b in (4, 8, 16) if b <= widest]
     return min(blocks, key=lambda b: (-(-channels // b), b))
 
 
 def too_narrow(block: int, lanes: int) -> bool:
-    """Whether blocks are not vectors, or fill so little of one that plain rows of pixels fill more."""
+    """Whether blocks are shorter than a vector, or fill so little of one that vectors along rows of pixels are better."""
     return 2 * block < lanes or block & (block - 1) != 0
 
 
@@ -114,15 +115,15 @@ class conv2d(Conv2D, key="nn.conv2d"):
         )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Channel blocks as wide as a vector, and weights blocked to match."""
+        """Uses channel blocks as long as a vector, with weights blocked to match."""
         return self.on_vectors(args, types, FULL)
 
     def lone_layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """The same where what it costs decides: blocks of filters may be half empty."""
+        """The same for a single convolution, if the cost model prefers it. Blocks of filters may be half empty."""
         return self.on_vectors(args, types, HALF)
 
     def on_vectors(self, args: Sequence[str | None], types: Sequence[Type], least: float) -> LayoutChoice | None:
-        """Channels in blocks of vectors, of which filters fill `least`."""
+        """Channels in blocks of whole vectors, of which filters must fill the share `least`."""
         if (
             self.data_layout != "NCHW"
             or self.kernel_layout != "OIHW"
@@ -169,15 +170,15 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
 
     def decided_block(self, types: Sequence[Type], model: int, divides: int | None = None) -> int:
-        """The channel block of the result: the model's, unless a plan says another."""
+        """The channel block of the result: that of a plan, else the model's."""
         plan = scheduling.graph_plan.graph_plan()
         return model if plan is None else plan.block(self.problem(*types), model, vector_lanes(), divides)
 
     def in_groups(
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
     ) -> LayoutChoice | None:
-        """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
-        Channels that fill no group are filled up with zeros, and so is the last block where that takes fewer instructions."""
+        """Narrow integers in groups of channels that one instruction multiplies and adds up. None if the target has no such
+        instruction. Channels are padded with zeros to whole groups, and to a whole last block if that takes fewer instructions."""
         from tilewright.scheduling.instructions import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
@@ -206,8 +207,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, weights, found.lanes)
 
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
-        """The same for registers of whole tiles, which take many channels at once; None where the target has none, where dimensions are
-        dynamic, or where there are too few channels."""
+        """The same for tile registers, which take many channels at once. None if the target has none, if dimensions are dynamic, or
+        if there are too few channels."""
         from tilewright.scheduling.instructions import LEAST_STEPS, tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
 
@@ -266,8 +267,8 @@ def _filled_up(rng: np.random.Generator) -> np.ndarray:
 
 class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
     """conv2d on blocks: data (N, C/b, H, W, b), weight (O/bo, I/bi, KH, KW, bi, bo), or (.., bi/g, bo, g) for instructions that add
-    up g products at once (OIHW4i16o4i). Data of a few channels may be plain, NCHW, and g products then those of neighbours along its
-    rows (OIHW16o2w)."""
+    up g products (OIHW4i16o4i). Data of a few channels may be plain, NCHW; then the g products are adjacent in a row
+    (OIHW16o2w)."""
 
     samples = [
         (

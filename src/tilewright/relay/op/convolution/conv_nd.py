@@ -52,8 +52,8 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
     ]
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """conv2d: on planes, those that a window in depth sees side by side as channels and each place in depth as an image; or where
-        windows are single places of a plane, on an image that has planes as its rows."""
+        """Replaces the convolution by conv2d. The planes that a window covers in depth become channels, and each depth of the
+        result becomes an image. If windows have one element per plane, the planes become rows of one image instead."""
         if self.layouts() != ("NCDHW", "OIDHW", "NCDHW"):
             return super().simplify(data, weight)
         if (found := super().simplify(data, weight)) is not None:
@@ -158,7 +158,7 @@ def _ordered(x: te.Tensor, src: str, dst: str) -> te.Tensor:
 
 
 class conv1d_transpose(Over1D, ConvTranspose, key="nn.conv1d_transpose"):
-    """Adjoint of conv1d: data (N, C, W), weight (C, O / groups, K)."""
+    """The adjoint of conv1d: data (N, C, W), weight (C, O / groups, K)."""
 
     kernel_layout: str = "IOW"
     samples = [
@@ -168,7 +168,7 @@ class conv1d_transpose(Over1D, ConvTranspose, key="nn.conv1d_transpose"):
 
 
 class conv2d_transpose(Over2D, ConvTranspose, key="nn.conv2d_transpose"):
-    """Adjoint of conv2d: data (N, C, H, W), weight (C, O / groups, KH, KW)."""
+    """The adjoint of conv2d: data (N, C, H, W), weight (C, O / groups, KH, KW)."""
 
     kernel_layout: str = "IOHW"
     output_padding: tuple[int, ...] = (0, 0)
@@ -182,7 +182,7 @@ class conv2d_transpose(Over2D, ConvTranspose, key="nn.conv2d_transpose"):
 
 
 class conv3d_transpose(Over3D, ConvTranspose, key="nn.conv3d_transpose"):
-    """Adjoint of conv3d: data (N, C, D, H, W), weight (C, O / groups, KD, KH, KW)."""
+    """The adjoint of conv3d: data (N, C, D, H, W), weight (C, O / groups, KD, KH, KW)."""
 
     kernel_layout: str = "IODHW"
     output_padding: tuple[int, ...] = (0, 0, 0)

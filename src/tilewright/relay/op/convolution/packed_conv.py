@@ -1,5 +1,4 @@
-"""Convolutions with weights that were brought into another form before: Winograd's on channel blocks and over three axes, and matrix
-products of patches."""
+"""Convolutions with transformed weights: Winograd's on channel blocks and over three axes, and matrix products of patches."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ def _in_tiles(depth: int) -> bool:
 
 
 class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight_transform"):
-    """Weights (O, I, D, K, K) for Winograd's convolution with tiles of `tile_size`: (tile, tile, tile, O, I) where D lies in 3 to 7 (and is
-    K), else (tile, tile, D, O, I)."""
+    """Weights (O, I, D, K, K) for Winograd's convolution with tiles of `tile_size`: (tile, tile, tile, O, I) if the depth D is from
+    3 to 7 and equal to K, else (tile, tile, D, O, I)."""
 
     tile_size: int
     fuse = OUT_ELEMWISE
@@ -56,7 +55,7 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
 
 
 class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_transform"):
-    """conv3d, by steps of 1, with weights that nn.contrib_conv3d_winograd_weight_transform made."""
+    """conv3d with stride 1 and weights from nn.contrib_conv3d_winograd_weight_transform."""
 
     out_dtype: str = ""
     tile_size: int
@@ -130,7 +129,7 @@ class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_tra
 
 
 class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
-    """conv2d by steps of 1 on channel blocks, data (N, C/b, H, W, b), with weights (places, O/panel, C, panel) of
+    """conv2d with stride 1 on channel blocks: data (N, C/b, H, W, b), weights (tile * tile, O/panel, C, panel) of
     `topi.nn.winograd_blocked.winograd_weights`: (N, O/block, OH, OW, block) for `out_layout` NCHW<block>c."""
 
     tile_size: int
@@ -203,8 +202,8 @@ class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
 
 
 class gemm_weight_transform(OpCard, key="nn.contrib_conv2d_gemm_weight_transform"):
-    """Weights (KH, KW, I, O) as tiles of a matrix of KH * KW * I rows and O columns, filled up with zeros:
-    (O / tile_N, rows / tile_K, tile_N, tile_K)."""
+    """Weights (KH, KW, I, O) as tiles of a matrix with KH * KW * I rows and O columns, padded with zeros: (O / tile_N, rows /
+    tile_K, tile_N, tile_K)."""
 
     tile_N: int
     tile_K: int
@@ -229,8 +228,8 @@ class gemm_weight_transform(OpCard, key="nn.contrib_conv2d_gemm_weight_transform
 
 
 class gemm_conv2d(Over2D, key="nn.contrib_conv2d_gemm_without_weight_transform"):
-    """conv2d of data (N, H, W, C) with weights that nn.contrib_conv2d_gemm_weight_transform made; `channels` and `kernel_size` tell of
-    which they were made."""
+    """conv2d of data (N, H, W, C) with weights from nn.contrib_conv2d_gemm_weight_transform. `channels` and `kernel_size` are those
+    of the original weights."""
 
     data_layout: str = "NHWC"
     kernel_layout: str = "HWIO"
@@ -280,7 +279,7 @@ class gemm_conv2d(Over2D, key="nn.contrib_conv2d_gemm_without_weight_transform")
 
 
 class nnpack_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_nnpack_weight_transform"):
-    """Weights (O, I, 3, 3) in Winograd's form for tiles of 8 by 8 places: (O, I, 8, 8)."""
+    """Weights (O, I, 3, 3) in Winograd's form, for tiles of 8 x 8: (O, I, 8, 8)."""
 
     convolution_algorithm: int
     out_dtype: str = ""

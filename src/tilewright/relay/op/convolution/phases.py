@@ -1,4 +1,4 @@
-"""The phases of transposed convolutions, side by side."""
+"""The phases of transposed convolutions, interleaved."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tilewright.relay.op.relations import dims, tensor, tensor_type
 
 
 class interleave_phases(OpCard, key="nn.contrib_interleave_phases"):
-    """data (N, C * phases of all axes, places...) as (N, C, shape...). Along each axis, place p of the result is the r-th of phase i where
-    p + offset = stride * r + dilation * i, and zero where there is none."""
+    """data (N, C * phases of all axes, spatial...) as (N, C, shape...). Along each axis, element p of the result is element r of
+    phase i if p + offset = stride * r + dilation * i; it is zero if there is none."""
 
     strides: tuple[int, ...]
     dilation: tuple[int, ...]

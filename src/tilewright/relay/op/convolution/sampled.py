@@ -1,4 +1,5 @@
-"""Convolutions at places that are data, correlation, what weights get back, Winograd's and bit-serial forms, packed bits, dilation."""
+"""Convolutions at positions that are data, correlation, adjoints of weights, Winograd's and bit-serial forms, packed bits,
+dilation."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from tilewright.tir import Any as AnyDim
 
 
 class deformable_conv2d(Over2D, key="nn.deformable_conv2d"):
-    """Convolution that reads data between elements, at places moved by `offset` (N, 2 * deformable_groups * KH * KW, OH, OW; y before x);
-    what lies outside is zero. data (N, C, H, W), weight (O, C / groups, KH, KW)."""
+    """Convolution at positions that `offset` shifts by fractions of an element; the data there is interpolated, and zero outside.
+    data (N, C, H, W), weight (O, C / groups, KH, KW), offset (N, 2 * deformable_groups * KH * KW, OH, OW) with y before x."""
 
     out_dtype: str = ""
     deformable_groups: int = 1
@@ -96,8 +97,8 @@ class deformable_conv2d(Over2D, key="nn.deformable_conv2d"):
 
 
 class correlation(OpCard, key="nn.correlation"):
-    """FlowNet's correlation: the mean product (or absolute difference) of windows of two images, the second moved by up to
-    max_displacement in steps of stride2: (N, displacements squared, OH, OW)."""
+    """FlowNet's correlation: the mean product (or absolute difference) of windows of two images, where the second is shifted by up
+    to max_displacement in steps of stride2: (N, displacements squared, OH, OW)."""
 
     kernel_size: int = 1
     max_displacement: int = 1
@@ -129,7 +130,7 @@ class correlation(OpCard, key="nn.correlation"):
         layout: str,
         span: Any = None,
     ) -> Any:
-        """All attributes are given."""
+        """All attributes must be given."""
         attrs = {
             "kernel_size": kernel_size,
             "max_displacement": max_displacement,
@@ -241,7 +242,7 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
 
 
 class winograd_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_weight_transform"):
-    """Weights (O, I, K, K) as Winograd's convolution with tiles of `tile_size` takes them: (tile, tile, I, O)."""
+    """Weights (O, I, K, K) for Winograd's convolution with tiles of `tile_size`: (tile, tile, I, O)."""
 
     tile_size: int
     fuse = OUT_ELEMWISE
@@ -267,7 +268,7 @@ class winograd_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_weight_t
 
 
 class winograd_conv2d(Over2D, key="nn.contrib_conv2d_winograd_without_weight_transform"):
-    """conv2d, by steps of 1, with weights (tile, tile, I, O) that nn.contrib_conv2d_winograd_weight_transform made."""
+    """conv2d with stride 1 and weights (tile, tile, I, O) from nn.contrib_conv2d_winograd_weight_transform."""
 
     out_dtype: str = ""
     tile_size: int = 4
@@ -316,7 +317,7 @@ class winograd_conv2d(Over2D, key="nn.contrib_conv2d_winograd_without_weight_tra
 
 
 class dilate(OpCard, key="nn.dilate"):
-    """data with strides[a] - 1 places of `dilation_value` between neighbours along each axis."""
+    """data with strides[a] - 1 elements of `dilation_value` between adjacent elements along each axis."""
 
     strides: tuple[int, ...]
     dilation_value: float = 0.0
@@ -343,7 +344,7 @@ class dilate(OpCard, key="nn.dilate"):
 
 
 class fifo_buffer(OpCard, key="nn.fifo_buffer"):
-    """The last elements of `buffer` followed by `data` along `axis`, as many as the buffer has."""
+    """`buffer` followed by `data` along `axis`, without as many elements at the front: the length stays that of `buffer`."""
 
     axis: int
     fuse = INJECTIVE
@@ -379,8 +380,8 @@ class fifo_buffer(OpCard, key="nn.fifo_buffer"):
 
 
 class bitpack(OpCard, key="nn.bitpack"):
-    """The bits of elements along `pack_axis`, as many as `pack_type` has, in one element, the first highest; the bits from the lowest on
-    are an axis of their own at `bit_axis`."""
+    """Packs the bits of elements along `pack_axis` into words of `pack_type`, the first element in the highest bit. Bit b of the
+    elements is at index b of a new axis `bit_axis`."""
 
     bits: int = 1
     pack_axis: int = 1
@@ -430,19 +431,20 @@ def _bits(high: int, *shape: int) -> Any:
 
 
 class Bitserial(OpCard):
-    """Products of small integers; weights' bits stand for 1 and -1 where they are `unipolar`."""
+    """Base of products of small integers. unipolar: the bits of weights stand for 1 and -1."""
 
     fuse = OUT_ELEMWISE
     flat = True
 
     def signs(self, weight: np.ndarray) -> np.ndarray:
-        """The numbers that bits of weights stand for."""
+        """The numbers that the bits of weights stand for."""
         whole = (1 << self.weight_bits) - 1  # type: ignore[attr-defined]
         return weight.astype(np.int32) * 2 - whole if self.unipolar else weight.astype(np.int32)  # type: ignore[attr-defined]
 
 
 class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
-    """Convolution of data of `activation_bits` with weights of `weight_bits`, which stand for 1 and -1 where they are `unipolar`."""
+    """Convolution of data of `activation_bits` bits with weights of `weight_bits` bits. unipolar: the bits of weights stand for 1
+    and -1."""
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -489,7 +491,8 @@ class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
 
 
 class bitserial_dense(Bitserial, key="nn.bitserial_dense"):
-    """data (batch, in) of `data_bits` times weights (units, in) of `weight_bits`, which stand for 1 and -1 where they are `unipolar`."""
+    """data (batch, in) of `data_bits` bits times weights (units, in) of `weight_bits` bits. unipolar: the bits of weights stand for
+    1 and -1."""
 
     units: int | None = None
     data_bits: int = 1

@@ -14,7 +14,7 @@ from tilewright.topi.utils import get_pad_tuple, window_extent
 
 
 def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
-    """Number of windows along an axis; Any of Any. Raises TypeRuleError when none fits."""
+    """The number of windows along an axis; Any if the extent is Any. Raises TypeRuleError if there is none."""
     need(
         not any([isinstance(v, int) and v <= 0 for v in (stride, dilation)]),
         "strides and dilations must be positive",
@@ -33,7 +33,7 @@ def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: 
 
 
 def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
-    """(before, after) of classic padding. Raises TypeRuleError where it has too few or too many numbers."""
+    """(before, after) from classic padding. Raises TypeRuleError for a wrong number of values."""
     need_count("padding", padding, sorted({1, ndim, 2 * ndim}))
     return get_pad_tuple(list(padding), [1] * ndim, ndim)
 
@@ -72,7 +72,7 @@ def windows_of(card: Windowed, count: int) -> Windows:
 
 
 def need_steps_of_one(card: Windowed, count: int) -> None:
-    """Refuse a convolution over `count` axes by other steps, or with gaps in its kernel."""
+    """Refuses a convolution over `count` axes whose strides or dilations are not 1."""
     windows = windows_of(card, count)
     need(
         {*windows.strides, *windows.dilation} == {1},
@@ -89,7 +89,8 @@ def np_conv(
     dilation: Sequence[int],
     groups: int,
 ) -> np.ndarray:
-    """Convolution over any number of spatial axes: data (N, I, ...), weight (O, I / groups, ...). One product per kernel place."""
+    """Convolution over any number of spatial axes: data (N, I, ...), weight (O, I / groups, ...). One product for each kernel
+    offset."""
     before, after = padding
     n = data.ndim - 2
     padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
@@ -123,7 +124,7 @@ def np_conv_transpose(
     extra: Sequence[int],
     groups: int,
 ) -> np.ndarray:
-    """Adjoint of np_conv: data (N, I, ...), weight (I, O / groups, ...). One product per kernel place."""
+    """The adjoint of np_conv: data (N, I, ...), weight (I, O / groups, ...). One product for each kernel offset."""
     before, after = padding
     batch, channels, *extents = data.shape
     per_out, *window_ = weight.shape[1:]

@@ -1,4 +1,4 @@
-"""Operators whose results have shapes that only a run knows."""
+"""Operators whose result shapes are known only at run time."""
 
 from tilewright.support import lazy
 

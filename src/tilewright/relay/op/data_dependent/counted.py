@@ -1,7 +1,8 @@
-"""Operators whose results have as many rows as a kernel finds out: argwhere, unique.
+"""Operators whose number of result rows depends on the data: argwhere, unique.
 
-The kernel fills the front of a result of the most rows that there can be; `dyn.prefix` takes as many as it says. So programs with
-them run in the virtual machine and in the interpreter; graphs, whose sizes are fixed, can call the kernel's operator itself (`vm.*`).
+A kernel fills the front of a tensor of the largest possible size and returns the number of rows; `dyn.prefix` takes that many.
+Programs with these operators run in the virtual machine and in the interpreter. Graphs, whose sizes are fixed, can call the
+kernel's operator (`vm.*`) itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tilewright.tir import Any as AnyDim
 
 
 class Counted(OpCard):
-    """An operator of a number of rows that is not known before it ran; `kernel` is the one that fills the front."""
+    """Base of operators whose number of rows is known only after they have run. kernel: the operator that fills the front."""
 
     kernel: ClassVar[type[OpCard]]
     counted_by: ClassVar[int]
@@ -37,7 +38,7 @@ class Counted(OpCard):
         return self.kernel(**{f.name: getattr(self, f.name) for f in self.kernel._fields if f.name != "span"})
 
     def results(self, parts: list[Expr]) -> Expr:
-        """The results, from the kernel's results with the wanted rows."""
+        """The results, from the kernel's results cut to the number of rows."""
         return Tuple(tuple(parts))
 
     def expand(self, *args: Expr, **kwargs: Any) -> Expr:
@@ -63,12 +64,12 @@ class Counted(OpCard):
 
 
 def is_counted(card: OpCard) -> bool:
-    """Whether a card's results have as many rows as its data says, so that graphs cannot hold them."""
+    """Whether the number of rows of a card's results depends on the data, so that it cannot be in a graph."""
     return isinstance(card, Counted) or card.expand_in == "SimplifyInference" and type(card).compute is OpCard.compute
 
 
 class argwhere_kernel(OpCard, key="vm.argwhere"):
-    """(indices, number): the index (a row) of each element that is not zero in the first rows, zeros after; the number as (1,)."""
+    """(indices, number (1,)): the index of each nonzero element, as rows at the front; rows after them are zeros."""
 
     flat = True
     outputs = 2
@@ -90,7 +91,7 @@ class argwhere_kernel(OpCard, key="vm.argwhere"):
 
 
 class argwhere(Counted, key="argwhere"):
-    """The index (a row) of each element that is not zero, in order: (number, axes) of int32."""
+    """The index (a row) of each nonzero element, in order: (number, axes) of int32."""
 
     flat = True
     kernel = argwhere_kernel
@@ -109,7 +110,7 @@ class argwhere(Counted, key="argwhere"):
 
 
 class unique_kernel(OpCard, key="vm.unique"):
-    """unique with results of as many elements as data has; those after the different ones are zero."""
+    """unique, with results as long as data. Elements after the distinct ones are zeros."""
 
     is_sorted: bool = True
     return_counts: bool = False
@@ -121,7 +122,7 @@ class unique_kernel(OpCard, key="vm.unique"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Five with counts."""
+        """Five with `return_counts`, else four."""
         return 5 if self.return_counts else 4
 
     def infer(self, data: TensorType) -> Type:
@@ -134,7 +135,7 @@ class unique_kernel(OpCard, key="vm.unique"):
         return topi.unique(data, self.is_sorted, self.return_counts)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> list[Expr]:
-        """Each of the different elements comes from where it stands first; the rest of equal ones gets nothing."""
+        """The adjoint of a distinct element goes to its first occurrence; other occurrences get zero."""
         first, number = TupleGetItem(result, 1), TupleGetItem(result, 3)
         place = op("cumsum")(op("ones_like")(first), axis=0, exclusive=True)
         elements = TupleGetItem(dy, 0)
@@ -160,8 +161,9 @@ class unique_kernel(OpCard, key="vm.unique"):
 
 
 class unique(Counted, key="unique"):
-    """(the different elements, where each stands first, which of them each element is, how many they are as (1,)), and how often each
-    stands with `return_counts`; in rising order with `is_sorted`, else in that of their first places. `data` has one axis."""
+    """(distinct elements, index of the first occurrence of each, index of each input element among them, their number (1,)), and
+    with `return_counts` the count of each. Elements are in ascending order with `is_sorted`, else in the order of their first
+    occurrences. `data` has one axis."""
 
     is_sorted: bool = True
     return_counts: bool = False
@@ -174,7 +176,7 @@ class unique(Counted, key="unique"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Five with counts."""
+        """Five with `return_counts`, else four."""
         return 5 if self.return_counts else 4
 
     def infer(self, data: TensorType) -> Type:

@@ -1,8 +1,8 @@
-"""Operators whose attributes are arguments: their values, and with them shapes, are known only when they run.
+"""Operators with attributes that are arguments: their values, and with them the shapes of results, are known only at run time.
 
-Each stands beside an operator that has the same as attributes, and becomes it where the values are known: as numbers
-(`transform.DynamicToStatic`, constant folding), as expressions over sizes (the same pass, on what exporters leave of shape_of,
-slices and concatenations), or at last in registers of the virtual machine, which reads them and goes on as with sizes.
+Each corresponds to an operator with static attributes, and becomes it when the values are known: as numbers
+(`transform.DynamicToStatic`, constant folding), as expressions over sizes (the same pass, for the shape computations that exporters
+write), or as registers of the virtual machine, which reads the values from tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN = "its attributes are not known yet. Run relay.transform.DynamicToStatic
 
 
 class Dynamic(OpCard):
-    """An operator that reads the values of some arguments: those that are named as attributes of `of` are."""
+    """Base of operators that read the values of some arguments: those with the names of attributes of the operator `of`."""
 
     of: ClassVar[type[OpCard]]
     """The operator that it is where the values are known."""
@@ -43,19 +43,19 @@ class Dynamic(OpCard):
 
     @classmethod
     def reads(cls) -> list[int]:
-        """The places of the arguments whose values are read."""
+        """The indices of the arguments whose values are read."""
         attributes = {f.name for f in cls.of._fields}
         return [i for i, name in enumerate(argument_names(cls)[0]) if name in attributes]
 
     @classmethod
     def kept(cls) -> list[int]:
-        """The places of the other arguments."""
+        """The indices of the other arguments."""
         read = cls.reads()
         return [i for i in range(len(argument_names(cls)[0])) if i not in read]
 
     @classmethod
     def call_of(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: Any) -> Any:
-        """The call that stands for one of `of` some of whose attributes are expressions."""
+        """The call that replaces a call of `of` with expressions as attributes."""
         rest = list(inputs)
         own = {f.name for f in cls._fields}
         values = dict(attrs)
@@ -68,12 +68,12 @@ class Dynamic(OpCard):
         return cls.call(args, {k: v for k, v in values.items() if k in own}, span)
 
     def attribute(self, name: str, values: list[Any]) -> Any:
-        """The attribute that the elements of an argument make; a scalar has one element."""
+        """The attribute made from the elements of an argument; a scalar has one element."""
         field = next(f for f in self.of._fields if f.name == name)
         return tuple(values) if field.annotation.startswith("tuple") else values[0]
 
     def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
-        """The operator with the elements of the arguments at `reads()` as attributes; it takes the arguments at `kept()`."""
+        """The static operator, with the elements of the arguments at `reads()` as attributes. It takes the arguments at `kept()`."""
         names = argument_names(type(self))[0]
         own = {f.name for f in self.of._fields}
         attrs = {f.name: getattr(self, f.name) for f in self._fields if f.name in own and f.name != "span"}
@@ -82,19 +82,19 @@ class Dynamic(OpCard):
         return self.of(**attrs)
 
     def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
-        """The elements that are read, where some stand for what the arguments' types say."""
+        """The elements that are read, after codes such as 0 and -1 are replaced by what they mean for these argument types."""
         return values
 
     def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
-        """A condition on values at run time: the expression, the rule in words, and the number that it is about."""
+        """A condition on the values at run time: the expression, the rule in words, and the number that it checks."""
         return []
 
     def infer(self, *args: TensorType, **kwargs: Any) -> Type:
-        """The result type of the operator on values of which nothing is known."""
+        """The result type if nothing is known of the values."""
         return self.inferred(args)
 
     def inferred(self, args: Sequence[TensorType]) -> Type:
-        """The result's type from the arguments' types."""
+        """The result type from the types of the arguments."""
         names = argument_names(type(self))[0]
         values = {}
         for place in self.reads():
@@ -127,7 +127,7 @@ class Dynamic(OpCard):
         return [names[i] for i in self.reads()]
 
     def on_arrays(self, args: Sequence[Any]) -> tuple[OpCard, list[Any]]:
-        """The operator for arguments that are arrays, and those that it takes."""
+        """The static operator for arguments that are arrays, and the arguments that it takes."""
         values = {i: np.asarray(args[i]).reshape(-1).tolist() for i in self.reads() if i < len(args)}
         return self.static(values), [args[i] for i in self.kept() if i < len(args)]
 
@@ -156,7 +156,7 @@ def _scalar(value: float, dtype: str = "int32") -> np.ndarray:
 
 
 class dyn_reshape(Dynamic, key="dyn.reshape"):
-    """reshape to what `newshape` holds: extents, 0 (as it is) or -1 (what is left)."""
+    """reshape to the elements of `newshape`: extents, 0 (keep the extent) or -1 (infer it)."""
 
     of = reshaping.reshape
     allowzero: bool = False
@@ -179,7 +179,7 @@ class dyn_tile(Dynamic, key="dyn.tile"):
         return self.inferred([data, reps])
 
     def grad(self, data: Expr, reps: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        """The copies of each element are added up: axes of the copies beside those of the data."""
+        """The sum over the copies of each element: the data's axes are split into copies and elements."""
         t: Any = data.checked_type
         count = len(tensor(reps.checked_type).shape)
         n = max(len(t.shape), reps.checked_type.concrete_shape[0] if count else 1)  # type: ignore[attr-defined]
@@ -206,7 +206,7 @@ class dyn_broadcast_to(Dynamic, key="dyn.broadcast_to"):
 
 
 class dyn_full(Dynamic, key="dyn.full"):
-    """A tensor of `shape` that holds `fill_value` everywhere."""
+    """A tensor of `shape`, filled with `fill_value`."""
 
     of = create.full
     dtype: str = ""
@@ -244,7 +244,7 @@ class dyn_ones(Dynamic, key="dyn.ones"):
 
 
 class dyn_one_hot(Dynamic, key="dyn.one_hot"):
-    """one_hot with `depth` places."""
+    """one_hot with `depth` as a tensor."""
 
     of = indexing.one_hot
     axis: int = -1
@@ -261,7 +261,7 @@ class dyn_one_hot(Dynamic, key="dyn.one_hot"):
 
 
 class dyn_topk(Dynamic, key="dyn.topk"):
-    """topk of `k` elements."""
+    """topk with `k` as a tensor."""
 
     of = ordering.topk
     axis: int = -1
@@ -272,14 +272,14 @@ class dyn_topk(Dynamic, key="dyn.topk"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Two when values and indices are asked for."""
+        """Two if both values and indices are requested."""
         return 2 if self.ret_type == "both" else 1
 
     def infer(self, data: TensorType, k: TensorType) -> Type:  # type: ignore[override]
         return self.inferred([data, k])
 
     def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
-        """k < 1 is all."""
+        """k < 1 means all."""
         (k,) = values[1]
         if isinstance(k, int):
             return values
@@ -297,8 +297,8 @@ class dyn_topk(Dynamic, key="dyn.topk"):
 
 
 class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
-    """data[begin:end:strides] along the leading axes; with slice_mode "size", `end` holds numbers of elements. `strides` must come to
-    be constant."""
+    """data[begin:end:strides] along the leading axes. With slice_mode "size", `end` holds numbers of elements. `strides` must be
+    known at compile time."""
 
     of = slicing.strided_slice
     constant = ("strides",)
@@ -333,7 +333,7 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
 
 
 class dyn_squeeze(Dynamic, key="dyn.squeeze"):
-    """Without the axes of extent 1 in `axis`, which must come to be constant."""
+    """data without the axes in `axis`, which have extent 1. `axis` must be known at compile time."""
 
     of = reshaping.squeeze
     constant = ("axis",)
@@ -353,7 +353,7 @@ class dyn_squeeze(Dynamic, key="dyn.squeeze"):
 
 
 class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
-    """`num_newaxis` axes of extent 1 before `axis`, which must come to be constant."""
+    """data with `num_newaxis` axes of extent 1 inserted before `axis`, which must be known at compile time."""
 
     of = reshaping.expand_dims
     constant = ("axis",)
@@ -374,7 +374,7 @@ class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
 
 
 class dyn_pad(Dynamic, key="dyn.nn.pad"):
-    """nn.pad by `pad_width`, a matrix of (before, after) for each axis."""
+    """nn.pad with `pad_width` as a tensor: (before, after) for each axis."""
 
     of = padding.pad
     pad_mode: str = "constant"
@@ -397,7 +397,7 @@ class dyn_pad(Dynamic, key="dyn.nn.pad"):
 
 
 class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
-    """image.resize2d to `size`; `roi` must come to be constant."""
+    """image.resize2d with `size` as a tensor. `roi` must be known at compile time."""
 
     of = resize.resize2d
     constant = ("roi",)
@@ -435,7 +435,7 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
 
 
 class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
-    """nn.upsampling by `scale_h` and `scale_w`, which must come to be constant."""
+    """nn.upsampling by `scale_h` and `scale_w`, which must be known at compile time."""
 
     of = resize.upsampling
     constant = ("scale_h", "scale_w")
@@ -454,7 +454,7 @@ class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
 
 
 class dyn_upsampling3d(Dynamic, key="dyn.nn.upsampling3d"):
-    """nn.upsampling3d by `scale_d`, `scale_h` and `scale_w`, which must come to be constant."""
+    """nn.upsampling3d by `scale_d`, `scale_h` and `scale_w`, which must be known at compile time."""
 
     of = resize.upsampling3d
     constant = ("scale_d", "scale_h", "scale_w")
@@ -488,7 +488,7 @@ def _known_scales(values: Mapping[int, Sequence[Any]]) -> dict[int, list[float]]
 
 
 class dyn_arange(Dynamic, key="dyn.arange"):
-    """start, start + step, ... below stop, from scalars. Floats are reckoned by other operators."""
+    """start, start + step, ... below stop, from scalars. Floats are computed by other operators."""
 
     of = create.arange
     dtype: str = "float32"
@@ -506,7 +506,7 @@ class dyn_arange(Dynamic, key="dyn.arange"):
         return tensor_type((AnyDim(),), self.dtype)
 
     def expand(self, start: Expr, stop: Expr, step: Expr) -> Expr:
-        """The number of elements first, then as many integers, scaled."""
+        """Computes the number of elements, then scales as many integers."""
         types: list[Any] = [e.checked_type for e in (start, stop, step)]
         whole = not any([t.dtype.is_float for t in types])
         bounds = [op("reshape")(e, ()) if t.shape else e for e, t in zip((start, stop, step), types, strict=True)]
@@ -530,7 +530,7 @@ class iota(Dynamic, key="dyn.iota"):
 
     @classmethod
     def reads(cls) -> list[int]:
-        """The number."""
+        """The index of the number."""
         return [0]
 
     def infer(self, number: TensorType) -> Type:  # type: ignore[override]
@@ -544,14 +544,14 @@ class iota(Dynamic, key="dyn.iota"):
 
 
 class prefix(Dynamic, key="dyn.prefix"):
-    """The first `number` elements along axis 0: how many there are, a kernel found out."""
+    """The first `number` elements along axis 0; a kernel computes the number."""
 
     of = slicing.strided_slice
     samples = [(((5, 3), _scalar(2)), {}), (((5,), _scalar(0)), {})]
 
     @classmethod
     def reads(cls) -> list[int]:
-        """The number."""
+        """The index of the number."""
         return [1]
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:

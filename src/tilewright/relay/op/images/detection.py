@@ -1,4 +1,4 @@
-"""Operators of object detection: anchors, suppression of boxes, regions of interest."""
+"""Operators of object detection: anchors, non-maximum suppression, regions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_GRADIENT = "its regions are found by comparing; keep adjoints from it"
 
 
 def np_overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """Intersection over union of two boxes by opposite corners."""
+    """The intersection over union of two boxes, each given by two opposite corners."""
     low_a, high_a = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
     low_b, high_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
     sides = np.maximum(0, np.minimum(high_a, high_b) - np.maximum(low_a, low_b))
@@ -46,8 +46,8 @@ def _places(batch: int, count: int) -> np.ndarray:
 
 
 class multibox_prior(OpCard, key="vision.multibox_prior"):
-    """Anchor boxes (x, y, x, y, as parts of the image) around each element of data (N, C, H, W): of each size with the first ratio,
-    of the first size with each other ratio: (1, H * W * boxes, 4)."""
+    """Anchor boxes (x, y, x, y, as fractions of the image) around each element of data (N, C, H, W): each size with the first
+    ratio, and the first size with each other ratio: (1, H * W * boxes, 4)."""
 
     sizes: tuple[float, ...] = (1.0,)
     ratios: tuple[float, ...] = (1.0,)
@@ -84,9 +84,9 @@ class multibox_prior(OpCard, key="vision.multibox_prior"):
 
 
 class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
-    """(rows (class, score, x, y, x, y) of the anchors whose best class, of which 0 is background, scores `threshold`, in front and -1
-    after; how many they are), from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4).
-    keep_background: class 0 is a class like the others."""
+    """(rows (class, score, x, y, x, y), their number): the anchors whose best class, other than the background 0, has at least the
+    score `threshold`. Rows after them are -1. Arguments: cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4),
+    anchor (1, anchors, 4). keep_background: treat class 0 like the others."""
 
     clip: bool = True
     threshold: float = 0.01
@@ -119,7 +119,7 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
         keep_background: bool = False,
         span: Any = None,
     ) -> Any:
-        """Rows and their number."""
+        """Returns the rows and their number."""
         attrs = {"clip": clip, "threshold": threshold, "variances": variances, "keep_background": keep_background}
         return cls.call([cls_prob, loc_pred, anchor], attrs, span)
 
@@ -160,8 +160,9 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
 
 
 class get_valid_counts(OpCard, key="vision.get_valid_counts"):
-    """(how many boxes of each batch score above the threshold, and have a class where id_index is not negative; those boxes in front;
-    their places), -1 after. `data` is (batch, boxes, elements); `score_threshold` a scalar."""
+    """(number of boxes in each batch with a score above the threshold and, unless id_index is negative, a class of at least 0;
+    these boxes at the front; their positions). Entries after them are -1. data: (batch, boxes, elements). score_threshold: a
+    scalar."""
 
     id_index: int = 0
     score_index: int = 1
@@ -175,7 +176,7 @@ class get_valid_counts(OpCard, key="vision.get_valid_counts"):
 
     @classmethod
     def make(cls, data: Any, score_threshold: Any, id_index: int = 0, score_index: int = 1, span: Any = None) -> Any:
-        """`score_threshold` is a number or an expression."""
+        """score_threshold: a number or an expression."""
         given = score_threshold if isinstance(score_threshold, Expr) else as_expr(np.array(score_threshold, np.float32))
         return cls.call([data, given], {"id_index": id_index, "score_index": score_index}, span)
 
@@ -202,11 +203,12 @@ class get_valid_counts(OpCard, key="vision.get_valid_counts"):
 
 
 class non_max_suppression(OpCard, key="vision.non_max_suppression"):
-    """The boxes of each batch, best first, without those that overlap a better one (of their class, unless force_suppress) by
-    `iou_threshold` or more. data (batch, boxes, elements), valid_count (batch,), indices (batch, boxes): the positions to return.
+    """Removes the boxes of each batch that overlap a better box (of the same class, unless force_suppress) by `iou_threshold` or
+    more. data (batch, boxes, elements), valid_count (batch,), indices (batch, boxes): the positions to return.
 
-    With return_indices (the places of what is kept, -1 after; how many they are (batch, 1)), else the boxes, -1 where one is left out,
-    which invalid_to_bottom moves after the rest."""
+    With return_indices: (the positions of the boxes that remain, then -1; their number (batch, 1)). Otherwise the boxes, best
+    first, with -1 for each removed one; invalid_to_bottom moves the removed ones to the end.
+    """
 
     force_suppress: bool = False
     top_k: int = -1
@@ -234,7 +236,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Two with indices."""
+        """Two with return_indices, else one."""
         return 2 if self.return_indices else 1
 
     @classmethod
@@ -254,7 +256,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
         invalid_to_bottom: bool = False,
         span: Any = None,
     ) -> Any:
-        """max_output_size and iou_threshold are numbers or expressions."""
+        """max_output_size, iou_threshold: numbers or expressions."""
         most = max_output_size if isinstance(max_output_size, Expr) else as_expr(np.array(max_output_size, np.int32))
         limit = iou_threshold if isinstance(iou_threshold, Expr) else as_expr(np.array(iou_threshold, np.float32))
         attrs = {
@@ -334,10 +336,12 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
 
 
 class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppression"):
-    """Suppression for each class alone: boxes (batch, boxes, 4) by opposite corners, scores (batch, classes, boxes), three scalars.
+    """Non-maximum suppression of each class separately: boxes (batch, boxes, 4) by two opposite corners, scores (batch, classes,
+    boxes), three scalars.
 
-    "onnx": (rows (batch, class, box) of int64, as many as there can be; their number (1,)). "tensorflow": (rows (class, box), best
-    scores first; the scores; their number (batch,)). Rows after are zero."""
+    "onnx": (int64 rows (batch, class, box), as many as there can be; their number (1,)). "tensorflow": (rows (class, box), best
+    scores first; the scores; their number (batch,)). Rows after them are zeros.
+    """
 
     output_format: str = "onnx"
     undifferentiable = NO_GRADIENT
@@ -356,7 +360,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Rows and number, or rows, scores and numbers."""
+        """Two (rows and number) for "onnx", three (rows, scores and numbers) for "tensorflow"."""
         return 2 if self.output_format == "onnx" else 3
 
     @classmethod
@@ -444,9 +448,10 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 
 
 class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppression"):
-    """TFLite's non-maximum suppression of each class by itself: (boxes (batch, max_detections, 4), classes, scores, number of
-    detections (batch,)), all float32. Detections are sorted by score, the highest first; entries after the last are zero. boxes (batch,
-    boxes, 4) by opposite corners; scores (batch, classes, boxes), of which only the last `num_classes` classes are used."""
+    """TFLite's non-maximum suppression of each class separately: (boxes (batch, max_detections, 4), classes, scores, number of
+    detections (batch,)), all float32. Detections are sorted by score, the highest first; entries after them are zeros.
+    Arguments: boxes (batch, boxes, 4) by two opposite corners; scores (batch, classes, boxes), of which the last `num_classes`
+    classes are used."""
 
     max_detections_per_class: int
     max_detections: int
@@ -499,8 +504,8 @@ class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppressio
 
 
 class yolo_reorg(OpCard, key="vision.yolo_reorg"):
-    """Darknet's reorg: data (N, C, H, W) read as (N, C / s^2, H * s, W * s), whose blocks of `stride` x `stride` become channels:
-    (N, C * s^2, H / s, W / s)."""
+    """Darknet's reorg: reads data (N, C, H, W) as (N, C / s^2, H * s, W * s), where s is `stride`, and turns its blocks of s x s
+    elements into channels: (N, C * s^2, H / s, W / s)."""
 
     stride: int
     fuse = INJECTIVE

@@ -1,4 +1,4 @@
-"""Operators of regions of interest: pooling of them, and proposing them."""
+"""Operators on regions of interest: pooling and proposals."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _image(data: np.ndarray, number: Any) -> np.ndarray:
 
 
 class Region(OpCard):
-    """Pooling of the regions `rois` (count, 5): the image (beyond either end, the one there), then x, y of two corners, times
-    `spatial_scale`."""
+    """Base of pooling over regions. rois (count, 5): the image number (clipped to the batch), then x, y of two corners, which are
+    multiplied by `spatial_scale`."""
 
     pooled_size: tuple[int, ...]
     spatial_scale: float
@@ -49,10 +49,10 @@ class Region(OpCard):
 
 
 class roi_align(Region, key="vision.roi_align"):
-    """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region (count, 5): image, x, y, x, y, times
-    `spatial_scale`; "max_term": the largest of the four terms that samples are sums of, as ONNX has it. sample_ratio samples along
-    each axis of a bin; -1: one for each element. aligned: elements stand at the middle of their places, and regions may be
-    smaller than an element."""
+    """The mean ("avg") or maximum ("max") of bilinear samples in each bin of each region. mode "max_term": the largest of the four
+    terms of a bilinear sample, as in ONNX. rois (count, 5): image number, x, y, x, y, the coordinates multiplied by
+    `spatial_scale`. sample_ratio: samples along each axis of a bin; -1: one for each element. aligned: elements are centred at
+    half-integer coordinates, and regions may be smaller than an element."""
 
     sample_ratio: int = -1
     layout: str = "NCHW"
@@ -73,7 +73,7 @@ class roi_align(Region, key="vision.roi_align"):
 
     @property
     def undifferentiable(self) -> str | None:  # type: ignore[override]
-        """Numbers of samples that a region decides have no adjoint."""
+        """The reason why there is no adjoint, if regions decide the number of samples."""
         if self.sample_ratio > 0 and self.mode == "avg":
             return None
         return "only means of a fixed number of samples (sample_ratio) have one"
@@ -121,7 +121,7 @@ def _terms(image: np.ndarray, y: float, x: float, height: int, width: int) -> li
 
 
 class roi_pool(Region, key="vision.roi_pool"):
-    """The largest element in each bin of each region, whose corners are rounded to elements; zero where a bin is empty."""
+    """The maximum in each bin of each region, whose corners are rounded to elements. Empty bins give zero."""
 
     undifferentiable = "use vision.roi_align with a sample_ratio"
     samples = [(((2, 2, 6, 7), _regions(2, 3, 8)), {"pooled_size": (2, 3), "spatial_scale": 0.8})]
@@ -151,8 +151,9 @@ class roi_pool(Region, key="vision.roi_pool"):
 
 
 class proposal(OpCard, key="vision.proposal"):
-    """Regions (batch * rpn_post_nms_top_n, 5), rows (image, x, y, x, y), from scores (N, 2 * anchors, H, W), predicted shifts
-    (N, 4 * anchors, H, W) and im_info (N, 3): height, width, scale. Where too few are left, they are repeated."""
+    """Proposed regions (batch * rpn_post_nms_top_n, 5): rows (image, x, y, x, y). Arguments: scores (N, 2 * anchors, H, W),
+    predicted offsets (N, 4 * anchors, H, W), im_info (N, 3): height, width, scale. If there are too few regions, they are
+    repeated."""
 
     scales: tuple[float, ...]
     ratios: tuple[float, ...]

@@ -17,7 +17,7 @@ from tilewright.topi.transform import layout_axes, spatial_axes
 
 
 def np_source(extent: int, target: int, mode: str, start: float = 0.0, end: float = 1.0) -> np.ndarray:
-    """Where each output place lies among the input places (float32, as the compiled code computes it)."""
+    """The input coordinate of each output element, in float32 as in the compiled code."""
     x = np.arange(target, dtype=np.float32)
     if mode == "tf_crop_and_resize":
         whole = np.float32(extent - 1)
@@ -47,7 +47,7 @@ def np_resize_axis(
     start: float = 0.0,
     end: float = 1.0,
 ) -> np.ndarray:
-    """One axis of resize."""
+    """Resizes one axis."""
     extent = data.shape[axis]
     x = np_source(extent, target, mode, start, end)
     shape = [1] * data.ndim
@@ -88,8 +88,9 @@ METHODS = ("nearest_neighbor", "linear", "cubic")
 
 
 class Resize(OpCard):
-    """data resized over the spatial axes to `size`: nearest_neighbor, linear or cubic. `roi` (starts, then ends, as parts of the
-    extents) bounds what coordinate_transformation_mode "tf_crop_and_resize" takes; outside of the data it is extrapolation_value."""
+    """Base of operators that resize the spatial axes to `size`. method: nearest_neighbor, linear or cubic. For
+    coordinate_transformation_mode "tf_crop_and_resize", `roi` (starts, then ends, as fractions of the extents) is the part to
+    resize, and extrapolation_value the value outside of the data."""
 
     size: tuple[int, ...]
     roi: tuple[float, ...] | None = None
@@ -146,12 +147,13 @@ class Resize(OpCard):
         return np.where(outside, self.extrapolation_value, out).astype(self.out_dtype or data.dtype)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocks as single channels."""
+        """Runs on channel blocks like on single channels."""
         return keep_blocks(self, args)
 
 
 class resize1d(Resize, key="image.resize1d"):
-    """data resized over W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+    """data with W resized to `size`. method: nearest_neighbor, linear or cubic, with the coordinate transformation modes of classic
+    TVM."""
 
     layout: str = "NCW"
     letters = "W"
@@ -162,7 +164,8 @@ class resize1d(Resize, key="image.resize1d"):
 
 
 class resize2d(Resize, key="image.resize2d"):
-    """data resized over H and W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+    """data with H and W resized to `size`. method: nearest_neighbor, linear or cubic, with the coordinate transformation modes of
+    classic TVM."""
 
     layout: str = "NCHW"
     samples = [
@@ -191,7 +194,8 @@ class resize2d(Resize, key="image.resize2d"):
 
 
 class resize3d(Resize, key="image.resize3d"):
-    """data resized over D, H and W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+    """data with D, H and W resized to `size`. method: nearest_neighbor, linear or cubic, with the coordinate transformation modes
+    of classic TVM."""
 
     layout: str = "NCDHW"
     letters = "DHW"
@@ -205,22 +209,22 @@ WORDS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
 
 
 class Upsampling(OpCard):
-    """data with extents scaled, rounded to integers."""
+    """Base of operators that scale the spatial axes. The new extents are rounded to integers."""
 
     fuse = INJECTIVE
     tolerance = 1e-4
     letters: ClassVar[str] = "HW"
 
     def scales(self) -> tuple[float, ...]:
-        """The factor of each spatial axis."""
+        """The scale of each spatial axis."""
         return (self.scale_h, self.scale_w)  # type: ignore[attr-defined]
 
     def mode(self) -> str:
-        """The coordinate mode."""
+        """The coordinate transformation mode."""
         return "align_corners" if self.align_corners else "asymmetric"  # type: ignore[attr-defined]
 
     def resized(self, shape: Sequence[Any]) -> Resize:
-        """The resize that this is, for data of this shape."""
+        """The equivalent resize for data of this shape."""
         layout: str = self.layout  # type: ignore[attr-defined]
         size: list[Any] = []
         for a, scale in zip(spatial_axes(layout, self.letters), self.scales(), strict=True):
@@ -250,12 +254,12 @@ class Upsampling(OpCard):
         return self.resized(data.shape).ref(data)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocks as single channels."""
+        """Runs on channel blocks like on single channels."""
         return keep_blocks(self, args)
 
 
 class upsampling(Upsampling, key="nn.upsampling"):
-    """data with H and W scaled: nearest_neighbor, bilinear or bicubic."""
+    """data with H and W scaled. method: nearest_neighbor, bilinear or bicubic."""
 
     scale_h: float = 1
     scale_w: float = 1
@@ -269,7 +273,7 @@ class upsampling(Upsampling, key="nn.upsampling"):
 
 
 class upsampling3d(Upsampling, key="nn.upsampling3d"):
-    """data with D, H and W scaled: nearest_neighbor or trilinear."""
+    """data with D, H and W scaled. method: nearest_neighbor or trilinear."""
 
     scale_d: float = 1
     scale_h: float = 1

@@ -1,4 +1,4 @@
-"""Operators that sample images at computed places: crops, grids; morphological dilation."""
+"""Operators that sample images at computed positions: crops, grids; morphological dilation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tilewright.topi.transform import spatial_axes
 
 
 class crop_and_resize(OpCard, key="image.crop_and_resize"):
-    """For each box (y1, x1, y2, x2, as parts of the extents) the part of image box_indices[b] resized to `crop_size`; places outside of
-    the image have `extrapolation_value`. Of images beyond either end, the one there."""
+    """Crops each box (y1, x1, y2, x2, as fractions of the extents) from image box_indices[b], and resizes it to `crop_size`.
+    Positions outside the image get `extrapolation_value`. Image numbers out of bounds are clipped."""
 
     crop_size: tuple[int, ...]
     layout: str = "NCHW"
@@ -55,7 +55,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         out_dtype: str | None = None,
         span: Any = None,
     ) -> Any:
-        """`crop_size` is (height, width)."""
+        """crop_size: (height, width)."""
         attrs = {"crop_size": crop_size, "layout": layout, "method": method, "extrapolation_value": extrapolation_value}
         return cls.call([data, boxes, box_indices], {**attrs, "out_dtype": out_dtype or ""}, span)
 
@@ -113,8 +113,8 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
 
 
 class affine_grid(OpCard, key="image.affine_grid"):
-    """The places (x, y) or (x, y, z) that each affine map (batch, dims, dims + 1) sends the regular grid of `target_shape` over [-1, 1]
-    to: (batch, dims, *target_shape)."""
+    """The positions (x, y) or (x, y, z) to which each affine map (batch, dims, dims + 1) sends the regular grid of `target_shape`
+    over [-1, 1]: (batch, dims, *target_shape)."""
 
     target_shape: tuple[int, ...]
     fuse = INJECTIVE
@@ -147,8 +147,8 @@ class affine_grid(OpCard, key="image.affine_grid"):
 
 
 class grid_sample(OpCard, key="image.grid_sample"):
-    """data at the places of `grid` (batch, dims, out...), whose channels are x, y (and z) over [-1, 1]: nearest, bilinear or bicubic.
-    padding_mode says what lies outside: zeros, border, or reflection."""
+    """Samples data at the positions `grid` (batch, dims, out...), whose channels are x, y (and z) over [-1, 1]. method: nearest,
+    bilinear or bicubic. padding_mode: the value outside the data, one of zeros, border, reflection."""
 
     method: str = "bilinear"
     layout: str = "NCHW"
@@ -235,7 +235,7 @@ class grid_sample(OpCard, key="image.grid_sample"):
 
 
 class dilation2d(OpCard, key="image.dilation2d"):
-    """Grey-scale dilation: the largest of data + weight over every window; weight (C, KH, KW), or (KH, KW, C) for NHWC."""
+    """Grey-scale dilation: the maximum of data + weight over each window. Weights are (C, KH, KW), or (KH, KW, C) for NHWC."""
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)

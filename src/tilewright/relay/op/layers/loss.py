@@ -24,7 +24,7 @@ def _probabilities(rng: np.random.Generator) -> np.ndarray:
 
 
 class cross_entropy(OpCard, key="nn.cross_entropy"):
-    """-sum(targets * log(predictions)) over the batch's size, a scalar; both are (batch, classes)."""
+    """-sum(targets * log(predictions)) / batch size, a scalar. Both are (batch, classes)."""
 
     fuse = OPAQUE
     samples = [((_probabilities, _probabilities), {})]
@@ -64,7 +64,7 @@ def op_scalar(value: int) -> Expr:
 
 
 class cross_entropy_with_logits(cross_entropy, key="nn.cross_entropy_with_logits"):
-    """-sum(predictions * targets) over the batch's size, a scalar; predictions are logarithms, as of log_softmax."""
+    """-sum(predictions * targets) / batch size, a scalar. predictions are logarithms, as from log_softmax."""
 
     samples = [(((3, 4), _probabilities), {})]
 
@@ -80,9 +80,9 @@ class cross_entropy_with_logits(cross_entropy, key="nn.cross_entropy_with_logits
 
 
 class nll_loss(OpCard, key="nn.nll_loss"):
-    """-predictions[n, targets[n, ..], ..] * weights[targets[n, ..]] for predictions (batch, classes, ..), targets (batch, ..) and
-    weights (classes,); 0 where the target is `ignore_index`. Of targets beyond either end, the classes there. reduction "mean" divides
-    the sum by that of the weights, "sum" is the sum, "none" leaves them."""
+    """-predictions[n, targets[n, ..], ..] * weights[targets[n, ..]], and 0 where the target is `ignore_index`. predictions (batch,
+    classes, ..), targets (batch, ..), weights (classes,). Targets out of bounds are clipped. reduction: "mean" divides the sum
+    by the sum of the weights, "sum" is the sum, "none" keeps all elements."""
 
     reduction: str = "mean"
     ignore_index: int = -100

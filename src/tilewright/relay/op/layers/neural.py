@@ -95,7 +95,7 @@ def _positive(*shape: int) -> Any:
 
 
 class batch_norm(OpCard, key="nn.batch_norm"):
-    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta along `axis`; returns (result, mean, var)."""
+    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta along `axis`. Returns (result, mean, var)."""
 
     axis: int = 1
     epsilon: float = 1e-5
@@ -133,7 +133,7 @@ class batch_norm(OpCard, key="nn.batch_norm"):
         return out + along[1] if self.center else out, moving_mean, moving_var
 
     def expand(self, data: Expr, gamma: Expr, beta: Expr, moving_mean: Expr, moving_var: Expr) -> Expr:
-        """One multiplication and one addition by vectors that constant folding computes."""
+        """A multiplication and an addition, by vectors that constant folding computes."""
         add, multiply = constructor("add"), constructor("multiply")
         ndim = len(tensor(data.checked_type).shape)
         at = normal_axis(self.axis, ndim)
@@ -205,7 +205,7 @@ class instance_norm(OpCard, key="nn.instance_norm"):
 
 
 class group_norm(OpCard, key="nn.group_norm"):
-    """As instance_norm, over `num_groups` groups of neighbouring channels."""
+    """Like instance_norm, over `num_groups` groups of adjacent channels."""
 
     num_groups: int
     axis: int = 1
@@ -290,7 +290,7 @@ class l2_normalize(OpCard, key="nn.l2_normalize"):
 
 
 class dropout(OpCard, key="nn.dropout"):
-    """At inference the data itself; returns (data, mask of ones)."""
+    """data itself, as in inference. Returns (data, mask of ones)."""
 
     rate: float = 0.5
     outputs = 2
@@ -316,7 +316,7 @@ class dropout(OpCard, key="nn.dropout"):
 
 
 class batch_flatten(OpCard, key="nn.batch_flatten"):
-    """All axes but the first as one."""
+    """data with all axes but the first merged into one."""
 
     fuse = INJECTIVE
     samples = [(((2, 3, 4),), {})]
@@ -337,7 +337,7 @@ class batch_flatten(OpCard, key="nn.batch_flatten"):
 
 
 class matmul(OpCard, key="nn.matmul"):
-    """tensor_a (.., M, K) by tensor_b (K, N), each transposed on request: (.., M, N). tensor_b has two axes."""
+    """tensor_a (.., M, K) times tensor_b (K, N), each transposed on request: (.., M, N). tensor_b has two axes."""
 
     units: int | None = None
     out_dtype: str = ""
@@ -404,7 +404,7 @@ def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: b
 
 
 class dense(OpCard, key="nn.dense"):
-    """data (.., K) by weight (N, K) transposed: (.., N)."""
+    """data (.., K) times the transpose of weight (N, K): (.., N)."""
 
     units: int | None = None
     out_dtype: str = ""
@@ -438,9 +438,9 @@ class dense(OpCard, key="nn.dense"):
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
-    """data (.., K) by weight packed in panels: (.., N), or its first `units` columns. weight_layout "NC<nr>n" or "NK<nr>n" is
-    (N // nr, K, nr), "NC" the same of any width; "NK<nr>n<g>k", for instructions that add up g products at once,
-    (N // nr, K // g, nr, g)."""
+    """data (.., K) times weights packed into panels: (.., N), or its first `units` columns. weight_layout: "NC<nr>n" or "NK<nr>n":
+    (N // nr, K, nr); "NC": the same, of any width; "NK<nr>n<g>k": (N // nr, K // g, nr, g), for instructions that add up g
+    products."""
 
     weight_layout: str = "NC"
     units: int | None = None
@@ -500,9 +500,9 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
 
 
 class attention(OpCard, key="nn.contrib_attention"):
-    """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) to (.., N, E). mask, where there is one,
-    broadcasts to the scores (.., N, M). Keys that come transposed, (.., D, M), take transpose_key=False. With zero_rows, rows of which
-    all scores are -inf give 0, not NaN."""
+    """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) -> (.., N, E). mask, if given, broadcasts to
+    the scores (.., N, M). transpose_key: False if keys are already transposed, (.., D, M). zero_rows: rows whose scores are all
+    -inf give 0 instead of NaN."""
 
     scale: float = 1.0
     transpose_key: bool = True
@@ -553,7 +553,8 @@ class attention(OpCard, key="nn.contrib_attention"):
 
 
 class batch_matmul(OpCard, key="nn.batch_matmul"):
-    """A product of matrices for each leading index (broadcast): (.., M, K) by (.., N, K) transposed, as is the classic default."""
+    """A matrix product for each leading index, which are broadcast: (.., M, K) times the transpose of (.., N, K), the classic
+    default."""
 
     out_dtype: str = ""
     transpose_a: bool = False

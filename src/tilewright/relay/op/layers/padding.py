@@ -17,7 +17,7 @@ from tilewright.tir.op import max as larger
 
 
 class pad(OpCard, key="nn.pad"):
-    """data with borders: of the scalar `pad_value` (constant), its edge, or its mirror image (reflect)."""
+    """data with padding. pad_mode: "constant" (the scalar `pad_value`), "edge", or "reflect"."""
 
     pad_width: tuple[tuple[int, ...], ...]
     pad_mode: str = "constant"
@@ -88,7 +88,7 @@ class pad(OpCard, key="nn.pad"):
         return np.pad(cut, width, self.pad_mode)  # type: ignore[call-overload,no-any-return]
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocked data is padded in H and W as it is."""
+        """Pads blocked data in H and W."""
         if args[0] is None or len(self.pad_width) != 4 or any(self.pad_width[1]):
             return None
         return LayoutChoice(self.replace(pad_width=(*self.pad_width, (0, 0))), [args[0], None], args[0])
@@ -102,7 +102,7 @@ def _grown(d: Any, before: Any, after: Any) -> Any:
 
 
 def need_reach(shape: Sequence[Dim], pad_width: Sequence[Sequence[Any]], edge: int) -> None:
-    """A mirror image holds what lies within the axis, less its edge or not, and less what negative padding takes away."""
+    """Refuses a mirror image that is longer than the axis. edge: 1 if the edge element is not part of the image, else 0."""
     for k, (extent, (before, after)) in enumerate(zip(shape, pad_width, strict=True)):
         if not isinstance(before, int) or not isinstance(after, int) or is_any(extent) or max(before, after) <= 0:
             continue
@@ -119,7 +119,7 @@ def need_reach(shape: Sequence[Dim], pad_width: Sequence[Sequence[Any]], edge: i
 
 
 class mirror_pad(OpCard, key="nn.mirror_pad"):
-    """data with its mirror image around it: with the edge (SYMMETRIC) or without (REFLECT)."""
+    """data padded by its mirror image, including (SYMMETRIC) or without (REFLECT) the edge elements."""
 
     mode: str = "SYMMETRIC"
     pad_width: tuple[tuple[int, ...], ...] = ()

@@ -16,7 +16,7 @@ from tilewright.topi.transform import layout_axes, spatial_axes
 
 
 def keep_blocks(card: OpCard, args: Sequence[str | None]) -> LayoutChoice | None:
-    """The layout rule of operators that treat channels alike: run on the blocks that the data comes in."""
+    """The layout rule of operators that treat all channels alike: run on the blocks of the data."""
     arrives = args[0]
     if arrives is None or getattr(card, "layout", None) != "NCHW":
         return None
@@ -24,7 +24,8 @@ def keep_blocks(card: OpCard, args: Sequence[str | None]) -> LayoutChoice | None
 
 
 class Pool(OpCard):
-    """Windows over the spatial axes of `layout`; with `ceil_mode` the last may be partial, but begins inside data or leading pad."""
+    """Base of pooling over the spatial axes of `layout`. ceil_mode: the last window may be partial, but must begin inside the data
+    or its leading padding."""
 
     pool_size: tuple[int, ...] = (1, 1)
     strides: tuple[int, ...] = (1, 1)
@@ -97,12 +98,12 @@ class Pool(OpCard):
         return np.asarray(result, data.dtype)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Windows of blocks as of single channels."""
+        """Runs on channel blocks like on single channels."""
         return keep_blocks(self, args)
 
 
 class max_pool2d(Pool, key="nn.max_pool2d"):
-    """Largest element of every window over H and W; padding never wins."""
+    """The maximum of every window over H and W, without padding."""
 
     samples = [
         (((1, 2, 7, 8),), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1)}),
@@ -112,7 +113,8 @@ class max_pool2d(Pool, key="nn.max_pool2d"):
 
 
 class avg_pool2d(Pool, key="nn.avg_pool2d"):
-    """Mean of every window over H and W; padding counts only with `count_include_pad`, what `ceil_mode` adds never."""
+    """The mean of every window over H and W. Padding counts only with `count_include_pad`; elements that `ceil_mode` adds never
+    count."""
 
     count_include_pad: bool = False
     kind = "avg"
@@ -130,7 +132,7 @@ class avg_pool2d(Pool, key="nn.avg_pool2d"):
 
 
 class max_pool1d(Pool, key="nn.max_pool1d"):
-    """Largest element of every window over W."""
+    """The maximum of every window over W, without padding."""
 
     pool_size: tuple[int, ...] = (1,)
     strides: tuple[int, ...] = (1,)
@@ -142,14 +144,14 @@ class max_pool1d(Pool, key="nn.max_pool1d"):
 
 
 class avg_pool1d(max_pool1d, key="nn.avg_pool1d"):
-    """Mean of every window over W."""
+    """The mean of every window over W. Padding counts only with `count_include_pad`."""
 
     count_include_pad: bool = False
     kind = "avg"
 
 
 class max_pool3d(Pool, key="nn.max_pool3d"):
-    """Largest element of every window over D, H and W."""
+    """The maximum of every window over D, H and W, without padding."""
 
     pool_size: tuple[int, ...] = (1, 1, 1)
     strides: tuple[int, ...] = (1, 1, 1)
@@ -161,14 +163,14 @@ class max_pool3d(Pool, key="nn.max_pool3d"):
 
 
 class avg_pool3d(max_pool3d, key="nn.avg_pool3d"):
-    """Mean of every window over D, H and W."""
+    """The mean of every window over D, H and W. Padding counts only with `count_include_pad`."""
 
     count_include_pad: bool = False
     kind = "avg"
 
 
 class GlobalPool(OpCard):
-    """Over all of the spatial axes, which keep extent 1."""
+    """Base of pooling over all spatial axes, which keep extent 1."""
 
     layout: str = "NCHW"
     out_layout: str = ""
@@ -192,22 +194,23 @@ class GlobalPool(OpCard):
         )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocks as single channels."""
+        """Runs on channel blocks like on single channels."""
         return keep_blocks(self, args)
 
 
 class global_max_pool2d(GlobalPool, key="nn.global_max_pool2d"):
-    """Largest element of each channel."""
+    """The maximum of each channel over H and W, which keep extent 1."""
 
 
 class global_avg_pool2d(GlobalPool, key="nn.global_avg_pool2d"):
-    """Mean of each channel."""
+    """The mean of each channel over H and W, which keep extent 1."""
 
     kind = "avg"
 
 
 class AdaptivePool(OpCard):
-    """To `output_size` (the data's own when None): window i covers floor(i * n / m) up to ceil((i + 1) * n / m)."""
+    """Base of pooling to the spatial extents `output_size` (None: those of the data): window i covers floor(i * n / m) up to
+    ceil((i + 1) * n / m)."""
 
     output_size: tuple[int, ...] | None = None
     layout: str = "NCHW"
@@ -250,22 +253,22 @@ class AdaptivePool(OpCard):
         return data
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocks as single channels."""
+        """Runs on channel blocks like on single channels."""
         return keep_blocks(self, args)
 
 
 class adaptive_max_pool2d(AdaptivePool, key="nn.adaptive_max_pool2d"):
-    """Largest element of every adaptive window."""
+    """The maximum of windows over H and W, as many as `output_size` states."""
 
 
 class adaptive_avg_pool2d(AdaptivePool, key="nn.adaptive_avg_pool2d"):
-    """Mean of every adaptive window."""
+    """The mean of windows over H and W, as many as `output_size` states."""
 
     kind = "avg"
 
 
 class global_max_pool1d(GlobalPool, key="nn.global_max_pool1d"):
-    """Largest element of each channel over W."""
+    """The maximum of each channel over W, which keeps extent 1."""
 
     layout: str = "NCW"
     letters = "W"
@@ -273,13 +276,13 @@ class global_max_pool1d(GlobalPool, key="nn.global_max_pool1d"):
 
 
 class global_avg_pool1d(global_max_pool1d, key="nn.global_avg_pool1d"):
-    """Mean of each channel over W."""
+    """The mean of each channel over W, which keeps extent 1."""
 
     kind = "avg"
 
 
 class global_max_pool3d(GlobalPool, key="nn.global_max_pool3d"):
-    """Largest element of each channel over D, H and W."""
+    """The maximum of each channel over D, H and W, which keep extent 1."""
 
     layout: str = "NCDHW"
     letters = "DHW"
@@ -287,13 +290,13 @@ class global_max_pool3d(GlobalPool, key="nn.global_max_pool3d"):
 
 
 class global_avg_pool3d(global_max_pool3d, key="nn.global_avg_pool3d"):
-    """Mean of each channel over D, H and W."""
+    """The mean of each channel over D, H and W, which keep extent 1."""
 
     kind = "avg"
 
 
 class adaptive_max_pool1d(AdaptivePool, key="nn.adaptive_max_pool1d"):
-    """Largest element of every adaptive window over W."""
+    """The maximum of windows over W, as many as `output_size` states."""
 
     layout: str = "NCW"
     letters = "W"
@@ -301,13 +304,13 @@ class adaptive_max_pool1d(AdaptivePool, key="nn.adaptive_max_pool1d"):
 
 
 class adaptive_avg_pool1d(adaptive_max_pool1d, key="nn.adaptive_avg_pool1d"):
-    """Mean of every adaptive window over W."""
+    """The mean of windows over W, as many as `output_size` states."""
 
     kind = "avg"
 
 
 class adaptive_max_pool3d(AdaptivePool, key="nn.adaptive_max_pool3d"):
-    """Largest element of every adaptive window over D, H and W."""
+    """The maximum of windows over D, H and W, as many as `output_size` states."""
 
     layout: str = "NCDHW"
     letters = "DHW"
@@ -315,13 +318,13 @@ class adaptive_max_pool3d(AdaptivePool, key="nn.adaptive_max_pool3d"):
 
 
 class adaptive_avg_pool3d(adaptive_max_pool3d, key="nn.adaptive_avg_pool3d"):
-    """Mean of every adaptive window over D, H and W."""
+    """The mean of windows over D, H and W, as many as `output_size` states."""
 
     kind = "avg"
 
 
 class PoolGrad(OpCard):
-    """The adjoint of data in pooling over H and W, from that of its result."""
+    """The adjoint of data in pooling over H and W, from the adjoint of its result."""
 
     pool_size: tuple[int, ...] = (1, 1)
     strides: tuple[int, ...] = (1, 1)
@@ -380,7 +383,7 @@ class PoolGrad(OpCard):
 
 
 class max_pool2d_grad(PoolGrad, key="nn.max_pool2d_grad"):
-    """The adjoint of data in max_pool2d: to the largest element of every window."""
+    """The adjoint of data in max_pool2d: it goes to the largest element of each window."""
 
     samples = [
         (((1, 2, 4, 4), (1, 2, 7, 8)), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 0)}),
@@ -388,7 +391,7 @@ class max_pool2d_grad(PoolGrad, key="nn.max_pool2d_grad"):
 
 
 class avg_pool2d_grad(PoolGrad, key="nn.avg_pool2d_grad"):
-    """The adjoint of data in avg_pool2d: to all elements of every window in equal parts."""
+    """The adjoint of data in avg_pool2d: it is divided equally among the elements of each window."""
 
     count_include_pad: bool = False
     kind = "avg"

@@ -1,4 +1,4 @@
-"""Operators that make tensors and move their elements."""
+"""Operators that create tensors and move their elements."""
 
 from tilewright.support import lazy
 

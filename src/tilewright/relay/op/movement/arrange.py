@@ -1,4 +1,4 @@
-"""Operators that arrange elements anew: windows, grids, diagonals, triangles, sequences; indices of several axes."""
+"""Operators that rearrange elements: windows, grids, diagonals, triangles, sequences, indices of several axes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tilewright.tir import Any as AnyDim
 
 
 class sliding_window(OpCard, key="sliding_window"):
-    """Windows of `window_shape` over the axes from `axis` on, `strides` apart: the axes of their places, then those of their
-    elements. What does not fill a window is left out."""
+    """Windows of `window_shape` over the axes from `axis` on, `strides` apart: the axes that count the windows, then the axes
+    within a window. A remainder that does not fill a window is dropped."""
 
     axis: int
     window_shape: tuple[int, ...]
@@ -69,8 +69,8 @@ class sliding_window(OpCard, key="sliding_window"):
 
 
 class meshgrid(OpCard, key="meshgrid"):
-    """For each vector of the tuple a grid that has its elements along an axis of its own: as "ij", or with the first two axes
-    swapped as "xy"."""
+    """One grid for each vector of the tuple, which varies along that vector's axis. indexing: "ij", or "xy" with the first two axes
+    swapped."""
 
     indexing: str = "ij"
     fuse = INJECTIVE
@@ -78,7 +78,7 @@ class meshgrid(OpCard, key="meshgrid"):
 
     @classmethod
     def make(cls, data: Any, indexing: str = "ij", span: Any = None) -> Any:
-        """The grids, as many as there are vectors."""
+        """Returns one grid for each vector."""
         count = len(data) if isinstance(data, (list, tuple)) else len(data.fields)
         return TupleWrapper(cls.call([data], {"indexing": indexing}, span), count)
 
@@ -107,7 +107,7 @@ class meshgrid(OpCard, key="meshgrid"):
 
 
 class reverse_sequence(OpCard, key="reverse_sequence"):
-    """The first seq_lengths[b] elements along `seq_axis` of each batch backwards, the rest as they are."""
+    """Reverses the first seq_lengths[b] elements along `seq_axis` in each batch b. Other elements keep their positions."""
 
     seq_axis: int = 1
     batch_axis: int = 0
@@ -146,7 +146,7 @@ class reverse_sequence(OpCard, key="reverse_sequence"):
 
 
 def integers_of(value: Any, name: str) -> tuple[int, ...]:
-    """The integers of a constant or a sequence. Raises TypeError for expressions whose value is not known."""
+    """The integers of a constant or a sequence. Raises TypeError for an expression of unknown value."""
     if isinstance(value, Constant):
         return tuple([int(v) for v in value.value.reshape(-1)])
     if isinstance(value, Expr):
@@ -155,7 +155,7 @@ def integers_of(value: Any, name: str) -> tuple[int, ...]:
 
 
 class strided_set(OpCard, key="strided_set"):
-    """data with `v` in the places begin:end:strides of its leading axes, bounds clamped as in NumPy."""
+    """A copy of data in which data[begin:end:strides], over the leading axes, is replaced by `v`. Bounds are clipped as in NumPy."""
 
     begin: tuple[int, ...]
     end: tuple[int, ...]
@@ -168,7 +168,7 @@ class strided_set(OpCard, key="strided_set"):
 
     @classmethod
     def make(cls, data: Any, v: Any, begin: Any, end: Any, strides: Any = None, span: Any = None) -> Any:
-        """Bounds are integers or constants."""
+        """begin, end, strides: integers or constants."""
         attrs = {"begin": integers_of(begin, "begin"), "end": integers_of(end, "end")}
         if strides is not None:
             attrs["strides"] = integers_of(strides, "strides")
@@ -227,7 +227,7 @@ class strided_set(OpCard, key="strided_set"):
 
 
 class reverse_reshape(OpCard, key="contrib_reverse_reshape"):
-    """reshape whose codes are matched from the last axis backwards: (10, 5, 4) with newshape (-1, 0) is (50, 4)."""
+    """reshape whose codes are applied from the last axis backwards: (10, 5, 4) with newshape (-1, 0) is (50, 4)."""
 
     newshape: tuple[int, ...]
     fuse = INJECTIVE
@@ -262,7 +262,7 @@ class reverse_reshape(OpCard, key="contrib_reverse_reshape"):
 
 
 class sequence_mask(OpCard, key="sequence_mask"):
-    """data with `mask_value` from place valid_length[b] on along `axis`, which is 0 or 1; the other of the two is the batch."""
+    """data with `mask_value` from position valid_length[b] on along `axis`. axis: 0 or 1; the other of the two is the batch."""
 
     mask_value: float = 0.0
     axis: int = 0
@@ -304,7 +304,7 @@ class sequence_mask(OpCard, key="sequence_mask"):
 
 
 class unravel_index(OpCard, key="unravel_index"):
-    """The index along each axis of `shape` (a tensor of integers) that every flat index stands for: (axes, ...)."""
+    """Converts flat indices into indices along each axis of `shape` (a tensor of integers): (axes, ...)."""
 
     flat = True
     fuse = INJECTIVE
@@ -315,7 +315,7 @@ class unravel_index(OpCard, key="unravel_index"):
 
     @classmethod
     def make(cls, indices: Any, shape: Any, span: Any = None) -> Any:
-        """`shape` is an expression or integers."""
+        """shape: an expression, or integers."""
         if not isinstance(shape, Expr):
             shape = as_expr(np.array([int(v) for v in shape], np.int32))
         return cls.call([indices, shape], {}, span)
@@ -334,9 +334,9 @@ class unravel_index(OpCard, key="unravel_index"):
 
 
 class matrix_set_diag(OpCard, key="matrix_set_diag"):
-    """data with diagonals of its last two axes replaced: one (`k1` == `k2`, above the main one where positive), or k1 to k2, rows of
-    `diagonal` with the highest first, shorter ones aligned at the right for those above the main one or on it
-    (`super_diag_right_align`) and for those below (`sub_diag_right_align`)."""
+    """Replaces the diagonals `k1` to `k2` of the last two axes (0 is the main diagonal, higher ones are positive). A single
+    diagonal is a vector; several are the rows of `diagonal`, the highest first. Shorter ones are aligned to the right with
+    `super_diag_right_align` (those on or above the main diagonal) or `sub_diag_right_align` (those below)."""
 
     k1: int = 0
     k2: int = 0
@@ -352,7 +352,8 @@ class matrix_set_diag(OpCard, key="matrix_set_diag"):
 
     @classmethod
     def make(cls, data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT", span: Any = None) -> Any:
-        """`k` is one diagonal or the lowest and the highest; `align` where shorter ones lie: above the main one, below it."""
+        """k: one diagonal, or the lowest and the highest. align: the alignment of shorter diagonals above the main one, then below
+        it."""
         low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
         above, _, below = align.partition("_")
         attrs = {
@@ -365,7 +366,7 @@ class matrix_set_diag(OpCard, key="matrix_set_diag"):
 
     @property
     def align(self) -> str:
-        """Both alignments as one word."""
+        """Both alignments in one string."""
         side = {True: "RIGHT", False: "LEFT"}
         return f"{side[self.super_diag_right_align]}_{side[self.sub_diag_right_align]}"
 
@@ -418,8 +419,8 @@ def _diagonal_length(rows: int, columns: int, k: int) -> int:
 
 
 class adv_index(OpCard, key="adv_index"):
-    """The first tensor of the tuple indexed by the others along its leading axes, which are broadcast against each other. Of indices beyond
-    either end, the elements there."""
+    """The first tensor of the tuple, indexed along its leading axes by the others, which are broadcast against each other. Indices
+    out of bounds are clipped."""
 
     fuse = INJECTIVE
     samples = [
@@ -429,7 +430,7 @@ class adv_index(OpCard, key="adv_index"):
 
     @classmethod
     def make(cls, inputs: Any, span: Any = None) -> Any:
-        """`inputs` are the data and its indices."""
+        """inputs: the data, then its indices."""
         return cls.call([inputs], {}, span)
 
     def infer(self, data: TupleType) -> Type:
@@ -467,7 +468,7 @@ class adv_index(OpCard, key="adv_index"):
 
 
 class trilu(OpCard, key="trilu"):
-    """The upper (lower) triangle of the last two axes from diagonal `k` (a scalar) on, zero elsewhere."""
+    """The upper (or lower) triangle of the last two axes from diagonal `k` (a scalar) on, and zeros elsewhere."""
 
     upper: bool = True
     fuse = INJECTIVE
@@ -478,7 +479,7 @@ class trilu(OpCard, key="trilu"):
 
     @classmethod
     def make(cls, data: Any, k: Any, upper: bool = True, span: Any = None) -> Any:
-        """`k` is an expression or an integer."""
+        """k: an expression or an integer."""
         return cls.call([data, as_expr(np.array(k, np.int32)) if isinstance(k, int) else k], {"upper": upper}, span)
 
     def infer(self, data: TensorType, k: TensorType) -> Type:
@@ -499,7 +500,7 @@ class trilu(OpCard, key="trilu"):
 
 
 class invert_permutation(OpCard, key="invert_permutation"):
-    """result[data[i]] = i, and 0 where no number points. Numbers that point outside are left out."""
+    """result[data[i]] = i, and 0 at positions that no element refers to. Elements that are out of bounds are ignored."""
 
     flat = True
     fuse = OPAQUE

@@ -1,4 +1,4 @@
-"""Operators that make tensors, and those that ask for shapes."""
+"""Operators that create tensors, and those that return shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.relay.op.relations import tensor, tensor_type
 
 
 class full(OpCard, key="full"):
-    """A tensor of `shape` that holds the scalar `fill_value` everywhere."""
+    """A tensor of `shape`, filled with the scalar `fill_value`."""
 
     shape: tuple[int, ...] = ()
     dtype: str = ""
@@ -38,7 +38,7 @@ class full(OpCard, key="full"):
 
 
 class Filled(OpCard):
-    """A tensor of `shape` and `dtype` of one number."""
+    """Base of tensors of `shape` and `dtype` that are filled with one number."""
 
     flat = True
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class Filled(OpCard):
 
 
 class zeros(Filled, key="zeros"):
-    """Zeros."""
+    """A tensor of `shape` and `dtype`, filled with zeros."""
 
     def compute(self) -> te.Tensor:
         return topi.full(self.shape, self.dtype, 0)
@@ -61,7 +61,7 @@ class zeros(Filled, key="zeros"):
 
 
 class ones(Filled, key="ones"):
-    """Ones."""
+    """A tensor of `shape` and `dtype`, filled with ones."""
 
     def compute(self) -> te.Tensor:
         return topi.full(self.shape, self.dtype, 1)
@@ -71,7 +71,7 @@ class ones(Filled, key="ones"):
 
 
 class zeros_like(OpCard, key="zeros_like"):
-    """Zeros of data's shape and dtype."""
+    """Zeros, with the shape and dtype of data."""
 
     flat = True
     fuse = ELEMWISE
@@ -88,7 +88,7 @@ class zeros_like(OpCard, key="zeros_like"):
 
 
 class ones_like(zeros_like, key="ones_like"):
-    """Ones of data's shape and dtype."""
+    """Ones, with the shape and dtype of data."""
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.full_like(data, 1)
@@ -98,7 +98,7 @@ class ones_like(zeros_like, key="ones_like"):
 
 
 class full_like(OpCard, key="full_like"):
-    """The scalar `fill_value` in data's shape and dtype."""
+    """A tensor with the shape and dtype of data, filled with the scalar `fill_value`."""
 
     fuse = ELEMWISE
     samples = [(((2, 3), np.array(2.5, np.float32)), {})]
@@ -125,7 +125,7 @@ def _number(value: Any, name: str) -> float:
 
 
 class arange(OpCard, key="arange"):
-    """start, start + step, ... below stop: 1-D. Bounds that are expressions make it the operator dyn.arange."""
+    """start, start + step, ... below stop: 1-D. With bounds that are expressions it is the operator dyn.arange."""
 
     flat = True
     start: float
@@ -185,7 +185,7 @@ class shape_of(OpCard, key="shape_of"):
 
 
 class ndarray_size(OpCard, key="ndarray_size"):
-    """Number of data's elements, a scalar."""
+    """The number of elements of data, a scalar."""
 
     flat = True
     dtype: str = "int32"

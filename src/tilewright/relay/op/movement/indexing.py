@@ -29,12 +29,12 @@ from tilewright.tir.op import min as smaller
 
 
 def picks(high: int, *shape: int) -> Any:
-    """A sample input: indices below `high`."""
+    """A sample argument: random indices below `high`."""
     return lambda rng: rng.integers(0, high, shape).astype(np.int32)
 
 
 def integers(t: TensorType, arg: int) -> TensorType:
-    """`t`, which must hold integers."""
+    """`t`, after a check that it holds integers."""
     need(
         t.dtype in ("int32", "int64", "int8", "int16", "uint8", "uint32", "uint64", "uint16"),
         "indices must be integers",
@@ -45,7 +45,7 @@ def integers(t: TensorType, arg: int) -> TensorType:
 
 
 def need_elements(extents: Sequence[Dim], result: Sequence[Dim]) -> None:
-    """Refuses a result of elements that axes of `extents` do not have."""
+    """Refuses to read elements from axes without elements."""
     count = product(result)
     for extent in extents:
         if is_any(extent) or is_any(count) or isinstance(count, int) and not count:
@@ -61,9 +61,9 @@ MODES = ("clip", "wrap", "fast", "signed", "bounded")
 
 
 class take(OpCard, key="take"):
-    """data[.., indices, ..] along `axis` (of the flattened data when None). mode: clip, wrap, or fast (negatives count from the end, and
-    whoever writes the program vouches that all lie within the data). Of indices that must lie within the data, and where they do not are
-    clipped: signed (negatives count from the end) or bounded (there are no negative ones)."""
+    """data[.., indices, ..] along `axis` (of the flattened data if None). mode: "clip", "wrap" (modulo the extent), "fast"
+    (negative indices count from the end; the program guarantees that all are in bounds), "signed" (negative indices count from
+    the end; out of bounds is an error of the program, and clipped), "bounded" (the same without negative indices)."""
 
     axis: int | None = None
     batch_dims: int = 0
@@ -126,7 +126,7 @@ class take(OpCard, key="take"):
         return [Indexed(1, 0, axes, below=self.mode != "bounded")]
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        """The sum, at each position, of the adjoints of the elements read from it."""
+        """Adds up, at each position, the adjoints of the elements that were read from it."""
         rank, places = len(tensor(data.checked_type).shape), len(tensor(indices.checked_type).shape)
         if self.batch_dims:
             return [derived(self, [data, indices], dy)[0], None]
@@ -152,7 +152,7 @@ class take(OpCard, key="take"):
 
 
 def no_more_than_data(data: TensorType, indices: TensorType, axis: int) -> None:
-    """Refuses indices that leave data along another axis than theirs."""
+    """Refuses indices that are longer than data along an axis other than `axis`."""
     for k, (d, i) in enumerate(zip(dims(data), dims(indices), strict=True)):
         need(
             k == axis % len(data.shape) or not isinstance(d, int) or not isinstance(i, int) or i <= d,
@@ -163,19 +163,19 @@ def no_more_than_data(data: TensorType, indices: TensorType, axis: int) -> None:
 
 
 def from_start(indices: np.ndarray, extent: int) -> np.ndarray:
-    """Indices of which negative ones counted from the end."""
+    """Indices, with the extent added to negative ones."""
     wide = indices.astype(np.int64)
     return np.where(wide < 0, wide + extent, wide)
 
 
 def within(indices: np.ndarray, extent: int) -> np.ndarray:
-    """`from_start`, those beyond either end moved there."""
+    """`from_start`, then clipped."""
     return np.asarray(np.clip(from_start(indices, extent), 0, extent - 1))
 
 
 class gather(OpCard, key="gather"):
-    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end. Of those beyond either end, the elements
-    there."""
+    """data[i0, .., indices[i0, .., in], .., in] along `axis`. Negative indices count from the end. Indices out of bounds are
+    clipped."""
 
     axis: int
     fuse = INJECTIVE
@@ -214,8 +214,8 @@ class gather(OpCard, key="gather"):
 
 
 class gather_nd(OpCard, key="gather_nd"):
-    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts coordinates. Of those beyond
-    either end, the elements there."""
+    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` runs over the coordinates.
+    Indices out of bounds are clipped."""
 
     batch_dims: int = 0
     index_rank: int | None = None
@@ -263,7 +263,7 @@ class gather_nd(OpCard, key="gather_nd"):
 
 
 class one_hot(OpCard, key="one_hot"):
-    """on_value where the new axis' position equals the index, else off_value; both are scalars."""
+    """on_value where the position along the new axis equals the index, else off_value. Both values are scalars."""
 
     depth: int
     axis: int = -1

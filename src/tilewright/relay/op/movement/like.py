@@ -1,4 +1,4 @@
-"""Operators that give one tensor the shape of another, which they look at for nothing else."""
+"""Operators that give one tensor the shape of another. Only the shape of the other is used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class broadcast_to_like(OpCard, key="broadcast_to_like"):
 
 
 class collapse_sum_like(OpCard, key="collapse_sum_like"):
-    """data summed to the shape of `collapse_type`: what broadcasting that shape to data's repeated is added up."""
+    """data summed to the shape of `collapse_type`, which must broadcast to the shape of data."""
 
     fuse = COMM_REDUCE
     samples = [(((2, 3, 4), (3, 1)), {}), (((2, 3), ()), {}), (((2, 3), (2, 3)), {})]
@@ -99,7 +99,7 @@ def collapsed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class collapse_sum_to(OpCard, key="collapse_sum_to"):
-    """data summed to `shape`, which must broadcast to data's."""
+    """data summed to `shape`, which must broadcast to the shape of data."""
 
     shape: tuple[int, ...]
     fuse = COMM_REDUCE
@@ -126,7 +126,7 @@ class collapse_sum_to(OpCard, key="collapse_sum_to"):
 
 
 class reshape_like(OpCard, key="reshape_like"):
-    """data's elements, with axes lhs_begin..lhs_end replaced by axes rhs_begin..rhs_end of `shape_like` (None: to the last)."""
+    """data reshaped: its axes lhs_begin..lhs_end are replaced by the axes rhs_begin..rhs_end of `shape_like` (None: to the last)."""
 
     lhs_begin: int = 0
     lhs_end: int | None = None
@@ -167,7 +167,7 @@ class reshape_like(OpCard, key="reshape_like"):
 
 
 class slice_like(OpCard, key="slice_like"):
-    """The leading part of data that is as long as `shape_like` along `axes` (all where none are given)."""
+    """The leading part of data, as long as `shape_like` along `axes` (all axes if none are given)."""
 
     axes: tuple[int, ...] | None = None
     fuse = INJECTIVE

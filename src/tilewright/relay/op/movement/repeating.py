@@ -1,4 +1,4 @@
-"""Elements and whole tensors several times over."""
+"""Operators that repeat elements and tensors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class tile(OpCard, key="tile"):
 
 
 class repeat(OpCard, key="repeat"):
-    """Each element `repeats` times in a row along `axis`."""
+    """Each element `repeats` times, one copy after the other, along `axis`."""
 
     repeats: int
     axis: int

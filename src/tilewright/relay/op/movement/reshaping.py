@@ -1,4 +1,4 @@
-"""Operators that move elements: reshape, transpose, slices, joins, layouts."""
+"""Operators that move elements: reshape, transpose, concatenate, split, layouts."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ from tilewright.topi.transform import layout_axes, layout_shape
 
 
 def plus(a: Dim, b: Dim) -> Any:
-    """a + b where Any stays Any."""
+    """a + b; Any if one of them is Any."""
     return AnyDim() if is_any(a) or is_any(b) else a + b
 
 
 def tuple_fields(data: Type) -> list[TensorType]:
-    """The tensors of a tuple argument. Raises TypeRuleError for anything else."""
+    """The tensor types of a tuple argument. Raises TypeRuleError for any other type."""
     if not isinstance(data, TupleType) or not data.fields:
         raise TypeRuleError("the argument must be a tuple of tensors", f"it is {data}", 0)
     return [tensor(f, 0) for f in data.fields]
 
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> list[Dim]:
-    """The result of reshape's codes: 0 keeps an extent, -1 infers one, -2 keeps the rest, -3 merges two, -4 splits one. Codes that
-    are expressions stand for extents, or for 0 or (where no other code is) -1 where their value is."""
+    """The shape after reshape with the codes `newshape`: 0 keeps an extent, -1 infers one, -2 keeps all remaining extents, -3
+    merges two, -4 splits one. A code that is an expression stands for an extent, for 0, or (if no other code is) for -1,
+    depending on its value."""
     out: list[Dim] = []
     src = 0
     unknown = None
@@ -183,12 +184,12 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
 
 
 def static(shape: Sequence[Dim]) -> list[int]:
-    """Dimensions that are all known."""
+    """The dimensions, if all are known."""
     return [int(d) for d in shape if isinstance(d, int)]
 
 
 class reshape(OpCard, key="reshape"):
-    """The same elements in row-major order under another shape; newshape's codes are those of classic reshape."""
+    """The same elements, in row-major order, in another shape. newshape: extents, or the codes of classic reshape."""
 
     newshape: tuple[int, ...]
     allowzero: bool = False
@@ -216,7 +217,7 @@ class reshape(OpCard, key="reshape"):
 
 
 class transpose(OpCard, key="transpose"):
-    """Axes in another order; reversed when `axes` is None."""
+    """data with its axes in another order; reversed if `axes` is None."""
 
     axes: tuple[int, ...] | None = None
     fuse = INJECTIVE
@@ -251,7 +252,7 @@ class transpose(OpCard, key="transpose"):
 
 
 class expand_dims(OpCard, key="expand_dims"):
-    """`num_newaxis` axes of extent 1 before `axis`."""
+    """data with `num_newaxis` axes of extent 1 inserted before `axis`."""
 
     axis: int
     num_newaxis: int = 1
@@ -275,7 +276,7 @@ class expand_dims(OpCard, key="expand_dims"):
 
 
 class squeeze(OpCard, key="squeeze"):
-    """Without the axes of extent 1: all of them, or those in `axis`."""
+    """data without axes of extent 1: all of them, or those in `axis`."""
 
     axis: tuple[int, ...] | None = None
     fuse = INJECTIVE
@@ -308,7 +309,7 @@ class squeeze(OpCard, key="squeeze"):
 
 
 class concatenate(OpCard, key="concatenate"):
-    """The tensors of a tuple one after the other along `axis`."""
+    """The tensors of a tuple, joined along `axis`."""
 
     axis: int = 0
     fuse = INJECTIVE
@@ -348,7 +349,7 @@ class concatenate(OpCard, key="concatenate"):
         return np.concatenate(data, self.axis)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Blocked data is joined along C as it is, when every part fills its blocks."""
+        """Joins blocked data along C if every part consists of whole blocks."""
         blocked = {a for a in args if a is not None}
         if len(blocked) != 1 or self.axis != 1:
             return None
@@ -381,7 +382,7 @@ class concatenate(OpCard, key="concatenate"):
 
 
 class stack(OpCard, key="stack"):
-    """The tensors of a tuple, of one shape, along a new axis."""
+    """The tensors of a tuple, which have one shape, joined along a new axis."""
 
     axis: int = 0
     fuse = INJECTIVE
@@ -425,7 +426,7 @@ def _part(begin: Dim, end: Dim) -> Dim:
 
 
 class split(OpCard, key="split"):
-    """Pieces along `axis`: `indices_or_sections` equal ones, or cut before the given positions."""
+    """The pieces of data along `axis`. indices_or_sections: the number of equal pieces, or the positions at which to cut."""
 
     indices_or_sections: int | tuple[int, ...]
     axis: int = 0
@@ -434,7 +435,7 @@ class split(OpCard, key="split"):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """Number of pieces."""
+        """The number of pieces."""
         given = self.indices_or_sections
         return given if isinstance(given, int) else len(given) + 1
 
@@ -495,7 +496,7 @@ class split(OpCard, key="split"):
 
 
 class reverse(OpCard, key="reverse"):
-    """data backwards along `axis`."""
+    """data in reverse order along `axis`."""
 
     axis: int
     fuse = INJECTIVE
@@ -516,7 +517,8 @@ class reverse(OpCard, key="reverse"):
 
 
 class layout_transform(OpCard, key="layout_transform"):
-    """data brought from one layout to another, e.g. NCHW to NCHW16c; what a block has past the end of its axis is zero."""
+    """data converted from one layout to another, for example NCHW to NCHW16c. Elements of a block past the end of its axis are
+    zeros."""
 
     src_layout: str
     dst_layout: str

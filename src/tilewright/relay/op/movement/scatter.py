@@ -1,4 +1,4 @@
-"""Operators that write at indices that are data: scatter_elements and scatter_nd, in the order of the updates."""
+"""Operators that write at indices that are data: scatter_elements and scatter_nd. Updates are applied in order."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MODES = ("update", "add", "mul", "min", "max", "mean")
 
 
 def known_mode(mode: str, name: str) -> None:
-    """Refuses a reduction that there is none of."""
+    """Refuses an unknown reduction."""
     need(mode in MODES, f"{name} must be one of {', '.join(MODES)}", f"it is {mode!r}")
 
 
 def put(out: np.ndarray, places: Sequence[np.ndarray], updates: np.ndarray, mode: str) -> None:
-    """Updates `out` in place, in the order of the updates; those whose place lies outside are left out."""
+    """Applies updates to `out` in place, in order. Updates out of bounds are skipped."""
     where: tuple[Any, ...] = tuple(places)
     if where:
         inside = np.all([(p >= 0) & (p < n) for p, n in zip(where, out.shape, strict=False)], axis=0)
@@ -72,9 +72,9 @@ def _adjoints(
 
 
 class scatter_elements(OpCard, key="scatter_elements"):
-    """data with `updates` put at positions `indices` along `axis`, one after the other; reduction: update, add, mul, min, max, or mean
-    (of what stood there and all updates). Negative indices count from the end; updates whose index lies outside are left out
-    (`outside`: as the program means it)."""
+    """data with `updates` written at the positions `indices` along `axis`, in order. reduction: update, add, mul, min, max, or mean
+    (of the old element and all its updates). Negative indices count from the end. Updates out of bounds are skipped; outside:
+    the program does so on purpose."""
 
     axis: int = 0
     reduction: str = "update"
@@ -131,7 +131,8 @@ class scatter_elements(OpCard, key="scatter_elements"):
 
 
 class scatter_nd(OpCard, key="scatter_nd"):
-    """data with updates[y.., x..] put at data[indices[0, y..], .., indices[m-1, y..], x..]; modes and `outside` as scatter_elements."""
+    """data with updates[y.., x..] written at data[indices[0, y..], .., indices[m-1, y..], x..], in order. mode, outside: as in
+    scatter_elements."""
 
     mode: str = "update"
     outside: bool = False

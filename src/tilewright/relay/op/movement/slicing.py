@@ -1,4 +1,4 @@
-"""Slices: parts of a tensor between bounds, which may be expressions over sizes."""
+"""Slices of tensors, with bounds that may be expressions over sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.topi.transform import layout_axes, slice_bounds
 
 
 class strided_slice(OpCard, key="strided_slice"):
-    """data[begin:end:strides] along `axes` (the leading ones when None), bounds clamped as in NumPy.
+    """data[begin:end:strides] along `axes` (the leading ones if None), with bounds clipped as in NumPy.
 
     With slice_mode "size", `end` holds numbers of elements (-1: to the end).
     """
@@ -85,7 +85,7 @@ class strided_slice(OpCard, key="strided_slice"):
         return data[tuple(index)]
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """Whole blocks of channels, and any rows and columns of them."""
+        """Slices whole channel blocks, and any rows and columns of them."""
         shape, layout = dims(tensor(types[0])), args[0]
         sizes = [size for letter, size in layout_axes(layout or "") if letter == "c"]
         known = all([isinstance(v, int) for v in (*shape, *self.begin, *self.end)])

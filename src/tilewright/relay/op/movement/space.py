@@ -21,7 +21,7 @@ def _crops(values: Any) -> tuple[tuple[int, ...], ...]:
 
 
 class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
-    """The blocks that the batch holds side by side in the spatial axes after it, with `crops` (begin, end) taken off each."""
+    """Moves blocks from the batch axis into the spatial axes after it, then crops these by `crops` (begin, end)."""
 
     block_shape: tuple[int, ...]
     crops: tuple[tuple[int, ...], ...]
@@ -30,7 +30,7 @@ class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
 
     @classmethod
     def make(cls, data: Any, block_shape: Any, crops: Any, span: Any = None) -> Any:
-        """`crops` are (begin, end) for each spatial axis."""
+        """crops: (begin, end) for each spatial axis."""
         return cls.call([data], {"block_shape": tuple(block_shape), "crops": _crops(crops)}, span)
 
     def infer(self, data: TensorType) -> Type:
@@ -70,7 +70,7 @@ class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
 
 
 class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
-    """The spatial axes after the batch, padded by `paddings` (before, after), taken apart into blocks that become batches."""
+    """Pads the spatial axes after the batch by `paddings` (before, after), and moves the blocks of these axes into the batch."""
 
     block_shape: tuple[int, ...]
     paddings: tuple[tuple[int, ...], ...]
@@ -80,7 +80,7 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
 
     @classmethod
     def make(cls, data: Any, block_shape: Any, paddings: Any, pad_value: float = 0, span: Any = None) -> Any:
-        """`paddings` are (before, after) for each spatial axis."""
+        """paddings: (before, after) for each spatial axis."""
         attrs = {"block_shape": tuple(block_shape), "paddings": _crops(paddings), "pad_value": float(pad_value)}
         return cls.call([data], attrs, span)
 
@@ -123,7 +123,7 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
 
 
 class depth_to_space(OpCard, key="nn.depth_to_space"):
-    """(N, C * b * b, H, W) to (N, C, H * b, W * b); mode DCR takes depth as (b, b, C), CRD as (C, b, b)."""
+    """(N, C * b * b, H, W) -> (N, C, H * b, W * b). mode: "DCR" reads the depth as (b, b, C), "CRD" as (C, b, b)."""
 
     block_size: int
     layout: str = "NCHW"
@@ -170,7 +170,7 @@ def _times(d: Any, b: int) -> Any:
 
 
 class space_to_depth(OpCard, key="nn.space_to_depth"):
-    """(N, C, H * b, W * b) to (N, b * b * C, H, W)."""
+    """(N, C, H * b, W * b) -> (N, b * b * C, H, W)."""
 
     block_size: int
     layout: str = "NCHW"

@@ -1,4 +1,4 @@
-"""Operators that say how a program runs: its checks, devices, memory, host functions and external code generators."""
+"""Operators about the execution of a program: checks, devices, memory, host functions, external code generators."""
 
 from tilewright.support import lazy
 

@@ -1,5 +1,5 @@
-"""Operators that `relay.transform.CheckBounds` puts before calls: they return their argument, and end the program if it is not an
-index of its axis, or where an integer would be divided by zero."""
+"""Operators that `relay.transform.CheckBounds` inserts before calls. They return their argument, and stop the program at an index
+out of bounds or a division of an integer by zero."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tilewright.topi.bounds import INDEX, ZERO, low_of
 
 
 class checked_indices(OpCard, key="annotation.checked_indices"):
-    """`indices`, all of which must be places along `axes` of data of shape `extents`: one axis for all of them, or (`rows`) one for each
-    row. `below`: also from minus the extent on. `name` is the operator that uses them."""
+    """`indices`, after a check that all are valid along `axes` of data of shape `extents`: one axis for all indices, or (`rows`)
+    one axis for each row of indices. below: negative indices count from the end. name: the operator that uses them."""
 
     axes: tuple[int, ...]
     rows: bool = False
@@ -58,7 +58,7 @@ class checked_indices(OpCard, key="annotation.checked_indices"):
 
 
 class checked_divisor(OpCard, key="annotation.checked_divisor"):
-    """`divisor`, in which there must be no zero. `name` is the operator that divides by it."""
+    """`divisor`, after a check that no element is zero. name: the operator that divides by it."""
 
     name: str = "the operator"
     fuse = OPAQUE

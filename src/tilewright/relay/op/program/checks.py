@@ -1,4 +1,4 @@
-"""Operators that check numbers while a program runs."""
+"""Operators that check numbers at run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tilewright.tir import GE, LE, And
 
 
 class within(Dynamic, key="dyn.within"):
-    """data, if `number` is not below `low` nor above `high`; else the program ends with an error that calls it by `name`."""
+    """data, if `number` is at least `low` and at most `high`. Otherwise the program stops with an error that names the number
+    `name`."""
 
     of = elemwise.copy
     low: int | None = None
@@ -28,7 +29,7 @@ class within(Dynamic, key="dyn.within"):
 
     @classmethod
     def reads(cls) -> list[int]:
-        """The number."""
+        """The index of the number."""
         return [1]
 
     def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
@@ -36,7 +37,7 @@ class within(Dynamic, key="dyn.within"):
         return tensor(data, 0)
 
     def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
-        """A copy. Raises TypeRuleError for a known number that is outside."""
+        """A copy of data. Raises TypeRuleError for a known number out of range."""
         (number,) = values[1]
         if isinstance(number, int):
             need(self.low is None or number >= self.low, self.rule(), f"it is {number}", 1)
@@ -44,7 +45,7 @@ class within(Dynamic, key="dyn.within"):
         return self.of()
 
     def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
-        """That the number lies between the bounds."""
+        """The condition that the number is in range."""
         (number,) = values[1]
         return [] if isinstance(number, int) else [(within_range(number, self.low, self.high), self.rule(), number)]
 
@@ -57,14 +58,14 @@ class within(Dynamic, key="dyn.within"):
 
 
 def within_range(e: PrimExpr, low: int | None, high: int | None) -> PrimExpr:
-    """Whether a number lies between two bounds, of which one may be None."""
+    """The condition that a number lies between two bounds, of which one may be None."""
     parts: list[PrimExpr] = [] if low is None else [GE(e, IntImm("int64", low))]
     parts += [] if high is None else [LE(e, IntImm("int64", high))]
     return functools.reduce(And, parts)
 
 
 def range_text(low: int | None, high: int | None) -> str:
-    """Two bounds in words."""
+    """The range in words."""
     if low is not None and high is not None:
         return f"from {low} to {high}"
     return f"{low} or more" if low is not None else f"{high} or less"

@@ -1,4 +1,4 @@
-"""Where the region of another compiler begins and ends (external code generators get what is between), and calls of its code."""
+"""The begin and end of a region for an external code generator, and calls of compiled functions."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class _Border(OpCard):
 
 
 class compiler_begin(_Border, key="annotation.compiler_begin"):
-    """`data`, which a region of the compiler named `compiler` takes in."""
+    """`data`, as an input of a region for the external code generator `compiler`."""
 
     samples = [(((2, 3),), {"compiler": "ccompiler"})]
 
 
 class compiler_end(_Border, key="annotation.compiler_end"):
-    """`data`, which a region of the compiler named `compiler` gives out."""
+    """`data`, as an output of a region for the external code generator `compiler`."""
 
     samples = [(((2, 3),), {"compiler": "ccompiler"})]
 
 
 class call_lowered(OpCard, key="call_lowered"):
-    """The result of a function whose code is made already, and which carries the attribute Extern: `func` is its global
-    variable, `inputs` the tuple of its arguments."""
+    """The result of a function whose code exists already and which has the attribute Extern. func: its global variable. inputs: the
+    tuple of its arguments."""
 
     fuse = OPAQUE
 

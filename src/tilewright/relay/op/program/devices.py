@@ -1,4 +1,4 @@
-"""On which device what is computed: annotations, and copies from one device to another."""
+"""The devices on which values are computed: annotations, and copies between devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARAM_DEVICES, RESULT_DEVICE = "param_virtual_devices", "result_virtual_device"
 
 
 def as_virtual_device(value: Any) -> VirtualDevice:
-    """A virtual device from itself, a device, or a device's name."""
+    """A virtual device from a virtual device, a device, or the name of a device."""
     if isinstance(value, VirtualDevice):
         return value
     if isinstance(value, Device):
@@ -44,8 +44,8 @@ class _Same(OpCard):
 
 
 class on_device(_Same, key="on_device"):
-    """`data`, which is computed on a device (`constrain_body`), and wanted on it (`constrain_result`); where it is wanted elsewhere,
-    planning inserts a copy."""
+    """`data`, computed on a device (`constrain_body`) and needed on it (`constrain_result`). If it is needed elsewhere, planning
+    inserts a copy."""
 
     virtual_device: VirtualDevice
     constrain_result: bool = False
@@ -93,7 +93,7 @@ class device_copy(_Same, key="device_copy"):
 
 
 def function_on_device(function: Function, param_devices: Sequence[Any], result_device: Any) -> Function:
-    """The function with the devices of its parameters and of its result fixed."""
+    """The function with fixed devices for its parameters and its result."""
     if len(param_devices) != len(function.params):
         raise ValueError(
             f"the function has {len(function.params)} parameters, but {len(param_devices)} devices were given"

@@ -1,8 +1,8 @@
-"""Host operators: what no kernel can do (strings, regular expressions, pictures) runs as a Python function in the midst of compiled code.
+"""Host operators: Python functions that compiled code calls, for what no kernel can do (strings, regular expressions, image files).
 
-`host.call` is an operator like others: its kernel calls one packed function (`runtime/host_functions/registry`). So executors, memory plans
-and code for dynamic dimensions need no case for it. Where the size of the result is known only from the data, another host function
-computes it, and `shape` is its result (`dyn.host.call`).
+`host.call` is an ordinary operator. Its kernel calls one packed function (`runtime/host_functions/registry`), so executors, memory
+plans and dynamic dimensions need no special case. If the size of the result depends on the data, another host function computes it,
+and `shape` is its result (`dyn.host.call`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.tir import call_packed
 
 
 class host_call(OpCard, key="host.call"):
-    """The tensor of `shape` and `dtype` that a Python function makes of the tensors `inputs`."""
+    """The tensor of `shape` and `dtype` that a Python function computes from the tensors `inputs`."""
 
     function: str
     shape: tuple[int, ...]
@@ -52,13 +52,13 @@ class host_call(OpCard, key="host.call"):
 
 
 class host_draw(host_call, key="host.draw"):
-    """`host.call` of a function that answers differently each time: equal calls are kept apart, and nothing is folded."""
+    """`host.call` of a function whose results differ from call to call: equal calls are not merged, and nothing is folded."""
 
     pure = False
 
 
 class dyn_host_call(Dynamic, key="dyn.host.call"):
-    """`host.call` whose result's shape is computed."""
+    """`host.call` with a computed shape."""
 
     of = host_call
     function: str

@@ -1,7 +1,8 @@
-"""Memory as values of a program: storages, tensors in them, and calls that write into tensors (classic `memory.*` and `vm.*` operators).
+"""Memory as values of a program: storages, tensors in them, and calls that write to tensors (classic `memory.*` and `vm.*`
+operators).
 
-Programs come to hold these by the passes ManifestAlloc, MemoryPlan and ManifestLifetimes. A storage is bytes in one dimension; a tensor
-in it is a view. A call's value is the empty tuple: its results are in the tensors that it was given.
+The passes ManifestAlloc, MemoryPlan and ManifestLifetimes insert them. A storage is a one-dimensional tensor of bytes; a tensor in
+it is a view. The value of a call is the empty tuple; its results are in the tensors that it was given.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BYTES = DataType("uint8")
 
 
 def tensors_of(t: Type) -> list[Type]:
-    """The leaves of a type, tuples taken apart."""
+    """The tensor types in a type, including those in nested tuples."""
     return [x for f in t.fields for x in tensors_of(f)] if isinstance(t, TupleType) else [t]
 
 
@@ -36,8 +37,8 @@ def leaves(value: Any) -> list[np.ndarray]:
 
 
 class alloc_storage(OpCard, key="memory.alloc_storage"):
-    """Memory of `size` bytes on a device, at a multiple of `alignment`, for elements of `dtype_hint`; `shape` says what it was
-    made for."""
+    """Memory of `size` bytes on a device, aligned to `alignment`, for elements of `dtype_hint`. shape: the shape for which it was
+    allocated."""
 
     fuse, pure, flat = OPAQUE, False, True
     virtual_device: VirtualDevice = VirtualDevice(cpu(0))
@@ -54,8 +55,8 @@ class alloc_storage(OpCard, key="memory.alloc_storage"):
 
 
 class alloc_tensor(OpCard, key="memory.alloc_tensor"):
-    """A tensor in a storage, from byte `offset` on: of the shape `const_shape`, where that is known, else `shape`, of which
-    `assert_shape` says what is known."""
+    """A tensor in a storage, from byte `offset` on. Its shape is `const_shape` if that is known, else `shape`; `assert_shape` holds
+    the dimensions that are known."""
 
     fuse, pure, flat = OPAQUE, False, True
     const_shape: Any = None
@@ -88,7 +89,7 @@ class alloc_tensor(OpCard, key="memory.alloc_tensor"):
 
 
 class kill(OpCard, key="memory.kill"):
-    """`data` is not needed any more."""
+    """Marks the end of the lifetime of `data`."""
 
     fuse, pure, flat = OPAQUE, False, True
 
@@ -100,7 +101,7 @@ class kill(OpCard, key="memory.kill"):
 
 
 class vm_shape_of(OpCard, key="vm.shape_of"):
-    """The shape of a tensor, known when the program runs."""
+    """The shape of a tensor at run time."""
 
     flat = True
     dtype: DataType = DataType("int64")
@@ -121,7 +122,7 @@ class vm_shape_of(OpCard, key="vm.shape_of"):
 
 
 class vm_reshape_tensor(OpCard, key="vm.reshape_tensor"):
-    """`data` in the shape that the second argument holds; `newshape` is what is known of it."""
+    """`data` in the shape that the second argument holds. newshape: the dimensions that are known."""
 
     newshape: tuple[Any, ...]
     expand_in = "CanonicalizeOps"
@@ -148,7 +149,7 @@ class vm_reshape_tensor(OpCard, key="vm.reshape_tensor"):
 
 
 class invoke_tvm_op(OpCard, key="vm.invoke_tvm_op"):
-    """Calls a primitive function on the tensors of the tuple `inputs`; its results go to those of the tuple `outputs`."""
+    """Calls a primitive function on the tensors of the tuple `inputs`. It writes its results to those of the tuple `outputs`."""
 
     fuse, pure, flat = OPAQUE, False, True
 
@@ -173,8 +174,8 @@ class invoke_tvm_op(OpCard, key="vm.invoke_tvm_op"):
 
 
 class shape_func(OpCard, key="vm.shape_func"):
-    """The shapes of a primitive function's results go to the tensors of the tuple `outputs`. `inputs` holds, for each argument, it
-    (where `is_input`) or its shape."""
+    """Writes the shapes of a primitive function's results to the tensors of the tuple `outputs`. inputs: for each argument the
+    tensor itself (if `is_input`) or its shape."""
 
     fuse, pure, flat = OPAQUE, False, True
     is_input: tuple[Any, ...]
@@ -200,7 +201,7 @@ class shape_func(OpCard, key="vm.shape_func"):
         return ()
 
     def by_types(self, function: Any, inputs: Any) -> list[list[int]]:
-        """The shapes as the type rules of the operators tell them."""
+        """The shapes, by the type rules of the operators."""
         from tilewright.relay.typing.infer_type import infer_types
 
         params = [
@@ -223,5 +224,5 @@ def _with_shape(t: Type, value: Any, is_data: bool) -> Type:
 
 
 def known_shape(shape: Any) -> tuple[int, ...] | None:
-    """The extents that a constant holds; None where they are not known."""
+    """The extents that a constant holds; None for other expressions."""
     return tuple([int(d) for d in shape.value.reshape(-1)]) if isinstance(shape, Constant) else None

@@ -1,4 +1,4 @@
-"""Operators that answer what they are given, for passes to see: where fusion ends, what may be computed again, what is packed."""
+"""Operators that return their argument and mark it for passes: where fusion ends, what may be computed again, what is packed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.runtime.packed_func import global_func
 
 
 class Mark(OpCard):
-    """The value itself, which passes see a mark in."""
+    """Base of operators that return their argument, which passes read as marks."""
 
     samples = [(((2, 3),), {})]
 
@@ -32,13 +32,13 @@ class Mark(OpCard):
 
 
 class stop_fusion(Mark, key="annotation.stop_fusion"):
-    """The value itself; what is before and what is after are computed by different kernels."""
+    """data. Its producers and its consumers are not fused into one kernel."""
 
     fuse = OPAQUE
 
 
 class cast_hint(Mark, key="annotation.cast_hint"):
-    """The value itself, which is meant to be stored as `dtype`."""
+    """data, as a hint that it should be stored as `dtype`."""
 
     fuse = ELEMWISE
     dtype: str
@@ -46,14 +46,14 @@ class cast_hint(Mark, key="annotation.cast_hint"):
 
 
 class checkpoint(Mark, key="annotation.checkpoint"):
-    """The value itself, which need not be kept for gradients: what it is computed from is enough to compute it again."""
+    """data, which gradients may compute again from its inputs instead of keeping it."""
 
     fuse = ELEMWISE
 
 
 class debug(Mark, key="debug"):
-    """The value itself. Where the interpreter evaluates the call, the global function "relay.debug" is called with the value, which starts
-    Python's debugger (see relay.debug); compiled code only passes the value on."""
+    """data. The interpreter calls the global function "relay.debug" with it, which starts Python's debugger (see relay.debug).
+    Compiled code only returns data."""
 
     fuse = OPAQUE
     pure = False
@@ -67,12 +67,12 @@ class debug(Mark, key="debug"):
 
 
 class bitpack_start(Mark, key="annotation.bitpack_start"):
-    """The value itself: the first of the part of a graph that is to run on packed data."""
+    """data, as the beginning of the part of a graph that runs on packed data."""
 
     fuse = ELEMWISE
 
 
 class bitpack_end(Mark, key="annotation.bitpack_end"):
-    """The value itself: the last of the part of a graph that is to run on packed data."""
+    """data, as the end of the part of a graph that runs on packed data."""
 
     fuse = ELEMWISE

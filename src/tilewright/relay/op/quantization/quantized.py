@@ -1,6 +1,7 @@
-"""Operators on quantised numbers: q stands for scale * (q - zero_point). Each is defined by the plain operators it expands to.
+"""Operators on quantised numbers: q stands for scale * (q - zero_point). Each is defined by the plain operators to which it
+expands.
 
-Scales are float32, zero points int32: scalars, or vectors along the axis that an operator names.
+Scales are float32, zero points int32: scalars, or vectors along an axis of the operator.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
 class Quantized(OpCard):
-    """An operator given by `expand` alone."""
+    """Base of operators that are defined by `expand` alone."""
 
     expand_in = "qnn.CanonicalizeOps"
     undifferentiable = "quantised numbers are whole; differentiate the float32 program, and quantise it then"
@@ -32,7 +33,7 @@ class Quantized(OpCard):
 
 
 def composed(card: OpCard, args: Sequence[Any]) -> Any:
-    """The tensors of what a card expands to; constants in it are scalars."""
+    """The te tensors of the expression to which a card expands. Its constants are scalars."""
     from tilewright.relay.rewriting import card_of, typed
 
     values: dict[Expr, Any] = {}
@@ -68,21 +69,22 @@ def composed(card: OpCard, args: Sequence[Any]) -> Any:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest number of an integer dtype."""
+    """The lowest and highest value of an integer dtype."""
     need(dtype in INTEGERS, f"quantised numbers are {', '.join(INTEGERS)}", f"the dtype is {dtype}")
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
 
 def need_quantized(t: TensorType, arg: int) -> TensorType:
-    """A tensor of integers."""
+    """`t` as a tensor of integers. Raises TypeRuleError otherwise."""
     found = tensor(t, arg)
     need(str(found.dtype) in INTEGERS, f"quantised numbers are {', '.join(INTEGERS)}", f"they are {found.dtype}", arg)
     return found
 
 
 def need_parameter(t: TensorType, arg: int, what: str, count: Any = None) -> None:
-    """A scale (float32) or a zero point (int32): one number, or `count` of them where several are allowed."""
+    """`t` as a scale (float32) or zero point (int32): one number, or `count` numbers if several are allowed. Raises TypeRuleError
+    otherwise."""
     found, wanted = tensor(t, arg), "float32" if "scale" in what else "int32"
     need(str(found.dtype) == wanted, f"the {what} must be {wanted}", f"it is {found.dtype}", arg)
     shape = dims(found)
@@ -99,7 +101,7 @@ def need_parameter(t: TensorType, arg: int, what: str, count: Any = None) -> Non
 def need_in_and_out(
     x: TensorType, scale: TensorType, zero_point: TensorType, output_scale: TensorType, output_zero_point: TensorType
 ) -> TensorType:
-    """A quantised tensor with one scale and zero point, and those of the result."""
+    """Checks a quantised tensor with one scale and zero point, and those of the result."""
     t = need_quantized(x, 0)
     need_parameter(scale, 1, "input scale")
     need_parameter(zero_point, 2, "input zero point")
@@ -109,7 +111,7 @@ def need_in_and_out(
 
 
 def along(v: Expr, ndim: int, axis: int) -> Expr:
-    """A scalar as it is; a vector shaped to broadcast along the axis of `ndim`."""
+    """A vector shaped to broadcast along `axis` of `ndim` axes; a scalar is returned unchanged."""
     shape = dims(tensor(v.checked_type))
     if not shape:
         return v
@@ -120,22 +122,22 @@ def along(v: Expr, ndim: int, axis: int) -> Expr:
 
 
 def read(v: Expr, ndim: int) -> Expr:
-    """A scalar as a tensor of one element for operands of `ndim` axes: kernels read it, where they would hold a scalar in their
-    code, so that layers of one shape share a kernel whatever their scales."""
+    """A scalar as a tensor of one element, for operands of `ndim` axes. Kernels read it from memory instead of containing it as a
+    constant, so layers of one shape share a kernel whatever their scales."""
     from tilewright.relay.rewriting import typed
 
     return op("reshape")(v, (1,)) if ndim and not tensor(typed(v).checked_type).shape else v
 
 
 def rank(e: Expr) -> int:
-    """The number of an expression's axes."""
+    """The number of axes of an expression."""
     from tilewright.relay.rewriting import typed
 
     return len(tensor(typed(e).checked_type).shape)
 
 
 def spread(v: np.ndarray, ndim: int, axis: int) -> np.ndarray:
-    """`along` for arrays."""
+    """`along` for NumPy arrays."""
     if v.size == 1:
         return v.reshape(())
     return v.reshape([-1 if k == axis % ndim else 1 for k in range(ndim)])
@@ -147,7 +149,7 @@ def is_zero(e: Expr) -> bool:
 
 
 def cast(e: Expr, dtype: str) -> Expr:
-    """An expression in another dtype; itself where it has that one."""
+    """An expression in another dtype; unchanged if it has that dtype."""
     from tilewright.relay.rewriting import typed
 
     same = str(tensor(typed(e).checked_type).dtype) == dtype
@@ -186,7 +188,7 @@ def rounded(x: Expr, zero: Expr, dtype: str) -> Expr:
 
 
 def top_float(high: int) -> int:
-    """The greatest float32 that is no more than an integer limit."""
+    """The largest float32 that is not above an integer limit."""
     return high if high < 2**24 else high - 127
 
 
@@ -277,10 +279,10 @@ class dequantize(Quantized, key="qnn.dequantize"):
 
 
 class requantize(Quantized, key="qnn.requantize"):
-    """Quantised numbers of one scale and zero point as those of another; `axis` is that of the input's vectors.
+    """Quantised numbers converted from one scale and zero point to another; `axis` is that of the input's vectors.
 
-    rounding: halves go "UPWARD" (the default) or away from zero ("TONEAREST"). compute_dtype: "float32" (the default) and
-    "float64" multiply by the ratio of the scales; "int64" by a number of 31 bits and a shift, for constant scales.
+    rounding: halves go "UPWARD" (the default) or away from zero ("TONEAREST"). compute_dtype: "float32" (the default) and "float64"
+    multiply by the ratio of the scales; "int64", for constant scales, multiplies by an integer of 31 bits and shifts.
     """
 
     axis: int = -1
@@ -319,7 +321,7 @@ class requantize(Quantized, key="qnn.requantize"):
         return tensor_type(t.shape, self.out_dtype)
 
     def choices(self) -> tuple[str, str]:
-        """(rounding, compute_dtype), with those of the current `requantize_config` where none are given."""
+        """(rounding, compute_dtype), from the current `requantize_config` if they are not given."""
         now = requantize_config.current()
         rounding = now.rounding if self.rounding == "None" else self.rounding
         dtype = now.compute_dtype if self.compute_dtype == "None" else self.compute_dtype
@@ -392,7 +394,7 @@ class requantize(Quantized, key="qnn.requantize"):
 
 
 def fixed_point(ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(q, shift) with ratio = q / 2**shift, q of at most 31 bits."""
+    """(q, shift) such that ratio = q / 2**shift, with q of at most 31 bits."""
     significand, exponent = np.frexp(ratio.astype(np.float64))
     q = np.round(significand * 2.0**31).astype(np.int64)
     over = q == 2**31
@@ -427,7 +429,7 @@ def _fixed_point(whole: Expr, source: Constant, target: Constant, ndim: int, axi
 
 
 class simulated_quantize(Quantized, key="qnn.simulated_quantize"):
-    """The numbers that `quantize` gives, kept as float32."""
+    """The numbers of `quantize`, as float32."""
 
     axis: int = -1
     out_dtype: str = "int8"
@@ -453,7 +455,7 @@ class simulated_quantize(Quantized, key="qnn.simulated_quantize"):
 
 
 class simulated_dequantize(Quantized, key="qnn.simulated_dequantize"):
-    """(data - input_zero_point) * input_scale of quantised numbers kept as float32."""
+    """(data - input_zero_point) * input_scale of quantised numbers in float32."""
 
     axis: int = -1
     in_dtype: str = "int8"

@@ -1,4 +1,4 @@
-"""Functions of quantised tensors, computed in float32, and their concatenation."""
+"""Functions of quantised tensors, computed in float32, and concatenation of quantised tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
 
 class QuantizedUnary(Quantized):
-    """f of quantised numbers, as quantised numbers of the same dtype."""
+    """A function of quantised numbers, with a result of the same dtype."""
 
     fuse = BROADCAST
     name: ClassVar[str]
@@ -57,11 +57,11 @@ class QuantizedUnary(Quantized):
         return need_in_and_out(x, scale, zero_point, output_scale, output_zero_point)
 
     def plain(self, x: Expr) -> Expr:
-        """f of float32 numbers."""
+        """The function of float32 numbers."""
         return op(type(self).name)(x)
 
     def expand(self, x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr) -> Expr:
-        """Dequantise, f, quantise."""
+        """Dequantise, apply the function, quantise."""
         t = tensor(x.checked_type)
         ndim = len(t.shape)
         y = self.plain(dequantized(x, along(scale, ndim, 0), along(zero_point, ndim, 0)))
@@ -116,7 +116,7 @@ class hardswish(QuantizedUnary, key="qnn.hardswish"):
 
 
 class leaky_relu(Quantized, key="qnn.leaky_relu"):
-    """x where it stands for a positive number, else alpha times as much; as quantised numbers."""
+    """leaky_relu of quantised numbers: x if it stands for a positive number, else alpha times as much."""
 
     alpha: float
     fuse = BROADCAST
@@ -171,7 +171,7 @@ class leaky_relu(Quantized, key="qnn.leaky_relu"):
 
 
 class QuantizedBinary(Quantized):
-    """f of two quantised tensors (broadcast), as quantised numbers of the left one's dtype."""
+    """A function of two quantised tensors (broadcast), with a result of the left one's dtype."""
 
     lhs_axis: int = -1
     rhs_axis: int = -1
@@ -215,7 +215,7 @@ class QuantizedBinary(Quantized):
         output_scale: Expr,
         output_zero_point: Expr,
     ) -> Expr:
-        """f of both, in units of the output's scale: one factor for each of them, and no division."""
+        """The function of both operands in units of the output's scale: one factor for each operand, and no division."""
         a, b = tensor(lhs.checked_type), tensor(rhs.checked_type)
         m, n = len(a.shape), len(b.shape)
         k = max(m, n)
@@ -272,7 +272,7 @@ mul = _binary("mul", np.multiply, "Product, element by element, of quantised ten
 
 
 class concatenate(Quantized, key="qnn.concatenate"):
-    """Quantised tensors of scales of their own joined along `axis`, as numbers of the output's scale."""
+    """Quantised tensors, each with its own scale, joined along `axis` in the output's scale."""
 
     axis: int = 0
     fuse = INJECTIVE
@@ -319,7 +319,7 @@ class concatenate(Quantized, key="qnn.concatenate"):
     def expand(
         self, data: Expr, input_scales: Expr, input_zero_points: Expr, output_scale: Expr, output_zero_point: Expr
     ) -> Expr:
-        """Each tensor requantised where its scale is another one, then joined."""
+        """Requantises each tensor whose scale differs from the output's, then joins them."""
         parts = []
         for k, t in enumerate(data.checked_type.fields):  # type: ignore[attr-defined]
             part, scale, zero = field(data, k), field(input_scales, k), field(input_zero_points, k)

@@ -1,6 +1,6 @@
 """Convolutions and products of quantised tensors: sums of (data - its zero point) * (weight - its zero point), as int32.
 
-Scales do not enter the sums; they are arguments so that passes know what a result stands for.
+The sums do not depend on the scales. These are arguments so that passes know what a result stands for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tilewright.target import Target
 
 
 def difference(q: Expr, zero: Expr, axis: int) -> Expr:
-    """q - zero_point, in the narrowest type that holds it: q itself where the zero point is 0."""
+    """q - zero_point, in the narrowest type that holds it; q itself if the zero point is 0."""
     if is_zero(zero):
         return q
     t = tensor(q.checked_type)
@@ -48,7 +48,7 @@ def difference(q: Expr, zero: Expr, axis: int) -> Expr:
 
 
 def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Both as they are where they are bytes, which processors multiply as such; else in a dtype that holds either."""
+    """Both operands unchanged if they are 8-bit integers, which processors can multiply; else both in a dtype that holds either."""
     from tilewright.relay.rewriting import typed
 
     types = [str(tensor(typed(e).checked_type).dtype) for e in (a, b)]
@@ -66,8 +66,8 @@ def _of_constants(e: Expr, depth: int = 8) -> bool:
 
 
 def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
-    """Constant weights less their zero point, where what they are then is int8: uint8 around 128, often. What is computed of constants
-    (importers turn weights round) is one."""
+    """Constant weights minus their zero point, if the result is int8 (often for uint8 weights around 128). An expression of
+    constants is a constant."""
     if not isinstance(weight, Constant) and _of_constants(weight):
         from tilewright.relay.transform.simplify.fold_constant import fold_constant_expr
 
@@ -84,13 +84,13 @@ def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
 
 
 class Product(Quantized):
-    """An operator linear in data and in weights: `plain` is its card for integers."""
+    """Base of operators that are linear in data and in weights. plain: the card for integers."""
 
     fuse = OUT_ELEMWISE
     names: ClassVar[tuple[str, str]] = ("input", "kernel")
 
     def plain(self) -> OpCard:
-        """The card for plain integers, its result int32."""
+        """The card for plain integers, with an int32 result."""
         raise TypeError(f"{type(self).__name__} has no card for plain integers")
 
     def channels_axis(self, ndim: int) -> int:
@@ -117,7 +117,7 @@ class Product(Quantized):
         return self.plain().infer(*same)
 
     def expand(self, *args: Expr) -> Expr:
-        """Zero points subtracted from both, then the plain operator; padding then stands for 0, as it must."""
+        """Subtracts the zero points of both operands, then applies the plain operator. So padding stands for 0, as it must."""
         data, weight, input_zero_point, kernel_zero_point, *_ = args
         ndim = len(tensor(weight.checked_type).shape)
         x = difference(data, input_zero_point, 0)
@@ -140,14 +140,15 @@ class Product(Quantized):
 
 
 class ProductOfBytes(Product):
-    """A product that bytes stay bytes for: where only the data has a zero point, its share is taken from the sums of constant weights."""
+    """A product whose 8-bit operands stay 8-bit: if only the data has a zero point, its share is computed from the sums of constant
+    weights."""
 
     def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr | None:
-        """The product less the share of the data's zero point; None where the attributes forbid it."""
+        """The product minus the share of the data's zero point. None if the attributes do not allow it."""
         raise TypeError(f"{type(self).__name__} has no product of bytes")
 
     def expand(self, *args: Expr) -> Expr:
-        """The product of bytes, or else that of differences."""
+        """The product of 8-bit integers, if possible; else that of the differences from the zero points."""
         data, weight, zero, kernel_zero, *scales = args
         weight, kernel_zero = known_weight(weight, kernel_zero, self.channels_axis(0))
         made = None
@@ -157,7 +158,7 @@ class ProductOfBytes(Product):
 
 
 def vars_of(card: OpCard) -> dict[str, Any]:
-    """A card's attributes by name."""
+    """The attributes of a card by name."""
     return {f.name: getattr(card, f.name) for f in type(card)._fields if f.name != "span"}
 
 
@@ -167,7 +168,7 @@ def shifted_product(call: Expr, data_zero: Expr, sums: Expr) -> Expr:
 
 
 def with_sign(q: Expr, zero: Expr, signed: bool) -> tuple[Expr, Expr]:
-    """Bytes with a sign or without, and what their zero point then is."""
+    """8-bit integers converted to signed or unsigned, and their new zero point."""
     from tilewright.relay.rewriting import typed
 
     if (str(tensor(q.checked_type).dtype) == "int8") is signed:
@@ -179,7 +180,7 @@ def with_sign(q: Expr, zero: Expr, signed: bool) -> tuple[Expr, Expr]:
 
 
 def filled_up(a: Expr, b: Expr, inner: int) -> tuple[Expr, Expr]:
-    """Both with zeros at the end of their last axis, so that groups of four divide it."""
+    """Both operands, padded with zeros at the end of their last axis to a multiple of four."""
     more = -inner % 4
     if not more:
         return a, b
@@ -190,7 +191,7 @@ def filled_up(a: Expr, b: Expr, inner: int) -> tuple[Expr, Expr]:
 
 
 class dense(ProductOfBytes, key="qnn.dense"):
-    """data (M, K) by weight (N, K) transposed: int32 (M, N)."""
+    """data (M, K) times the transpose of weight (N, K): int32 (M, N)."""
 
     units: int | None = None
     out_dtype: str = "int32"
@@ -210,7 +211,7 @@ class dense(ProductOfBytes, key="qnn.dense"):
 
 
 class batch_matmul(Product, key="qnn.batch_matmul"):
-    """x (B, M, K) by y (B, N, K) transposed: int32 (B, M, N)."""
+    """x (B, M, K) times the transpose of y (B, N, K): int32 (B, M, N)."""
 
     out_dtype: str = "int32"
     names = ("x", "y")
@@ -290,7 +291,7 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
         return self.kernel_layout.index("O")
 
     def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr | None:
-        """The data is padded by its zero point before."""
+        """Pads the data by its zero point first."""
         if (
             not isinstance(zero, Constant)
             or self.data_layout not in ("NCHW", "NHWC")
@@ -310,7 +311,7 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
 
 
 class conv2d_transpose(Product, key="qnn.conv2d_transpose"):
-    """Adjoint of conv2d: data (N, C, H, W), weight (C, O / groups, KH, KW), as int32."""
+    """The adjoint of conv2d: data (N, C, H, W), weight (C, O / groups, KH, KW), as int32."""
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -338,7 +339,7 @@ class conv2d_transpose(Product, key="qnn.conv2d_transpose"):
 
 
 class avg_pool2d(Quantized, key="qnn.avg_pool2d"):
-    """Mean of every window of quantised numbers, as quantised numbers of the same dtype."""
+    """The mean of every window of quantised numbers, in the same dtype."""
 
     pool_size: tuple[int, ...]
     strides: tuple[int, ...] = (1, 1)
@@ -394,7 +395,7 @@ class avg_pool2d(Quantized, key="qnn.avg_pool2d"):
 
 
 class softmax(Quantized, key="qnn.softmax"):
-    """softmax along `axis` of quantised numbers, as quantised numbers of the same dtype."""
+    """softmax along `axis` of quantised numbers, in the same dtype."""
 
     axis: int = -1
     fuse = OUT_ELEMWISE

@@ -1,4 +1,4 @@
-"""How requantize computes where a call does not say."""
+"""The defaults of requantize, for calls that do not state them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMPUTE_DTYPES = ("None", "int64", "float32", "float64")
 
 
 class RequantizeConfig:
-    """A `with` block of defaults. rounding: "UPWARD" or "TONEAREST". compute_dtype: "int64", "float32" or "float64"."""
+    """Defaults within a `with` block. rounding: "UPWARD" or "TONEAREST". compute_dtype: "int64", "float32" or "float64"."""
 
     def __init__(self, rounding: str = "UPWARD", compute_dtype: str = "float32") -> None:
         for what, value, known in (
@@ -32,7 +32,7 @@ class RequantizeConfig:
 
     @staticmethod
     def current() -> RequantizeConfig:
-        """The innermost block's, else the defaults."""
+        """The settings of the innermost block, else the defaults."""
         return _current.get() or RequantizeConfig()
 
 
