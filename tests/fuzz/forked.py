@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pickle
 import resource
@@ -11,7 +12,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,9 +31,10 @@ class Died(Exception):
 
 
 def forked(check: Callable[[], T], cpu_seconds: int = CPU_SECONDS, patience: float = PATIENCE) -> T:
-    """The answer of a check. Raises Died where there is none. What the check may need is imported before, so that processes share it; no
-    thread may run here."""
+    """The answer of a check. Raises Died where there is none. The modules that it loads are loaded here too, so that later checks share
+    them; no thread may run here."""
     gc.freeze()
+    before = set(sys.modules)
     answer, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,7 +44,7 @@ def forked(check: Callable[[], T], cpu_seconds: int = CPU_SECONDS, patience: flo
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             signal.signal(signal.SIGXCPU, signal.SIG_DFL)
             with os.fdopen(theirs, "wb") as out:
-                pickle.dump(check(), out)
+                pickle.dump((check(), [name for name in sys.modules if name not in before]), out)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -69,5 +72,14 @@ def forked(check: Callable[[], T], cpu_seconds: int = CPU_SECONDS, patience: flo
         raise Died(f"the process died of {signal.Signals(number).name}")
     if not said:
         raise Died("the process ended without a result")
-    found: T = pickle.loads(said)
+    found: T
+    found, loaded = pickle.loads(said)
+    load(loaded)
     return found
+
+
+def load(modules: Iterable[str]) -> None:
+    """Imports modules, but what only looks like one."""
+    for name in modules:
+        with suppress(ImportError):
+            importlib.import_module(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import gc
 import itertools
 import os
@@ -30,6 +31,7 @@ import numpy as np
 from tests.fuzz import damage, damage_trees, model_files
 from tests.fuzz.progress import Progress
 from tests.fuzz.second_opinion import UNCHECKED, verdict
+from tilewright.relay.frontend.tflite import litert
 
 CPU_SECONDS = 10
 """Seconds of processor time that one file may take."""
@@ -318,10 +320,24 @@ class Worker:
         return f"no result in {PATIENCE:.0f} s"
 
 
+def forked_litert(*files: str) -> tuple[int, str]:
+    """LiteRT's `own_process`, forked from this one, which has loaded what it needs."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            status = litert.main(*files)
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), ""
+
+
 def serve(orders: int, answers: int) -> None:
     """The work of a process."""
     import resource
 
+    litert.own_process = forked_litert
     size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -359,6 +375,34 @@ def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = T
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def load_all() -> None:
+    """Loads what any file may need: each of the processes that are forked from this one would load it anew, on some file's clock."""
+    import onnx.reference.ops._op_list  # noqa: F401
+    import onnxruntime  # noqa: F401
+
+    from tilewright import relay
+    from tilewright.ir import IRModule
+    from tilewright.relay.frontend.common.formats import find_formats
+
+    find_formats()
+    model = IRModule.from_expr(relay.sort(relay.zeros((2,), "float32")))
+    relay.build(model, "llvm")
+    relay.vm.compile(model, "llvm")
+    with contextlib.suppress(ImportError):
+        import ai_edge_litert.interpreter  # noqa: F401
+    try:
+        import torch
+        import torch._decomp
+        import torch._export.passes
+        import torch.export
+
+        torch.set_num_threads(1)
+        os.environ.setdefault("KERAS_BACKEND", "torch")
+        import keras  # noqa: F401
+    except ImportError:
+        pass
+
+
 def survey(
     first: int,
     count: int,
@@ -370,23 +414,8 @@ def survey(
 ) -> tuple[collections.Counter[str], list[str]]:
     """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`. formats: only these;
     models: only of files whose names hold this."""
-    import onnxruntime  # noqa: F401 (children inherit what is loaded)
-
-    import tilewright.relay.backend.vm
-    import tilewright.relay.frontend.onnx.program  # noqa: F401
-    from tilewright.relay.backend.compilation import optimize  # noqa: F401
-
     model_files.corpus(whole)
-    try:
-        import torch
-        import torch._decomp
-        import torch.export
-
-        torch.set_num_threads(1)
-        os.environ.setdefault("KERAS_BACKEND", "torch")
-        import keras  # noqa: F401
-    except ImportError:
-        pass
+    load_all()
     gc.freeze()  # children share what is not collected
     counts: collections.Counter[str] = collections.Counter()
     problems = []

@@ -110,7 +110,6 @@ def main(
     )
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    relay.vm.compile(IRModule.from_expr(relay.const(0)), "llvm")  # what compiling imports, processes share
     fates: collections.Counter[str] = collections.Counter()
     progress = Progress(options.count)
     for seed in range(options.seed, options.seed + options.count):

@@ -37,20 +37,27 @@ def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> t
         np.savez(given, tensors=np.array(tensors, np.int64), **arrays)
         said = "its kernels end the process"
         for kernels in (REFERENCE, FASTER):
-            command = [sys.executable, os.fspath(Path(__file__)), os.path.abspath(path), given, made, kernels]
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
-            if ended.returncode == 0:
+            status, text = own_process(os.path.abspath(path), given, made, kernels)
+            if status == 0:
                 with np.load(made) as found:
                     outputs = [found[f"output_{k}"] for k in range(sum(n.startswith("output_") for n in found))]
                     return (outputs, {i: found[f"tensor_{i}"] for i in tensors}), kernels
-            if ended.returncode == MISSING:
+            if status == MISSING:
                 raise TVMError("comparing with LiteRT needs it: pip install 'tilewright[tflite]'")
-            if ended.returncode == REFUSED:
-                said = " ".join(ended.stdout.split())
+            if status == REFUSED:
+                said = " ".join(text.split())
     raise TVMError(f"{path}: LiteRT does not run it: {said}")
 
 
-def _main(path: str, given: str, made: str, kernels: str) -> int:
+def own_process(path: str, given: str, made: str, kernels: str) -> tuple[int, str]:
+    """How a process that runs `main` ended, and what it said."""
+    command = [sys.executable, os.fspath(Path(__file__)), path, given, made, kernels]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout
+
+
+def main(path: str, given: str, made: str, kernels: str) -> int:
+    """The process: from inputs in a file to results in another."""
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
@@ -82,4 +89,4 @@ def _main(path: str, given: str, made: str, kernels: str) -> int:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file, whose names are none of Python's
-    sys.exit(_main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
