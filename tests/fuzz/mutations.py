@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import gc
 import itertools
 import os
@@ -70,11 +71,17 @@ def kind_of(seed: int) -> str:
     return KINDS[seed % len(KINDS)]
 
 
+@functools.cache
+def sound_files(whole: bool, models: str) -> dict[str, list[Path]]:
+    """The corpus' files whose names hold `models`, by kind."""
+    return {k: [f for f in files if models in f.name] for k, files in model_files.corpus(whole).items()}
+
+
 def write(seed: int, folder: Path, whole: bool = True, models: str = "") -> Path:
     """A seed's damaged file; `whole`: of all test models; `models`: of files whose names hold this."""
     rng = random.Random(seed)
     kind = kind_of(seed)
-    corpus = {k: [f for f in files if models in f.name] for k, files in model_files.corpus(whole).items()}
+    corpus = sound_files(whole, models)
     if not kind.startswith(("onnx", "external")):
         files = corpus[kind.split()[0]]
         if files:
