@@ -40,7 +40,7 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 	$(BIN)/python -m benchmarks c_source
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
-	$(BIN)/python -m tests.codegen.every_float
+	$(BIN)/python -m tests.codegen.llvm.every_float
 
 test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program it makes, of tensors or relay, must come back from its text
 	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node

@@ -8,10 +8,10 @@ import numpy as np
 import onnxruntime as ort
 
 from benchmarks import models
-from tests.codegen.every_float import FUNCTIONS, errors
+from tests.codegen.llvm.every_float import FUNCTIONS, errors
 from tests.emulated import machines
-from tests.fuzz.onnx_case import Way
-from tests.fuzz.onnx_graphs import attempt, draw
+from tests.fuzz.onnx.case import Way
+from tests.fuzz.onnx.graphs import attempt, draw
 from tilewright import IRModule, relay
 from tilewright.ir.transform import PassContext
 

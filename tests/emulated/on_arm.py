@@ -1,6 +1,6 @@
 """What is compiled for 64-bit ARM, run under QEMU: NEON, and SVE as vectors of 128 bits on registers of any width, of 256 and of 512.
 
-`make test-arm`; `python -m tests.fuzz.onnx_graphs --target "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-v1"` tries more.
+`make test-arm`; `python -m tests.fuzz.onnx.graphs --target "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-v1"` tries more.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import onnxruntime as ort
 import pytest
 
 from benchmarks.random_operators import cases, families
-from tests.codegen.every_float import FUNCTIONS
+from tests.codegen.llvm.every_float import FUNCTIONS
 from tests.emulated import machines
 from tests.emulated.checks import build, check_model, check_random_model, check_vector_math
-from tests.fuzz.onnx_case import Way, compare, compile_and_run
-from tests.fuzz.onnx_graphs import attempt, draw
-from tests.fuzz.onnx_ops import generators
-from tests.relay.transform.test_byte_products import random_batch, random_conv2d, random_dense
+from tests.fuzz.onnx.case import Way, compare, compile_and_run
+from tests.fuzz.onnx.graphs import attempt, draw
+from tests.fuzz.onnx.ops import generators
+from tests.relay.transform.precision.test_byte_products import random_batch, random_conv2d, random_dense
 from tilewright import IRModule, relay
 from tilewright.relay.op import cards
 from tilewright.scheduling.products import attention_pays

@@ -10,7 +10,7 @@ import pytest
 
 from tests.emulated import machines
 from tests.emulated.checks import check_model, check_random_model, check_vector_math
-from tests.fuzz.onnx_ops import generators
+from tests.fuzz.onnx.ops import generators
 
 MODELS = ("resnet_small", "mobilenet_small", "bert_small", "resnet_small_int8", "light_squeezenet_random")
 

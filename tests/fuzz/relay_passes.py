@@ -12,8 +12,8 @@ import warnings
 import numpy as np
 
 from tests.relay.random_graphs import Generator, assert_same, evaluate
+from tests.relay.transform.functional.test_partial_eval import PROGRAMS, program
 from tests.relay.transform.test_optional_passes import ANY_ORDER
-from tests.relay.transform.test_partial_eval import PROGRAMS, program
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import PassVerifier
 from tilewright.ir.transform import PassContext

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.every_float import FUNCTIONS, errors
+from tests.codegen.llvm.every_float import FUNCTIONS, errors
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.op import cards

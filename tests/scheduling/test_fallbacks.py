@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.scheduling.test_rules import CASES, TARGETS
+from tests.scheduling.test_traces import dynamic, made
 from tests.tir_schedule.examples import chain
 from tilewright import te, topi
 from tilewright.ir.transform import PassContext
@@ -19,9 +21,6 @@ from tilewright.scheduling import scheduled
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import Schedule
-
-from .test_rules import CASES, TARGETS
-from .test_traces import dynamic, made
 
 NETWORKS: dict[str, Callable[[], Any]] = {
     "mlp": lambda: testing.mlp.get_workload(1),

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.scheduling.convolutions.test_halo import TARGET as HALO_TARGET
+from tests.scheduling.convolutions.test_halo import kernel as with_halo
+from tests.scheduling.test_rules import CASES, TARGETS
 from tests.tir_schedule.examples import rows
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
@@ -18,10 +21,6 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule, Trace
-
-from .test_halo import TARGET as HALO_TARGET
-from .test_halo import kernel as with_halo
-from .test_rules import CASES, TARGETS
 
 Made = tuple[PrimFunc, Schedule]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.generators.programs import random_program, random_schedule
 from tests.generators.roundtrip import assert_roundtrip, stages
 from tests.scheduling.test_rules import CASES, TARGETS
-from tests.tir_schedule import programs as small_programs
+from tests.tir_schedule.random_programs import programs as small_programs
 from tilewright import relay, te, tir
 from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tir_schedule.examples import (
+    chain,
+    copied,
+    gathered,
+    in_place,
+    matmul,
+    padded,
+    pooled,
+    register_tile,
+    rows,
+    with_halo,
+)
 from tilewright import te
 from tilewright.script import from_source
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
-
-from .examples import chain, copied, gathered, in_place, matmul, padded, pooled, register_tile, rows, with_halo
 
 HEAD = """@T.prim_func
 def main(a: T.handle, d: T.handle):

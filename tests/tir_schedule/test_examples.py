@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tir_schedule.examples import EXAMPLES
+from tests.tir_schedule.random_programs.programs import random_inputs, run_program
 from tilewright import tir
 from tilewright.node import assert_structural_equal
 from tilewright.script import from_source
 from tilewright.tir.schedule import InstructionKind, Schedule, Trace
-
-from .examples import EXAMPLES
-from .programs import random_inputs, run_program
 
 IDS = [f"{name}-{n}" for n, (name, _, _) in enumerate(EXAMPLES)]
 

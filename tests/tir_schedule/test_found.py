@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tir_schedule.random_programs.hostile import outcome
+from tests.tir_schedule.refusals import INLINED_VIEW, STAGED_IN_PART, WRITES_NOTHING, block, script
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
-
-from .hostile import outcome
-from .refusals import INLINED_VIEW, STAGED_IN_PART, WRITES_NOTHING, block, script
 
 Case = tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]
 

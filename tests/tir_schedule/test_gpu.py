@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.generators.roundtrip import assert_roundtrip
+from tests.tir_schedule.random_programs.programs import random_inputs
 from tilewright import te
 from tilewright.codegen.interp import run
 from tilewright.node import post_order_visit
@@ -15,8 +16,6 @@ from tilewright.support.errors import ScheduleError
 from tilewright.tir import IterVar, PrimFunc
 from tilewright.tir import transform as T
 from tilewright.tir.schedule import Schedule
-
-from .programs import random_inputs
 
 
 def matmul(n: int = 16, m: int = 16, k: int = 16) -> PrimFunc:

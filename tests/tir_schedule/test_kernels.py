@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.tir_schedule.random_programs.programs import random_inputs, run_program
 from tilewright import te, tir
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
-
-from .programs import random_inputs, run_program
 
 F32 = "float32"
 

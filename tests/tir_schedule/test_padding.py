@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tir_schedule.random_programs.programs import random_inputs, run_program
 from tilewright import te, tir, topi
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
-
-from .programs import random_inputs, run_program
 
 
 def padded() -> tir.PrimFunc:

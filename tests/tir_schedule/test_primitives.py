@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.tir_schedule.random_programs.programs import random_inputs, run_program
 from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.node import assert_structural_equal
@@ -16,8 +17,6 @@ from tilewright.tir import DeclBuffer, For, ForKind, PrimFunc
 from tilewright.tir.schedule import Schedule, Trace
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin
-
-from .programs import random_inputs, run_program
 
 
 def chain(n: int = 16) -> PrimFunc:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.tir_schedule.refusals import REFUSALS
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import InstructionKind, Schedule
-
-from .refusals import REFUSALS
 
 NAMES = sorted({name for name, _, _ in REFUSALS})
 

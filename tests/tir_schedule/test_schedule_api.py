@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.tir_schedule.examples import chain, matmul
 from tilewright import tir
 from tilewright.ir import IRModule
 from tilewright.node import assert_structural_equal
@@ -16,8 +17,6 @@ from tilewright.tir.schedule import Instruction, InstructionKind, Schedule, Trac
 from tilewright.tir.schedule.block_scope import CachedFlags
 from tilewright.tir.schedule.testing import assert_structural_equal_ignore_global_symbol, verify_trace_roundtrip
 from tilewright.tir.schedule.verify import verify
-
-from .examples import chain, matmul
 
 PUBLIC = (
     "Schedule ScheduleError BlockScope Dependency DepKind StmtSRef Instruction InstructionKind Trace ScheduleState "

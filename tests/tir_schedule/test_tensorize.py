@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tir_schedule.examples import matmul
+from tests.tir_schedule.random_programs.programs import random_inputs, run_program
 from tilewright.codegen.interp import run
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule, TensorIntrin
-
-from .examples import matmul
-from .programs import random_inputs, run_program
 
 DOT = """
 @T.prim_func

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tir_transform.test_threads import allocate, gemm, module, shared, thread
+from tests.tir_transform.thread.test_threads import allocate, gemm, module, shared, thread
 from tilewright import te, tir
 from tilewright.driver import lower
 from tilewright.ir import IRModule

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.tir_transform.test_moving_code import calls
-from tests.tir_transform.test_threads import module, nodes
+from tests.tir_transform.thread.test_threads import module, nodes
 from tilewright import tir
 from tilewright.codegen.interp import run
 from tilewright.ir import GlobalVar, IRModule, Op

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.tir_transform.test_threads import allocate, flat, gemm, nodes, outputs, shared
+from tests.tir_transform.thread.test_threads import allocate, flat, gemm, nodes, outputs, shared
 from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.ir import IRModule

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tir_transform.test_moving_code import calls
-from tests.tir_transform.test_threads import allocate, module, nodes, outputs, shared, thread
+from tests.tir_transform.thread.test_threads import allocate, module, nodes, outputs, shared, thread
 from tilewright import tir
 from tilewright.codegen.interp import run
 from tilewright.ir import GlobalVar, IRModule

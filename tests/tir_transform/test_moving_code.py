@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.generators.programs import random_program, random_schedule
-from tests.tir_transform.test_threads import module, nodes
+from tests.tir_transform.thread.test_threads import module, nodes
 from tilewright import tir
 from tilewright.codegen.interp import run
 from tilewright.driver import lower

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tir_transform.test_threads import allocate, module, nodes, outputs, shared
+from tests.tir_transform.thread.test_threads import allocate, module, nodes, outputs, shared
 from tilewright import tir
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tir_transform.test_pass_list import made, passes
-from tests.tir_transform.test_threads import allocate, axis, module, shared
+from tests.tir_transform.thread.test_threads import allocate, axis, module, shared
 from tilewright import tir
 from tilewright.ir import Range
 from tilewright.support.errors import TVMError

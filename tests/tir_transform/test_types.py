@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.tir_transform.test_threads import nodes
+from tests.tir_transform.thread.test_threads import nodes
 from tilewright import tir
 from tilewright.codegen.interp import run
 from tilewright.ir import IRModule

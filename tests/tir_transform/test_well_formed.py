@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tir_transform.test_threads import module
+from tests.tir_transform.thread.test_threads import module
 from tilewright import tir
 from tilewright.ir import IRModule
 from tilewright.script import from_source
