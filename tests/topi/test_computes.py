@@ -148,3 +148,46 @@ def test_gathered_indices_beyond_the_ends() -> None:
         tvm.nd.array(values), tvm.nd.array(np.array([[0, -9, 7, 2**30], [-1, 9, -7, -(2**30)]], "int32")), found
     )
     np.testing.assert_array_equal(found.numpy(), [3, 3, 8, 8])
+
+
+@pytest.mark.parametrize(
+    ("data_layout", "kernel_layout", "out_layout"),
+    [
+        ("NCHW", "OIHW", ""),
+        ("NHWC", "HWIO", ""),
+        ("NHWC", "OHWI", ""),
+        ("CHWN", "IHWO", "NCHW"),
+        ("NCHW", "OIHW", "NHWC"),
+    ],
+)
+def test_convolutions_in_any_layouts_are_one(data_layout: str, kernel_layout: str, out_layout: str) -> None:
+    rng = np.random.default_rng(0)
+    data, weight = rng.standard_normal((1, 4, 5, 6), np.float32), rng.standard_normal((6, 2, 3, 2), np.float32)
+    arrays = [
+        np.ascontiguousarray(a.transpose([plain.index(c) for c in layout]))
+        for a, plain, layout in ((data, "NCHW", data_layout), (weight, "OIHW", kernel_layout))
+    ]
+    x, w = (te.placeholder(a.shape, "float32") for a in arrays)
+    made = topi.nn.conv(x, w, (2, 1), (1, 0), 1, 2, data_layout, kernel_layout, out_layout=out_layout)
+    expected = topi.testing.conv2d_nchw_python(data, weight, (2, 1), (1, 0), 2)
+    expected = expected.transpose(["NCHW".index(c) for c in out_layout or data_layout])
+    np.testing.assert_allclose(run(made, [x, w], arrays, expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "arguments", "text"),
+    [
+        (((1, 4, 5, 5), (6, 4, 3, 3)), ((1, 1, 1), 0, 1),
+         "there must be one number, or one for each of 2 axes, but there are 3: [1, 1, 1]"),
+        (((1, 4, 5, 5), (6, 4, 3, 3)), (1, (1, 1, 1), 1), "padding must have 1, 2 or 4 numbers, but has 3"),
+        (((1, 2, 5, 5, 4), (6, 8, 3, 3)), (1, 0, 1, 1, "NCHW4c", "OIHW"),
+         "conv has no compute for data in NCHW4c with weights in OIHW: it takes plain layouts, such as NCHW with OIHW, or NHWC with HWIO"),
+        (((1, 5, 5, 4), (3, 3, 2, 4)), (1, 0, 1, 4, "NHWC", "HWIO"),
+         "conv: weights in HWIO for 2 channels of 4 groups do not fit 4 channels"),
+    ],
+)  # fmt: skip
+def test_convolutions_that_do_not_fit_are_refused(shapes: Any, arguments: Any, text: str) -> None:
+    x, w = (te.placeholder(s, "float32") for s in shapes)
+    with pytest.raises(ValueError) as info:
+        topi.nn.conv(x, w, *arguments)
+    assert str(info.value) == text

@@ -144,6 +144,12 @@ def window_extent(
     return min(count, begun) if isinstance(extent, int) else as_int(tir.min(count, begun))
 
 
+def moved(at: Any, stride: int, offset: Any, dilation: int) -> Any:
+    """The place that a kernel offset of a window reads: at * stride + offset * dilation."""
+    first = at if stride == 1 else at * stride
+    return first + (offset if dilation == 1 else offset * dilation)
+
+
 def symbolic_slice(extent: Any, begin: Any, end: Any, stride: int) -> tuple[Any, Any]:
     """(start, number of elements) of begin:end:stride along an axis, clipped as in NumPy. All but the stride may be symbolic."""
     back = stride < 0

@@ -5,29 +5,29 @@ from __future__ import annotations
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
 from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.bits import bitpack, bitserial_conv2d_nchw, bitserial_conv2d_nhwc, bitserial_dense
-from tilewright.topi.nn.conv2d import (
-    conv1d,
-    conv2d,
-    conv2d_nchw,
+from tilewright.topi.nn.blocked_conv import (
     conv2d_NCHWc,
-    conv2d_nhwc,
     conv2d_plain_NCHWc,
     conv2d_rows_NCHWc,
-    conv2d_transpose_nchw,
-    depthwise_conv2d_nchw,
     depthwise_conv2d_NCHWc,
-    group_conv2d_nchw,
     reads_only_padding,
 )
 from tilewright.topi.nn.conv_nd import (
     conv,
+    conv1d,
     conv1d_ncw,
     conv1d_nwc,
     conv1d_transpose_ncw,
+    conv2d,
+    conv2d_nchw,
+    conv2d_nhwc,
+    conv2d_transpose_nchw,
     conv3d_ncdhw,
     conv3d_ndhwc,
     conv3d_transpose_ncdhw,
     conv_transpose,
+    depthwise_conv2d_nchw,
+    group_conv2d_nchw,
 )
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu

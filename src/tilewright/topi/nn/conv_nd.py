@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
@@ -11,116 +11,184 @@ from tilewright.topi.nn.columns import computed_columns, first_columns, window_c
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import plain_conv
 from tilewright.topi.problems import Windows
-from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, numbers, shape_of, to, window_extent
+from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, moved, numbers, shape_of, to, window_extent
+
+Numbers = int | Sequence[int]
+Padding = int | str | Sequence[int]
+Conv = Callable[..., te.Tensor]
+
+_OFFSETS = {"D": "rz", "H": "ry", "W": "rx"}
 
 
 def conv(
     inp: te.Tensor,
     filt: te.Tensor,
-    stride: int | Sequence[int],
-    padding: Any,
-    dilation: int | Sequence[int],
+    stride: Numbers,
+    padding: Padding,
+    dilation: Numbers,
     groups: int = 1,
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: str | None = None,
     out_layout: str = "",
 ) -> te.Tensor:
-    """Cross-correlation with layouts named by letters: N, C and spatial axes for data; O, I and spatial axes for weights. Output
-    channel o reads the input channels of group o // (O / groups)."""
-    letters = [c for c in data_layout if c not in "NC"]
-    kernel_layout = kernel_layout or ("OI" + "".join(letters) if data_layout[1] == "C" else "".join(letters) + "IO")
+    """Cross-correlation with layouts named by letters: N, C and spatial ones for data, O, I and the same for weights. Output
+    channel o reads the input channels of group o // (O / groups) only."""
+    letters = "".join([c for c in data_layout if c not in "NC"])
+    kernel_layout = kernel_layout or (f"OI{letters}" if data_layout[1] == "C" else f"{letters}IO")
     out_layout = out_layout or data_layout
+    plain = (data_layout, f"NC{letters}"), (kernel_layout, f"OI{letters}"), (out_layout, f"NC{letters}")
+    if not letters.isalpha() or any([sorted(layout) != sorted(axes) for layout, axes in plain]):
+        raise ValueError(
+            f"conv has no compute for data in {data_layout} with weights in {kernel_layout}: it takes plain layouts, such as"
+            " NCHW with OIHW, or NHWC with HWIO"
+        )
+    if all([layout == axes for layout, axes in plain]):
+        return _channels_first(_windows(inp, filt, stride, padding, dilation, groups, out_dtype), letters)
     dtype = out_dtype or inp.dtype
     data = dict(zip(data_layout, shape_of(inp), strict=True))
     weight = {c: get_const_int(d) for c, d in zip(kernel_layout, shape_of(filt), strict=True)}
-    n = len(letters)
-    strides, dilations = numbers(stride, n), numbers(dilation, n)
-    kernel = [weight[c] for c in letters]
-    before, after = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)], n)
-    plain = "NC" + "".join(letters), "OI" + "".join(letters)
-    if (data_layout, kernel_layout) == plain and out_layout == data_layout:
-        name = f"conv{n}d_nc"
-        made = plain_conv(Windows(inp, filt, strides, before, after, dilations, groups, dtype), name, name)
-        if made is not None:
-            return made
-    if groups == 1 and n > 1 and (data_layout, kernel_layout) == plain and out_layout == data_layout:
-        return _conv_columns(inp, filt, strides, before, after, dilations, dtype)
-    widths = {c: (before[i], after[i]) for i, c in enumerate(letters)}
-    padded = pad(
-        inp,
-        [widths.get(c, (0, 0))[0] for c in data_layout],
-        [widths.get(c, (0, 0))[1] for c in data_layout],
-        name="pad_temp",
-    )
+    n, kernel = len(letters), [weight[c] for c in letters]
+    strides, dilations, before, after = _steps(kernel, stride, padding, dilation)
+    if isinstance(data["C"], int) and weight["I"] * groups != data["C"]:
+        raise ValueError(
+            f"conv: weights in {kernel_layout} for {weight['I']} channels of {groups} groups do not fit {data['C']} channels"
+        )
+    pads = {c: (before[i], after[i]) for i, c in enumerate(letters)}
+    first, last = ([pads.get(c, (0, 0))[end] for c in data_layout] for end in (0, 1))
+    padded = pad(inp, first, last, name="pad_temp")
     out = {"N": data["N"], "C": weight["O"]}
     for i, c in enumerate(letters):
         out[c] = window_extent(data[c], kernel[i], before[i], after[i], strides[i], dilations[i])
-    channels = te.reduce_axis((0, weight["I"]), name="rc")
-    kernel_offsets = {c: te.reduce_axis((0, weight[c]), name=f"r{c.lower()}") for c in letters}
+    reduced = {c: te.reduce_axis((0, weight[c]), name=_OFFSETS.get(c, "rc")) for c in kernel_layout if c != "O"}
+    channels = reduced["I"].var
     per_group = weight["O"] // groups
 
     def element(*i: Any) -> Any:
         at = dict(zip(out_layout, i, strict=True))
-        o = at["C"]
-        channel = channels.var if groups == 1 else tir.floordiv(o, per_group) * weight["I"] + channels.var
-        place = {"N": at["N"], "C": channel}
+        place = {"N": at["N"], "C": channels}
+        if groups > 1:
+            place["C"] = tir.floordiv(at["C"], per_group) * weight["I"] + channels
         for k, c in enumerate(letters):
-            base = at[c] if strides[k] == 1 else at[c] * strides[k]
-            place[c] = base + (kernel_offsets[c].var if dilations[k] == 1 else kernel_offsets[c].var * dilations[k])
-        kernel_offset = {"O": o, "I": channels.var, **{c: t.var for c, t in kernel_offsets.items()}}
+            place[c] = moved(at[c], strides[k], reduced[c].var, dilations[k])
+        kernel_offset = {"O": at["C"], **{c: axis.var for c, axis in reduced.items()}}
         value, w = padded(*[place[c] for c in data_layout]), filt(*[kernel_offset[c] for c in kernel_layout])
-        return te.sum(to(value, dtype) * to(w, dtype), axis=[channels, *kernel_offsets.values()])
+        return te.sum(to(value, dtype) * to(w, dtype), axis=list(reduced.values()))
 
     name = f"conv{n}d_{data_layout.lower()}"
     return compute([out[c] for c in out_layout], element, name=name, tag=name)
 
 
-def _conv_columns(
-    inp: te.Tensor,
-    filt: te.Tensor,
-    strides: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-    dilations: Sequence[int],
-    dtype: str,
-) -> te.Tensor:
-    """conv with the channels first, one group: vectors run along the last axis."""
-    batch, _, *extents = shape_of(inp)
-    o, per_in, *kernel = [get_const_int(d) for d in filt.shape]
+def _steps(
+    kernel: Sequence[int], stride: Numbers, padding: Padding, dilation: Numbers
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """(strides, dilation, padding before and after), a number for each spatial axis."""
     n = len(kernel)
-    out = [window_extent(extents[i], kernel[i], before[i], after[i], strides[i], dilations[i]) for i in range(n)]
-    columns = computed_columns(out[-1], dtype)
-    read = window_columns(inp, [0, 0, *before], [0, 0, *after], columns, kernel[-1], strides[-1], dilations[-1])
-    rc = te.reduce_axis((0, per_in), name="rc")
-    kernel_offsets = [te.reduce_axis((0, k), name=f"r{i}") for i, k in enumerate(kernel)]
+    strides, dilations = numbers(stride, n), numbers(dilation, n)
+    pads = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)], n)
+    return strides, dilations, *pads
+
+
+def _windows(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    stride: Numbers,
+    padding: Padding,
+    dilation: Numbers,
+    groups: int,
+    out_dtype: str | None,
+) -> Windows:
+    """A convolution of (N, C, places...) with weights (O, I, window...)."""
+    window = [get_const_int(d) for d in kernel.shape[2:]]
+    strides, dilations, before, after = _steps(window, stride, padding, dilation)
+    return Windows(data, kernel, strides, before, after, dilations, groups, out_dtype or data.dtype)
+
+
+def _channels_first(w: Windows, letters: str) -> te.Tensor:
+    """A convolution of (N, C, places...), in the form that the planner finds; without one, vectors run along the last axis."""
+    layout = f"conv{len(letters)}d_nc{letters.lower()}"
+    batch, channels, *_ = shape_of(w.data)
+    if w.groups == channels and (w.groups > 1 or w.per_group == 1):
+        return _depthwise(w, layout)
+    name = layout if w.groups == 1 else f"group_{layout}"
+    if (found := plain_conv(w, name, name)) is not None:
+        return found
+    read, places, offsets = _columns(w)
+    rc = te.reduce_axis((0, w.per_group), name="rc")
+    axes = [rc, *offsets]
+    # The group is an axis of its own, so that its filters share what they read.
+    filters, groups = w.filters, [w.groups] if w.groups > 1 else []
+
+    def element(nn: Any, *i: Any) -> Any:
+        (group, row), at = (i[:2], i[2:]) if groups else ((0, i[0]), i[1:])
+        channel, row = (group * w.per_group + rc.var, group * filters + row) if groups else (rc.var, row)
+        value, weight = read(nn, channel, at), w.kernel(row, *[a.var for a in axes])
+        return te.sum(to(value, w.dtype) * to(weight, w.dtype), axis=axes)
+
+    made = compute([batch, *groups, filters, *places], element, name=name, tag=name)
+    if not groups:
+        return first_columns(made, w.out[-1])
+    return compute(
+        [batch, filters * w.groups, *w.out],
+        lambda nn, ff, *at: made(nn, tir.floordiv(ff, filters), tir.floormod(ff, filters), *at),
+        name="T_groups",
+        tag="injective",
+    )
+
+
+def _depthwise(w: Windows, layout: str) -> te.Tensor:
+    """Each input channel by its own filters: weights (C * M, 1, window...) or (C, M, window...), result (N, C * M, places...)."""
+    name = f"depthwise_{layout}"
+    first, second = w.filters * w.groups, w.per_group
+    if second == 1 and (found := plain_conv(w, name, name)) is not None:
+        return found
+    read, places, offsets = _columns(w)
+    times = first * second // w.groups
 
     def element(nn: Any, ff: Any, *at: Any) -> Any:
-        place = []
-        for i in range(n - 1):
-            base = at[i] if strides[i] == 1 else at[i] * strides[i]
-            place.append(base + (kernel_offsets[i].var if dilations[i] == 1 else kernel_offsets[i].var * dilations[i]))
-        value = read((nn, rc.var, *place), at[-1], kernel_offsets[-1].var)
-        weight = filt(ff, rc.var, *[t.var for t in kernel_offsets])
-        return te.sum(to(value, dtype) * to(weight, dtype), axis=[rc, *kernel_offsets])
+        channel = ff if times == 1 else tir.floordiv(ff, times)
+        filter_ = (ff, 0) if second == 1 else (channel, tir.floormod(ff, times))
+        value, weight = read(nn, channel, at), w.kernel(*filter_, *[a.var for a in offsets])
+        return te.sum(to(value, w.dtype) * to(weight, w.dtype), axis=offsets)
 
-    name = f"conv{n}d_nc"
-    made = compute([batch, o, *out[:-1], columns], element, name=name, tag=name)
-    return first_columns(made, out[-1])
+    made = compute([shape_of(w.data)[0], first * second, *places], element, name=name, tag=name)
+    return first_columns(made, w.out[-1])
+
+
+def _columns(w: Windows) -> tuple[Callable[[Any, Any, Sequence[Any]], Any], list[Dim], list[Any]]:
+    """(f(image, channel, place) -> the element that the kernel offsets read, places to compute, axes of the kernel offsets)."""
+    *lead, last = w.out
+    columns, kernel = computed_columns(last, w.dtype), w.window
+    offsets = [
+        te.reduce_axis((0, k), name=name) for k, name in zip(kernel, ("rz", "ry", "rx")[-len(kernel) :], strict=True)
+    ]
+    pads = [0, 0, *w.before], [0, 0, *w.after]
+    in_row = window_columns(w.data, *pads, columns, kernel[-1], w.strides[-1], w.dilations[-1])
+
+    def read(image: Any, channel: Any, place: Sequence[Any]) -> Any:
+        *rows, column = place
+        steps = zip(rows, w.strides, offsets, w.dilations, strict=False)
+        return in_row((image, channel, *[moved(p, s, t.var, d) for p, s, t, d in steps]), column, offsets[-1].var)
+
+    return read, [*lead, columns], offsets
 
 
 def conv_transpose(
     data: te.Tensor,
     kernel: te.Tensor,
-    strides: int | Sequence[int],
-    padding: Any,
+    strides: Numbers,
+    padding: Padding,
     out_dtype: str | None = None,
-    output_padding: int | Sequence[int] = 0,
+    output_padding: Numbers = 0,
     groups: int = 1,
-    dilation: int | Sequence[int] = 1,
+    dilation: Numbers = 1,
 ) -> te.Tensor:
-    """The adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...). Each spatial axis of the result
-    has (extent - 1) * stride - pads + reach + output_padding elements."""
+    """Adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...): each spatial axis of the result has
+    (extent - 1) * stride - pads + reach + output_padding places.
+
+    Where strides equal the kernel and nothing overlaps, each element of the result has one term per input channel, and is
+    computed so; otherwise the data is dilated, padded and met with the mirrored kernel.
+    """
     dtype = out_dtype or data.dtype
     batch, channels, *extents = shape_of(data)
     _, per_out, *window = [get_const_int(d) for d in kernel.shape]
@@ -128,101 +196,169 @@ def conv_transpose(
     steps, dilations, extra = numbers(strides, n), numbers(dilation, n), numbers(output_padding, n)
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     before, after = get_pad_tuple(padding, reach, n)
+    name = f"conv{n}d_transpose_nc{'dhw'[-n:]}"
     per_in = get_const_int(channels) // groups
+    rc = te.reduce_axis((0, per_in), name="dc")
+    out = [batch, per_out * groups] + [
+        as_int((e - 1) * s + (r - b - a + p))
+        for e, s, r, b, a, p in zip(extents, steps, reach, before, after, extra, strict=True)
+    ]
+
+    def term(ff: Any, read: Callable[[Any], Any], offsets: Sequence[Any]) -> Any:
+        """The product of an element of a channel with the weight that leads from it to the channel ff of the result."""
+        channel = rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
+        filter_ = ff if groups == 1 else tir.floormod(ff, per_out)
+        return to(read(channel), dtype) * to(kernel(channel, filter_, *offsets), dtype)
+
+    if window == steps and not any([*before, *after, *extra]) and {*dilations} == {1}:
+        # One product for each kernel offset, side by side in the input's own grid, then interleaved.
+        columns = computed_columns(extents[-1], dtype)
+        in_row = window_columns(data, [0] * (n + 2), [0] * (n + 2), columns, 1, 1, 1)
+
+        def product(nn: Any, ff: Any, *i: Any) -> Any:
+            offsets, (*rows, column) = i[:n], i[n:]
+            return te.sum(term(ff, lambda channel: in_row((nn, channel, *rows), column, 0), offsets), axis=[rc])
+
+        products = compute([*out[:2], *window, *extents[:-1], columns], product, name=name, tag=name)
+
+        def interleaved(nn: Any, ff: Any, *at: Any) -> Any:
+            parts = [f(a, s) for f in (tir.floormod, tir.floordiv) for a, s in zip(at, steps, strict=True)]
+            return products(nn, ff, *parts)
+
+        return compute(out, interleaved, name="T_interleave", tag="injective")
+
     spread = dilate(data, [1, 1, *steps], name="data_dilate")
     lead = [r - 1 - b for r, b in zip(reach, before, strict=True)]
     tail = [r - 1 - a + p for r, a, p in zip(reach, after, extra, strict=True)]
     padded = pad(spread, [0, 0, *lead], [0, 0, *tail], name="data_pad")
-    out = [
-        as_int((e - 1) * s + (r - b - a + p))
-        for e, s, r, b, a, p in zip(extents, steps, reach, before, after, extra, strict=True)
-    ]
-    rc = te.reduce_axis((0, per_in), name="dc")
-    kernel_offsets = [te.reduce_axis((0, k), name=f"d{i}") for i, k in enumerate(window)]
+    kernel_offsets = [te.reduce_axis((0, k), name=f"d{c}") for k, c in zip(window, "dhw"[-n:], strict=True)]
 
     def element(nn: Any, ff: Any, *at: Any) -> Any:
-        channel = rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
-        filter_ = ff if groups == 1 else tir.floormod(ff, per_out)
-        place = [a + (t.var if d == 1 else t.var * d) for a, t, d in zip(at, kernel_offsets, dilations, strict=True)]
+        place = [moved(a, 1, t.var, d) for a, t, d in zip(at, kernel_offsets, dilations, strict=True)]
         mirrored = [k - 1 - t.var for k, t in zip(window, kernel_offsets, strict=True)]
-        return te.sum(
-            to(padded(nn, channel, *place), dtype) * to(kernel(channel, filter_, *mirrored), dtype),
-            axis=[rc, *kernel_offsets],
-        )
+        return te.sum(term(ff, lambda channel: padded(nn, channel, *place), mirrored), axis=[rc, *kernel_offsets])
 
-    name = f"conv{n}d_transpose"
-    return compute([batch, per_out * groups, *out], element, name=name, tag=name)
+    return compute(out, element, name=name, tag=name)
 
 
-def conv1d_ncw(
+def conv1d(
     data: te.Tensor,
     kernel: te.Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """data (N, I, W), weights (O, I, KW): (N, O, OW)."""
-    return conv(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype)
-
-
-def conv1d_nwc(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """data (N, W, I), weights (KW, I, O): (N, OW, O)."""
-    return conv(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype)
-
-
-def conv3d_ncdhw(
-    Input: te.Tensor,
-    Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    strides: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """data (N, I, D, H, W), weights (O, I / groups, KD, KH, KW)."""
-    return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
+    """data (N, I, W), weights (O, I / groups, K): (N, O, OW)."""
+    return conv(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
 
 
-def conv3d_ndhwc(
-    Input: te.Tensor,
-    Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+def conv2d(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> te.Tensor:
+    """Convolution (cross-correlation) in NCHW with OIHW weights, NHWC with HWIO, or other layouts."""
+    return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
+
+
+def group_conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Numbers,
+    padding: Padding,
+    dilation: Numbers,
+    groups: int,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O, I / groups, KH, KW): (N, O, OH, OW)."""
+    return conv(data, kernel, strides, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
+
+
+def conv2d_nhwc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Numbers,
+    padding: Padding,
+    dilation: Numbers,
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """data (N, D, H, W, I), weights (KD, KH, KW, I / groups, O)."""
-    return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
+    """data (N, H, W, I), weights (KH, KW, I / groups, O): (N, OH, OW, O)."""
+    return conv(data, kernel, strides, padding, dilation, groups, "NHWC", "HWIO", out_dtype)
+
+
+def depthwise_conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Numbers,
+    padding: Padding,
+    dilation: Numbers,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Each input channel by its own filters: weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
+    groups = get_const_int(data.shape[1])
+    return _depthwise(_windows(data, kernel, strides, padding, dilation, groups, out_dtype), "conv2d_nchw")
+
+
+def _without_groups(data_layout: str, kernel_layout: str, unpadded: int | str) -> Conv:
+    def form(
+        data: te.Tensor,
+        kernel: te.Tensor,
+        strides: Numbers = 1,
+        padding: Padding = unpadded,
+        dilation: Numbers = 1,
+        out_dtype: str | None = None,
+    ) -> te.Tensor:
+        return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
+
+    form.__doc__ = f"Convolution of data in {data_layout} with weights in {kernel_layout}."
+    return form
+
+
+conv1d_ncw = _without_groups("NCW", "OIW", "VALID")
+conv1d_nwc = _without_groups("NWC", "WIO", "VALID")
+conv2d_nchw = _without_groups("NCHW", "OIHW", 0)
+
+
+def _over_volumes(data_layout: str, kernel_layout: str) -> Conv:
+    def form(
+        Input: te.Tensor,
+        Filter: te.Tensor,
+        stride: Numbers,
+        padding: Padding,
+        dilation: Numbers,
+        groups: int = 1,
+        out_dtype: str | None = None,
+    ) -> te.Tensor:
+        return conv(Input, Filter, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
+
+    form.__doc__ = f"Convolution of data in {data_layout} with weights in {kernel_layout}."
+    return form
+
+
+conv3d_ncdhw = _over_volumes("NCDHW", "OIDHW")
+conv3d_ndhwc = _over_volumes("NDHWC", "DHWIO")
 
 
 def conv1d_transpose_ncw(
     data: te.Tensor,
     kernel: te.Tensor,
-    stride: Any,
-    padding: Any,
+    stride: Numbers,
+    padding: Padding,
     out_dtype: str | None = None,
-    output_padding: Any = 0,
+    output_padding: Numbers = 0,
 ) -> te.Tensor:
     """data (N, I, W), weights (I, O, KW)."""
     return conv_transpose(data, kernel, stride, padding, out_dtype, output_padding)
 
 
-def conv3d_transpose_ncdhw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Any,
-    padding: Any,
-    out_dtype: str | None = None,
-    output_padding: Any = 0,
-) -> te.Tensor:
-    """data (N, I, D, H, W), weights (I, O, KD, KH, KW)."""
-    return conv_transpose(data, kernel, strides, padding, out_dtype, output_padding)
+conv2d_transpose_nchw = conv3d_transpose_ncdhw = conv_transpose
+"""The axes of data and weights say how many are spatial."""

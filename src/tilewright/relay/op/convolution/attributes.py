@@ -228,6 +228,9 @@ class Convolution(ConvAttrs):
         x, w = relayout(data, data_layout, self.plain[0]), self.plain_weights(weight)
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
+        if w.shape[1] * self.groups != x.shape[1]:
+            # Depthwise weights: (channels, how many filters each has, ...).
+            w = w.reshape(-1, 1, *w.shape[2:])
         windows = self.windows()
         out = np_conv(x, w, windows.strides, windows.padding, windows.dilation, self.groups)
         return np.ascontiguousarray(relayout(out, self.plain[0], out_layout))

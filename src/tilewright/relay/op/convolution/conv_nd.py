@@ -32,13 +32,6 @@ class conv1d(Over1D, Convolution, key="nn.conv1d"):
         (((1, 9, 3), (3, 3, 2)), {"data_layout": "NWC", "kernel_layout": "WIO", "padding": 1}),
     ]
 
-    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        if self.layouts() == ("NCW", "OIW", "NCW"):
-            return topi.nn.conv1d(
-                data, weight, self.strides, self.padding, self.dilation, self.groups, self.out_dtype or None
-            )
-        return super().compute(data, weight)
-
 
 class conv3d(Over3D, Convolution, key="nn.conv3d"):
     """Convolution of data (N, C, D, H, W) with weight (O, C / groups, KD, KH, KW), or in layouts NDHWC and DHWIO. padding: one
@@ -130,8 +123,7 @@ class ConvTranspose(ConvAttrs):
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         (data_layout, kernel_layout, out_layout), (plain, kernel) = self.layouts(), self.plain
-        form = topi.nn.conv2d_transpose_nchw if len(self.letters) == 2 else topi.nn.conv_transpose
-        out = form(
+        out = topi.nn.conv_transpose(
             _ordered(data, data_layout, plain),
             _ordered(weight, kernel_layout, kernel),
             self.strides,

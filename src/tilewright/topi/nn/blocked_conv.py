@@ -1,0 +1,216 @@
+"""Convolutions over two spatial axes (and one), in plain layouts and on channel blocks.
+
+Every form is padding (a stage of its own), then one reduction. Blocked data is [n, c // b, h, w, c % b], blocked weights [o // bo,
+i // bi, kh, kw, bi, bo], so the innermost axis is contiguous and as long as a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.planner import Columns, planner
+from tilewright.topi.stages import IN_TILES
+from tilewright.topi.utils import Dim, get_const_int, get_pad_tuple, moved, pair, shape_of, to, window_extent
+
+Two = int | Sequence[int]
+
+
+def _extents(
+    height: Dim, width: Dim, kernel: tuple[int, int], strides: Two, padding: Any, dilation: Two
+) -> tuple[tuple[int, int], tuple[int, int], list[int], list[int], Dim, Dim]:
+    (sh, sw), (dh, dw) = pair(strides), pair(dilation)
+    reach = [(kernel[0] - 1) * dh + 1, (kernel[1] - 1) * dw + 1]
+    before, after = get_pad_tuple(padding, reach)
+    oh = window_extent(height, kernel[0], before[0], after[0], sh, dh)
+    ow = window_extent(width, kernel[1], before[1], after[1], sw, dw)
+    return (sh, sw), (dh, dw), before, after, oh, ow
+
+
+def conv2d_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    layout: str = "",
+    out_layout: str = "",
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> te.Tensor:
+    """data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW, bi, bo): (N, O/bo, OH, OW, bo).
+
+    Weights (.., bi/g, bo, g) are for instructions that add up g products. A channel block must not contain channels of two groups.
+    """
+    dtype = out_dtype or data.dtype
+    n, _, h, w, block_in = shape_of(data)
+    o_outer, i_outer, kh, kw, ki, block_out, *at_once = (get_const_int(d) for d in kernel.shape)
+    if prod([ki, *at_once]) != block_in:
+        raise ValueError(
+            f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {prod([ki, *at_once])}"
+        )
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    per_group = o_outer // groups
+    tiled = None
+    if at_once and isinstance(oh, int) and isinstance(ow, int):
+        tiled = planner().tiled_rows(ow, (data.dtype, kernel.dtype, dtype), ki)
+    # Registers of tiles load neighbouring columns: padded work reads padding.
+    found = (
+        Columns(tiled, True)
+        if tiled
+        else planner().image_columns(ow, per_group, any([*before, *after]), "conv2d_NCHWc")
+    )
+    columns, column, right = _read_columns(found, ow, sw)
+    padded = pad(data, [0, 0, *before, 0], [0, 0, after[0], after[1] + right, 0], name="data_pad")
+    ic = te.reduce_axis((0, i_outer), name="ic_outer")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+    ib = te.reduce_axis((0, ki), name="ic_inner")
+    inside = [te.reduce_axis((0, g), name="ic_group") for g in at_once]
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
+        places = [axis.var for axis in inside]
+        channel = ib.var * at_once[0] + places[0] if at_once else ib.var
+        value = padded(nn, chunk, moved(yy, sh, ry.var, dh), moved(column(xx), sw, rx.var, dw), channel)
+        weight = kernel(oc, ic.var, ry.var, rx.var, ib.var, ob, *places)
+        return te.sum(to(value, dtype) * to(weight, dtype), axis=[ic, ry, rx, ib, *inside])
+
+    return _cut_columns([n, o_outer, oh, columns, block_out], element, ow)
+
+
+Operand = tuple[tuple[int, ...], str]
+"""A known shape, and a type."""
+
+
+def reads_only_padding(
+    data: Operand, kernel: Operand, strides: Two, padding: Any, dilation: Two, groups: int, dtype: str
+) -> bool:
+    """Whether conv2d_NCHWc reads nothing outside the padding that it is given, because no columns are padded work."""
+    (_, _, h, w, _), kind = data
+    (filters, _, kh, kw, inner, _, *at_once), weights = kernel
+    _, _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
+    tiled = planner().tiled_rows(columns, (kind, weights, dtype), inner) if at_once else None
+    if tiled is not None:
+        return bool(tiled == columns)
+    padded = any([*before, *after])
+    return bool(planner().image_columns(columns, filters // groups, padded, "conv2d_NCHWc").count == columns)
+
+
+Column = Callable[[Any], Any]
+
+
+def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[Any, Column, int]:
+    """(columns to compute, f(column) -> the one to read, padding on the right that padded work reads) for results of a width."""
+    if isinstance(columns.count, int) and (columns.count == width or columns.from_padding):
+        return columns.count, lambda x: x, (columns.count - width) * stride
+    if columns.count is width:
+        return width, lambda x: x, 0
+    return columns.count, lambda x: tir.min(x, width - 1), 0
+
+
+def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:
+    """The convolution on blocks (N, O/bo, OH, columns, bo), cut off where fewer columns are wanted."""
+    columns = shape[3]
+    attrs = {} if isinstance(columns, int) else {IN_TILES: 1}
+    out = compute(shape, element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
+    if columns is width or (isinstance(width, int) and columns == width):
+        return out
+    wanted = [*shape[:3], width, shape[4]]
+    return compute(wanted, lambda *i: out(*i), name="T_columns", tag="injective")
+
+
+def conv2d_plain_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O/bo, I, KH, KW, bo): (N, O/bo, OH, OW, bo). For data of few channels, which is read in its plain
+    layout."""
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    o_outer, _, kh, kw, block_out = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    found = planner().image_columns(ow, o_outer, any([*before, *after]), "conv2d_NCHWc")
+    columns, column, right = _read_columns(found, ow, sw)
+    padded = pad(data, [0, 0, *before], [0, 0, after[0], after[1] + right], name="data_pad")
+    ic = te.reduce_axis((0, get_const_int(channels)), name="ic")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        value = padded(nn, ic.var, moved(yy, sh, ry.var, dh), moved(column(xx), sw, rx.var, dw))
+        weight = kernel(oc, ic.var, ry.var, rx.var, ob)
+        return te.sum(to(value, dtype) * to(weight, dtype), axis=[ic, ry, rx])
+
+    return _cut_columns([n, o_outer, oh, columns, block_out], element, ow)
+
+
+def conv2d_rows_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    width: int,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O/bo, I, KH, KW/g, bo, g): (N, O/bo, OH, OW, bo), for instructions that add up g products.
+
+    The g products are adjacent in a row of the image, so data of few channels is read in its plain layout. width: the width of the
+    kernel. Weights beyond it, which complete the last group, are zeros. The dilation along rows must be 1.
+    """
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    o_outer, _, kh, pieces, block_out, group = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, width), strides, padding, dilation)
+    if dw != 1:
+        raise ValueError(f"conv2d_rows_NCHWc: kernels in groups along rows have no dilation there, but it is {dw}")
+    after = [after[0], after[1] + pieces * group - width]
+    padded = pad(data, [0, 0, *before], [0, 0, *after], name="data_pad")
+    ic = te.reduce_axis((0, get_const_int(channels)), name="ic")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, pieces), name="kw")
+    inside = te.reduce_axis((0, group), name="kw_group")
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        column = (xx if sw == 1 else xx * sw) + rx.var * group + inside.var
+        value = padded(nn, ic.var, moved(yy, sh, ry.var, dh), column)
+        weight = kernel(oc, ic.var, ry.var, rx.var, ob, inside.var)
+        # Rows last: what neighbouring columns of the kernel read of the data overlaps, and would fill the registers.
+        return te.sum(to(value, dtype) * to(weight, dtype), axis=[ic, rx, ry, inside])
+
+    return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+
+
+def depthwise_conv2d_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    layout: str = "",
+    out_layout: str = "",
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, C/b, H, W, b), weights (C/b, 1, KH, KW, 1, b): (N, C/b, OH, OW, b)."""
+    dtype = out_dtype or data.dtype
+    n, outer, h, w, block = shape_of(data)
+    kh, kw = get_const_int(kernel.shape[2]), get_const_int(kernel.shape[3])
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+
+    def element(nn: Any, co: Any, yy: Any, xx: Any, cb: Any) -> Any:
+        value = padded(nn, co, moved(yy, sh, ry.var, dh), moved(xx, sw, rx.var, dw), cb)
+        return te.sum(to(value, dtype) * to(kernel(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
+
+    return compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
