@@ -10,7 +10,7 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
-from tilewright.relay.frontend.onnx.value import Choice, OnnxNode, Value
+from tilewright.relay.frontend.onnx.value import Choice, OnnxNode, Question, Value
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
@@ -31,18 +31,19 @@ def known_apart(a: Any, b: Any) -> bool:
     return same_array(a, b) is False
 
 
-def either(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any], source: Choice | None = None) -> list[Any]:
-    """The results of two branches; values without a common type stay apart. source: the choice that the node makes between them;
-    different known values stay apart, too."""
+def either(
+    node: OnnxNode, condition: Value, yes: list[Any], no: list[Any], question: Question, of_choice: bool = False
+) -> list[Any]:
+    """What a node makes whether or not a condition holds; values without a common type stay apart. of_choice: the node makes them of a
+    choice; different known values stay apart, too."""
     if all([same_array(a, b) for a, b in zip(yes, no, strict=True)]):
         return yes
-    pairs = [None if source and known_apart(a, b) else common(node, a, b) for a, b in zip(yes, no, strict=True)]
+    pairs = [None if of_choice and known_apart(a, b) else common(node, a, b) for a, b in zip(yes, no, strict=True)]
     known = joined(node, condition, [p[0] for p in pairs if p], [p[1] for p in pairs if p])
-    title = source.title if source else node.name
     return [
         known.pop(0)
         if pair
-        else Choice(condition, sheltered(node, condition, a), sheltered(node, condition, b, False), title)
+        else Choice(condition, sheltered(node, condition, a), sheltered(node, condition, b, False), question)
         for a, b, pair in zip(yes, no, pairs, strict=True)
     ]
 
@@ -61,7 +62,7 @@ def sheltered(node: OnnxNode, condition: Value, value: Any, taken: bool = True) 
     """A value that can be computed whatever the condition is: zeros of its shape where it is not `taken`."""
     if isinstance(value, Choice):
         sides = [sheltered(node, condition, v, taken) for v in (value.yes, value.no)]
-        return Choice(value.condition, sides[0], sides[1], value.title)
+        return Choice(value.condition, sides[0], sides[1], value.question)
     made = []
     for t in tensors(value):
         shape = tuple([1 if isinstance(d, AnyDim) else d for d in t.shape])
@@ -89,7 +90,7 @@ def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]],
                 found.append(error)
     yes, no = found
     if isinstance(yes, list) and isinstance(no, list):
-        return either(node, choice.condition, yes, no, choice)
+        return either(node, choice.condition, yes, no, choice.question, of_choice=True)
     if isinstance(yes, Exception) and isinstance(no, Exception):
         raise yes
     answers = yes if isinstance(yes, list) else no
@@ -101,9 +102,10 @@ def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) ->
     """A value that there is only where one branch is taken: a run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
     if isinstance(value, Choice):
         sides = [demanded(node, choice, v, yes, who) for v in (value.yes, value.no)]
-        return Choice(value.condition, sides[0], sides[1], value.title)
+        return Choice(value.condition, sides[0], sides[1], value.question)
     number = node.cast(scalar(node, choice.condition), "int64")
-    name = f"the condition of {choice.title!r}, since {who} only what its {'then' if yes else 'else'} branch returns,"
+    asked = choice.question
+    name = f"{asked.condition}, since {who} only {asked.yes if yes else asked.no},"
     made = [Value(node.call("dyn.within", t, number, low=int(yes), high=int(yes), name=name)) for t in tensors(value)]
     return rebuilt(value, made)
 
@@ -116,16 +118,26 @@ def taken(value: Any, assumed: Sequence[tuple[Value, str]]) -> Any:
     if side is not None:
         return taken(getattr(value, side), assumed)
     yes, no = taken(value.yes, assumed), taken(value.no, assumed)
-    return value if yes is value.yes and no is value.no else Choice(value.condition, yes, no, value.title)
+    return value if yes is value.yes and no is value.no else Choice(value.condition, yes, no, value.question)
+
+
+def one_value(node: OnnxNode, value: Any) -> Any:
+    """The value that a choice comes to where its sides have a common type; others as they are."""
+    if not isinstance(value, Choice):
+        return value
+    yes, no = one_value(node, value.yes), one_value(node, value.no)
+    return joined(node, value.condition, [yes], [no])[0] if common(node, yes, no) else value
 
 
 def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:
-    """The tensor of this rank that a choice comes to; None where there is none, or more than one."""
+    """What of a choice has this rank, one tensor if it has a common type; None where nothing has."""
     if not isinstance(value, Choice):
         return value if isinstance(value, Value) and value.ndim == rank else None
     yes, no = [with_rank(node, v, rank) for v in (value.yes, value.no)]
-    if (yes is None) == (no is None):
+    if yes is None and no is None:
         return None
+    if yes is not None and no is not None:
+        return either(node, value.condition, [yes], [no], value.question, of_choice=True)[0]
     found = no if yes is None else yes
     return demanded(node, value, found, yes is not None, f"the output {node.name!r}, declared with {rank} axes, is")
 

@@ -25,6 +25,7 @@ from tilewright.relay.frontend.onnx.value import (
     ListValue,
     Nothing,
     OnnxNode,
+    Question,
     Unknown,
     Value,
     elements_of,
@@ -50,6 +51,7 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     importer, names = node.importer, {"yes": "then_branch", "no": "else_branch"}
+    question = Question.of_branches(node.name)
     found: dict[str, list[Any]] = {}
     wrong: list[DiagnosticError | ModelError] = []
     try:
@@ -62,12 +64,12 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
                 except (DiagnosticError, ModelError) as error:
                     wrong.append(error)
         if len(found) == len(names):
-            return either(node, condition, found["yes"], found["no"])
+            return either(node, condition, found["yes"], found["no"], question)
         if not found:
             raise wrong[0]
         ((side, made),) = found.items()
         # No run of these inputs can take the other one.
-        choice, who = Choice(condition, None, None, node.name), "the rules of operators allow"
+        choice, who = Choice(condition, None, None, question), "the rules of operators allow"
         return [demanded(node, choice, v, side == "yes", who) for v in made]
     except Listed:
         raise

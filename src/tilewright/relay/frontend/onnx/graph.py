@@ -89,6 +89,8 @@ class Importer:
         """Conditions that are decided where the walk is, as in a branch of theirs."""
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
+        self.unit_extents: dict[str, Value] = {}
+        """Whether a dynamic dimension is 1, by its name."""
         self.declarations = Declarations(name)
         self.interface = Interface()
         self.inputs = Inputs(name, self.interface)

@@ -11,12 +11,23 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.onnx import compatibility
+from tilewright.relay.frontend.onnx.choices import one_value
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
 from tilewright.relay.frontend.onnx.graph import FAILED, Importer
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.renamed import export, with_node_names
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
-from tilewright.relay.frontend.onnx.value import Choice, ListValue, MapValue, Maybe, Packed, Unknown, Value, elements_of
+from tilewright.relay.frontend.onnx.value import (
+    Choice,
+    ListValue,
+    MapValue,
+    Maybe,
+    OnnxNode,
+    Packed,
+    Unknown,
+    Value,
+    elements_of,
+)
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import ModelError, ModelWarning, TVMError
 
@@ -126,6 +137,7 @@ def _walk(
 def _result(importer: Importer, info: Any) -> Any:
     """The value of an output of the model."""
     value = importer.declared_rank(info, importer.find(info.name, "an output of the model"))
+    value = one_value(OnnxNode("Identity", info.name, {}, importer.opset, [], set(), importer), value)
     if value is FAILED or value is None:
         importer.findings.finish(importer.name, importer.opset)
         raise ModelError(f"{importer.name}: the output {info.name!r} is made by no node")
@@ -152,11 +164,7 @@ class _Fields:
         if isinstance(value, ListValue):
             return [self.tree(f"{name}.{k}", v) for k, v in enumerate(value.items)]
         if isinstance(value, Choice):
-            unknown = Unknown(
-                f"If {value.title!r}: its condition must be known at import, since its branches return different types",
-                elements_of(value.condition),
-            )
-            raise self.unsupported(unknown)
+            raise self.unsupported(Unknown(value.question.unknown, elements_of(value.condition), shapes=True))
         if isinstance(value, Maybe):
             return MaybeOf(self.tree(f"{name}.has", value.has), self.tree(name, value.held))
         if isinstance(value, Packed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -128,14 +128,31 @@ class Packed:
         return int(self.shapes.shape[1])
 
 
+class Question(NamedTuple):
+    """A condition that a run answers, for messages: what it is; what there is where it holds, and where it does not; what is said where it
+    must be known."""
+
+    condition: str
+    yes: str
+    no: str
+    unknown: str
+
+    @classmethod
+    def of_branches(cls, title: str) -> Question:
+        """The condition of an If."""
+        unknown = f"If {title!r}: its condition must be known at import, since its branches return different types"
+        return cls(
+            f"the condition of {title!r}", "what its then branch returns", "what its else branch returns", unknown
+        )
+
+
 class Choice:
-    """The result of a branch whose types have no common one, as tensors of different ranks: one of two values, by a condition, when the
-    program runs. `title`: the node that answers it."""
+    """Two values whose types have no common one, as tensors of different ranks, of which a run takes one, by a condition."""
 
-    __slots__ = ("condition", "no", "title", "yes")
+    __slots__ = ("condition", "no", "question", "yes")
 
-    def __init__(self, condition: Value, yes: Any, no: Any, title: str) -> None:
-        self.condition, self.yes, self.no, self.title = condition, yes, no, title
+    def __init__(self, condition: Value, yes: Any, no: Any, question: Question) -> None:
+        self.condition, self.yes, self.no, self.question = condition, yes, no, question
 
 
 class Nothing:

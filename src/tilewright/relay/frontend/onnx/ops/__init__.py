@@ -10,6 +10,7 @@ from tilewright.relay.frontend.onnx.ops import (
     layers,
     movement,
     picking,
+    places,
     recurrent,
     resampling,
     resize,

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
+from tilewright.relay.frontend.onnx.unit_axes import without_unit_axes
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
@@ -59,8 +60,7 @@ def _transpose(node: OnnxNode, x: Value) -> Any:
 def _squeeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
     given = axes_of(node, axes)
     if given is None:
-        # Which axes go depends on their extents.
-        given = [k for k, extent in enumerate(node.static(x)) if extent == 1]
+        return without_unit_axes(node, x)
     return node.call("squeeze", x, axis=tuple(given))
 
 

@@ -1,4 +1,4 @@
-"""Boxes, regions, sampled grids, columns of images, pooling by norms; pictures are decoded on the host."""
+"""Boxes, regions, sampled grids, pooling by norms; pictures are decoded on the host."""
 
 from __future__ import annotations
 
@@ -92,44 +92,6 @@ def _max_roi_pool(node: OnnxNode, x: Value, rois: Value) -> Any:
         "vision.roi_pool", x, rois, pooled_size=tuple(node.get("pooled_shape")),
         spatial_scale=float(node.get("spatial_scale", 1.0)),
     )  # fmt: skip
-
-
-@onnx_op("Col2Im", since=18)
-def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Any:
-    # The adjoint of taking the blocks out: a transposed convolution that puts each row of a column at its place.
-    extents = [int(v) for v in node.numbers(image, "image shape")]
-    kernel = [int(v) for v in node.numbers(block, "block shape")]
-    n, kernel_offsets = len(kernel), int(np.prod(kernel))
-    if n not in (1, 2, 3):
-        raise node.refuse("rank of the image", n, "1, 2, 3")
-    strides = list(node.get("strides") or [1] * n)
-    dilations = list(node.get("dilations") or [1] * n)
-    pads = list(node.get("pads") or [0] * (2 * n))
-    batch, rows, _ = node.static(x)
-    channels = rows // kernel_offsets
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    blocks = [(extents[k] + pads[k] + pads[k + n] - reach[k]) // strides[k] + 1 for k in range(n)]
-    extra = [extents[k] + pads[k] + pads[k + n] - reach[k] - (blocks[k] - 1) * strides[k] for k in range(n)]
-    data = node.value("reshape", x, newshape=(batch, rows, *blocks))
-    weight = np.tile(np.eye(kernel_offsets).reshape(kernel_offsets, 1, *kernel), (channels, *[1] * (n + 1))).astype(
-        x.dtype
-    )
-    out = node.value(
-        f"nn.conv{n}d_transpose", data, Value(array=weight), strides=tuple(strides), dilation=tuple(dilations),
-        padding=(0,) * (2 * n), groups=channels, channels=channels, kernel_size=tuple(kernel),
-    )  # fmt: skip
-    shape = node.static(out)[2:]
-    width = [(0, 0), (0, 0), *[(0, max(0, e + p + q - s)) for e, p, q, s in _axes(extents, pads, shape)]]
-    if any([b for _, b in width]) and any(extra):
-        out = node.value("nn.pad", out, node.scalar(0, x), pad_width=tuple(width))
-    begin = tuple(pads[:n])
-    end = tuple([b + e for b, e in zip(begin, extents, strict=True)])
-    return node.call("strided_slice", out, begin=begin, end=end, strides=(1,) * n, axes=tuple(range(2, n + 2)))
-
-
-def _axes(extents: list[int], pads: list[int], shape: list[int]) -> list[tuple[int, int, int, int]]:
-    n = len(extents)
-    return list(zip(extents, pads[:n], pads[n:], shape, strict=True))
 
 
 @onnx_op("DeformConv", since=19)
