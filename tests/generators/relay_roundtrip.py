@@ -12,8 +12,8 @@ from tilewright.node import assert_structural_equal, first_mismatch
 from tilewright.relay import Call, Constant
 from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis import well_formed
+from tilewright.relay.cards.card import OpCard, argument_names, cards, required_arguments
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard, argument_names, cards, required_arguments
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
 from tilewright.relay.printer import text_and_metadata

@@ -11,7 +11,7 @@ import numpy as np
 import tilewright as tvm
 from tilewright import relay
 from tilewright.ir import Op
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.runtime.container import ADT
 
 OPERATORS = (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.relay_op.test_cards import evaluate, fields, prepare, samples
 from tilewright.codegen.interp import InterpError
-from tilewright.relay.op.card import OpCard
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.op.data_dependent.counted import is_counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 

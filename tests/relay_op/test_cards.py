@@ -11,10 +11,10 @@ import pytest
 
 from tilewright import relay, te
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.op.card import OpCard, cards
+from tilewright.relay.cards.card import OpCard, cards
+from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.op.data_dependent.counted import is_counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
-from tilewright.relay.op.relations import dims, may_equal
 from tilewright.relay.typing.infer_type import infer_types
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.relay_op.test_cards import make_input
 from tilewright import relay, te, topi
-from tilewright.relay.op.card import OpCard, cards
+from tilewright.relay.cards.card import OpCard, cards
 from tilewright.support.errors import TVMError
 
 NAMES = (

@@ -14,7 +14,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
-from tilewright.relay.op.card import find_card
+from tilewright.relay.cards.card import find_card
 from tilewright.runtime.host_functions.registry import host_function
 from tilewright.support.errors import TVMError
 

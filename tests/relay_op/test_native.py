@@ -11,7 +11,7 @@ import tilewright as tvm
 from tests.relay_op.test_cards import prepare, results, samples
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.op.card import OpCard
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.op.data_dependent.counted import is_counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tilewright.relay import op
+from tilewright.relay.cards.card import OpCard, cards, signature
 from tilewright.relay.op import names
-from tilewright.relay.op.card import OpCard, cards, signature
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"

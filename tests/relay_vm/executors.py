@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
+from tilewright.relay.evaluation.interpreter import ConstructorValue, RefValue
 from tilewright.runtime import array
 from tilewright.runtime.container import ADT, VMClosure
 

@@ -12,7 +12,7 @@ from tests.relay.op.test_symbolic_cards import SAMPLES, flat, make_input, type_o
 from tilewright import relay, runtime
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
-from tilewright.relay.op.card import OpCard, argument_names
+from tilewright.relay.cards.card import OpCard, argument_names
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.program.checks import within
 from tilewright.runtime.container import ADT

@@ -15,7 +15,7 @@ from tests.relay_vm.executors import run_both, same
 from tilewright import relay, te, tir, topi
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
-from tilewright.relay.op.card import TypeRuleError
+from tilewright.relay.cards.card import TypeRuleError
 
 FAR = [10**12, -(10**12), 2**31 - 1, -(2**31), 4, -5]
 DATA = np.arange(12, dtype="float32").reshape(4, 3) + 1

@@ -11,9 +11,9 @@ import pytest
 from tests.relay_vm.executors import run_both, same
 from tests.relay_vm.native import run_in_host
 from tilewright import relay, runtime
-from tilewright.relay.backend.interpreter import ConstructorValue
 from tilewright.relay.backend.vm import compile
 from tilewright.relay.backend.vm.executor import as_value
+from tilewright.relay.evaluation.interpreter import ConstructorValue
 from tilewright.runtime.vm import VirtualMachine
 
 RNG = np.random.default_rng(0)

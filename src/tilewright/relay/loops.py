@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay.cards.card import as_expr
 from tilewright.relay.expr import Expr, Function, Let, Tuple, Var, var
-from tilewright.relay.op.card import as_expr
 from tilewright.relay.scope_builder import ScopeBuilder
 
 

@@ -31,6 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.expr import install_astext
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
+from tilewright.ir.type_parts import parts
 from tilewright.node import Node, deep_recursion, register_printer, save_json
 from tilewright.relay.adt import (
     Constructor,
@@ -56,7 +57,6 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children, free_vars, users
-from tilewright.relay.typing.unify import parts
 from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, PrimFunc, SizeVar, Sub
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as DimVar

@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.cards.card import OpCard, find_card
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, children, users
-from tilewright.relay.op.card import OpCard, find_card
-from tilewright.relay.op.relations import known_equal
 from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.relay.typing.open_types import set_type, type_of
 from tilewright.support.errors import OpError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.support import lazy
 from tilewright.support.deferred import defer
 
-ROOMS = ("analysis", "dataflow_pattern", "loops", "parser", "quantize", "transform")
+ROOMS = ("analysis", "collage", "dataflow_pattern", "loops", "parser", "quantize", "transform")
 defer(*[f"tilewright.relay.{room}" for room in ROOMS])
 # Modules that programs import from.
 lazy.faces(

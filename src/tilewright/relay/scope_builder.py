@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.ir import IncompleteType, Type
+from tilewright.relay.cards.card import as_expr
 from tilewright.relay.expr import Expr, If, TupleWrapper, Var
 from tilewright.relay.functor import lets_around
-from tilewright.relay.op.card import as_expr
 
 
 class _Block:

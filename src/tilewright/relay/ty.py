@@ -18,8 +18,8 @@ from tilewright.ir import (
     TypeRelation,
     TypeVar,
 )
+from tilewright.ir.type_parts import parts
 from tilewright.relay.adt import TypeData
-from tilewright.relay.typing.unify import parts
 from tilewright.tir import Any
 
 __all__ = [

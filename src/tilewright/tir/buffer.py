@@ -11,6 +11,9 @@ from tilewright.node import GRAPH, Def, Node, Skip, register_converter, structur
 from tilewright.tir.arithmetic import match_types
 from tilewright.tir.expr import HANDLE, Add, BufferLoad, Call, Mul, Ramp, Sub, Var, need_integers
 
+DATA_ALIGNMENT = 64
+"""The alignment in bytes of a buffer's data, unless the buffer says otherwise. Kernels rely on it, and memory plans keep it."""
+
 
 class DataProducer(Node):
     """Root of what gives values by index without being storage, such as te tensors."""
@@ -33,7 +36,7 @@ class Buffer(Node, key="tir.Buffer"):
     strides: Def[tuple[PrimExpr, ...]]
     elem_offset: Def[PrimExpr]
     name: str
-    data_alignment: int = 64
+    data_alignment: int = DATA_ALIGNMENT
     offset_factor: int = 1
     buffer_type: int = 1
     axis_separators: tuple[PrimExpr, ...] = ()
@@ -306,7 +309,7 @@ def decl_buffer(
         tuple(strides or ()),
         IntImm(index_dtype, 0) if elem_offset is None else elem_offset,
         name,
-        64 if data_alignment <= 0 else data_alignment,
+        DATA_ALIGNMENT if data_alignment <= 0 else data_alignment,
         offset_factor or 1,
         2 if buffer_type == "auto_broadcast" else 1,
         tuple(axis_separators or ()),

@@ -62,7 +62,7 @@ def compiled_outputs(mod: Any, params: Mapping[str, Any], data: Sequence[Array])
 
 def interpreted_outputs(mod: Any, params: Mapping[str, Any], data: Sequence[Array]) -> list[Array]:
     """What the interpreter computes."""
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
 
     main = mod["main"]
     values = {v.name_hint: x for v, x in zip(main.params, data, strict=False)} | dict(params)

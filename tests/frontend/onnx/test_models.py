@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright import relay
 from tilewright.ir import TupleType
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.frontend.onnx import from_onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))

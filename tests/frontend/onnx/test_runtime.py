@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.frontend.onnx import from_onnx
 
 

@@ -91,7 +91,7 @@ def test_one_network_in_three_formats() -> None:
             c = torch.relu(torch.conv2d(x.permute(0, 3, 1, 2), k, torch.from_numpy(bias), padding=1))
             return c.permute(0, 2, 3, 1).reshape(-1, 144) @ torch.from_numpy(dense).T
 
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
 
     mod, params = relay.frontend.from_pytorch(Net(), (torch.from_numpy(x),))
     args = [params.get(p.name_hint, x) for p in mod["main"].params]

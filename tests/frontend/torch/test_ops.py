@@ -12,7 +12,7 @@ import torch
 from tests.frontend.torch.ops.indexing import KNOWN, SEGMENTS
 from tests.frontend.torch.ops.making import SHAPES
 from tests.frontend.torch.ops.matrices import FIRST as FACTORS
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Function, Tuple
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array

@@ -15,7 +15,7 @@ from torch.ao.nn.quantized import FloatFunctional
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.support.errors import OpNotImplemented
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -215,7 +215,7 @@ def has_loops(mod: Any) -> bool:
 
 def interpreted(mod: Any, args: list[np.ndarray]) -> list[Any]:
     """The results of main by relay's interpreter. Raises Long."""
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
 
     def late(*_: Any) -> None:
         raise Long

@@ -76,7 +76,7 @@ def beside_framework(path: Path, inputs: dict[str, np.ndarray], got: list[np.nda
 def with_numpys_casts(mod: Any, args: list[np.ndarray], got: list[np.ndarray]) -> list[np.ndarray] | None:
     """The results, but where they depend on what a float becomes that its integer does not hold, what NumPy's casts (the processor's,
     as the frameworks') make of it, not the nearest number; None where nothing depends on it. No format says what it becomes."""
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
     from tilewright.relay.op.arithmetic.elemwise import cast
 
     def nearest(self: Any, data: np.ndarray) -> np.ndarray:

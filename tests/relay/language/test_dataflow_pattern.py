@@ -9,6 +9,7 @@ import pytest
 
 from tilewright import relay
 from tilewright.node import structural_equal
+from tilewright.relay.cards.card import BROADCAST, ELEMWISE
 from tilewright.relay.dataflow_pattern import (
     DFPattern,
     DFPatternCallback,
@@ -25,7 +26,6 @@ from tilewright.relay.dataflow_pattern import (
     rewrite,
     wildcard,
 )
-from tilewright.relay.op.card import BROADCAST, ELEMWISE
 from tilewright.relay.transform import infer_types
 from tilewright.support.errors import TVMError
 

@@ -10,7 +10,7 @@ import pytest
 from tests.relay_vm.executors import run_both
 from tilewright import relay
 from tilewright.node import load_json, save_json, structural_equal
-from tilewright.relay.backend.interpreter import ConstructorValue, Interpreter, RefValue
+from tilewright.relay.evaluation.interpreter import ConstructorValue, Interpreter, RefValue
 from tilewright.relay.transform import infer_types
 from tilewright.support.errors import DiagnosticError, TVMError
 

@@ -11,8 +11,8 @@ import pytest
 from tests.relay_vm.executors import run_both
 from tilewright import relay, runtime, target, te, topi
 from tilewright.ir import Op, register_op_attr
+from tilewright.relay.cards.card import cards
 from tilewright.relay.op import op as reg
-from tilewright.relay.op.card import cards
 from tilewright.support.errors import DiagnosticError, TVMError
 
 DATA = np.random.default_rng(0).uniform(0.5, 2, (3, 4)).astype("float32")

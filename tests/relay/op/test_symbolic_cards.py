@@ -12,8 +12,8 @@ from tilewright import relay
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.node import assert_structural_equal, load_json, save_json
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.op.card import OpCard, TypeRuleError, cards
-from tilewright.relay.op.relations import dims, may_equal
+from tilewright.relay.cards.card import OpCard, TypeRuleError, cards
+from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.transform import infer_types
 from tilewright.tir import Any as AnyDim
 

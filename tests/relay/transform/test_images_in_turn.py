@@ -15,8 +15,8 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, TupleType
 from tilewright.relay.analysis import list_op_freqs
+from tilewright.relay.cards.card import cards
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import cards
 from tilewright.relay.transform.memory.batch_splitting import of_images
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime.vm import VirtualMachine

@@ -213,7 +213,7 @@ def test_programs_convert_operators_of_their_own() -> None:
     try:
         assert_structural_equal(run(transform.ConvertLayout({"nn.lrn": ["NHWC"]}), relay.nn.lrn(x)), relay.nn.relu(x))
     finally:
-        relay.op.card.find_card("nn.lrn").op.set_attr("FTVMConvertOpLayout", None)
+        relay.op.find_card("nn.lrn").op.set_attr("FTVMConvertOpLayout", None)
 
 
 # --- precision
@@ -425,7 +425,7 @@ def test_legal_forms_are_a_programs_own() -> None:
         body = run(transform.Legalize(), relay.tanh(relay.nn.leaky_relu(x, 0.25)))
     finally:
         for name in ("nn.leaky_relu", "tanh"):
-            relay.op.card.find_card(name).op.set_attr("FTVMLegalize", None)
+            relay.op.find_card(name).op.set_attr("FTVMLegalize", None)
     assert_structural_equal(body, relay.tanh(relay.maximum(x, x * relay.const(0.25))))
     assert seen == [2]
 
@@ -440,7 +440,7 @@ def test_layouts_of_a_programs_own() -> None:
     try:
         assert run(transform.AlterOpLayout(), relay.nn.relu(x)).op.name == "maximum"
     finally:
-        relay.op.card.find_card("nn.relu").op.set_attr("FTVMAlterOpLayout", None)
+        relay.op.find_card("nn.relu").op.set_attr("FTVMAlterOpLayout", None)
 
 
 def test_constructors_and_names_become_functions() -> None:

@@ -1,10 +1,12 @@
-"""CallGraph: which functions of a module call which."""
+"""Which functions of a module call which."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.relay.expr import Function
-from tilewright.relay.functor import post_order
+from tilewright.relay.expr import Expr, Function
+from tilewright.relay.functor import children, post_order
 from tilewright.support.errors import TVMError
 
 
@@ -73,11 +75,21 @@ class CallGraph:
 
 def _named(e: object) -> list[GlobalVar]:
     """The global functions among the operands of an expression (a name used by two expressions counts twice)."""
-    from tilewright.relay.functor import children
-
     if isinstance(e, GlobalVar):
         return []
     return [c for c in children(e) if isinstance(c, GlobalVar)]  # type: ignore[arg-type]
 
 
-__all__ = ["CallGraph"]
+def called_functions(mod: IRModule, roots: Sequence[str] = ("main",)) -> list[GlobalVar]:
+    """The functions that can be reached from `roots`, in the order in which they are found."""
+    pending: list[Expr] = [mod.get_global_var(r) for r in roots]
+    found: dict[GlobalVar, None] = {}
+    while pending:
+        g = pending.pop(0)
+        if g in found or g not in mod.functions or not isinstance(g, GlobalVar):
+            continue
+        found[g] = None
+        f = mod.functions[g]
+        if isinstance(f, Function):
+            pending += [e for e in post_order(f) if isinstance(e, GlobalVar)]
+    return list(found)

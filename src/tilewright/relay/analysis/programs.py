@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import GlobalVar, IRModule, Op, TensorType
+from tilewright.node import structural_hash
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import post_order
+from tilewright.relay.functor import children, free_vars, post_order
 from tilewright.support.errors import TVMError
-
-
-def check_basic_block_normal_form(expr: Expr) -> bool:
-    """Whether only variables are used outside of the scope that computes them (see `transform.ToBasicBlockNormalForm`)."""
-    from tilewright.relay.transform.functional.basic_block import is_basic_block
-
-    return is_basic_block(expr)
 
 
 def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
@@ -28,8 +22,6 @@ def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
         raise ValueError("count_layers takes the names of the operators to count, but was given none")
     root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
     depth: dict[Expr, int] = {}
-    from tilewright.relay.functor import children
-
     for e in post_order(root):
         below = max([depth[c] for c in children(e)], default=0)
         counted = isinstance(e, Call) and type(e.op) is Op and e.op.name in valid_ops
@@ -39,8 +31,6 @@ def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
 
 def extract_fused_functions(mod: IRModule) -> dict[int, Function]:
     """The primitive functions of a module after FuseOps, by structural hash."""
-    from tilewright.node import structural_hash
-
     found: dict[int, Function] = {}
     for f in mod.functions.values():
         for e in post_order(f):
@@ -56,8 +46,6 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     if not 0 <= expr_id < len(calls):
         raise ValueError(f"main has {len(calls)} calls, but the number {expr_id} was asked for")
     chosen = calls[expr_id]
-    from tilewright.relay.functor import free_vars
-
     used = set(free_vars(chosen))
     params = [p for p in main.params if p in used]
     rest = {g: f for g, f in mod.functions.items() if g.name_hint != "main"}
@@ -166,28 +154,3 @@ def search_fc_transpose(expr: Expr) -> list[str]:
                 if isinstance(weight.args[0], Var) and tuple(axes or (1, 0)) in ((1, 0), (-1, -2), (-1, 0)):
                     names[weight.args[0].name_hint] = None
     return list(names)
-
-
-def get_calibration_data(mod: IRModule, data: Any) -> dict[GlobalVar, dict[str, list[Any]]]:
-    """The inputs and outputs of every function that main calls, when main runs on `data` (arrays by parameter name).
-    Quantisers of other compilers' partitions calibrate with them. Values are NDArrays.
-    """
-    from tilewright.relay.backend.interpreter import DebugExecutor
-
-    main = mod["main"]
-    callees = [e for e in post_order(main.body) if isinstance(e, Call) and isinstance(e.op, GlobalVar)]
-    values: list[Expr] = []
-    places: list[tuple[GlobalVar, str]] = []
-    for call in callees:
-        for kind, exprs in (("inputs", call.args), ("outputs", (call,))):
-            for e in exprs:
-                values.append(e)
-                places.append((call.op, kind))  # type: ignore[arg-type]
-    watched = Function(main.params, Tuple(tuple(values)), None, main.type_params, main.attrs)
-    module = mod.with_functions({g: watched if g.name_hint == "main" else f for g, f in mod.functions.items()})
-    results = DebugExecutor(module, None, "llvm").evaluate()(**data)
-    out: dict[GlobalVar, dict[str, list[Any]]] = {}
-    for (gvar, kind), value in zip(places, results if isinstance(results, (list, tuple)) else [results], strict=True):
-        flat = value if isinstance(value, (list, tuple)) else [value]
-        out.setdefault(gvar, {"inputs": [], "outputs": []})[kind] += list(flat)
-    return out

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.backend.evaluate import ProgramExecutor
-from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
+from tilewright.relay.backend.debug_executor import DebugExecutor
 from tilewright.relay.backend.options import Executor, Runtime
+from tilewright.relay.backend.program_executor import ProgramExecutor
+from tilewright.relay.evaluation.interpreter import Interpreter
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import bind
 from tilewright.support import lazy
@@ -43,7 +44,20 @@ def create_executor(
 # What compiles a model is not needed for one that is in the cache.
 defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "model_source", "te_compiler")])
 
-lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
+lazy.faces(
+    __name__,
+    {
+        "executor": (f"{__name__}.options:Executor",),
+        "runtime": (f"{__name__}.options:Runtime",),
+        "interpreter": (
+            f"{__name__}.program_executor:Executor",
+            *[
+                f"tilewright.relay.evaluation.interpreter:{name}"
+                for name in ("ConstructorValue", "Interpreter", "RefValue")
+            ],
+        ),
+    },
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
 

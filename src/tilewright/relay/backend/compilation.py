@@ -22,6 +22,7 @@ from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
 from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
+from tilewright.relay.backend.planning.explicit_memory import values_again
 from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.planning.plan import Plan, make_plan
@@ -31,7 +32,6 @@ from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
-from tilewright.relay.transform.memory.manifest import values_again
 from tilewright.target import CompilationConfig
 
 NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}

@@ -10,9 +10,9 @@ import numpy as np
 from tilewright import runtime
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.relay.backend.build import build
-from tilewright.relay.backend.evaluate import Call, ProgramExecutor, nested
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.options import Executor
+from tilewright.relay.backend.program_executor import Call, ProgramExecutor, nested
 from tilewright.relay.expr import Function
 
 

@@ -36,9 +36,9 @@ from tilewright.relay.backend.kernels.tensor_facts import (
 from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, placeholder_of, static_bytes, tensor_types
 from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
 from tilewright.relay.backend.program_plan import kept_plans
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.rewriting import card_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk

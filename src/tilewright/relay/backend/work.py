@@ -11,9 +11,9 @@ from tilewright.relay import qnn
 from tilewright.relay.analysis.programs import multiply_accumulates
 from tilewright.relay.backend.kernels.tensor_facts import compute_ops, flops_of
 from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, is_static, tensor_types
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.printer import span_text, type_text
 from tilewright.support.errors import TVMError
 

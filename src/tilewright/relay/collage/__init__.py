@@ -18,6 +18,7 @@ from tilewright.relay.collage.collage import (
     estimate_seconds,
     vm_estimate_seconds,
 )
+from tilewright.relay.collage.collage_partition import CollagePartition
 from tilewright.relay.collage.partition import CandidatePartition, best_partition
 from tilewright.relay.collage.partition_rule import (
     CombinePartitionRule,
@@ -39,7 +40,6 @@ from tilewright.relay.collage.partition_spec import (
     make_pattern_byoc_partition_rule,
 )
 from tilewright.relay.collage.sub_graph import DataflowGraph, SubGraph
-from tilewright.relay.transform.byoc.collage_partition import CollagePartition
 
 __all__ = [
     "MEASURE_NUMBER",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.collage.sub_graph import DataflowGraph, SubGraph, bits
 from tilewright.relay.dataflow_pattern.patterns import DFPattern
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.functor import users
-from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 
 UNLIMITED = 1 << 30
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.ir import Op
+from tilewright.relay.cards.card import ELEMWISE
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, children, post_order
-from tilewright.relay.op.card import ELEMWISE
 from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.byoc.annotations import is_composite, is_external
 from tilewright.relay.transform.byoc.regions import scopes_of

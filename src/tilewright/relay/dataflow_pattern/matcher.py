@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.ir import Op, TensorType, Type
 from tilewright.node import structural_equal
+from tilewright.relay.cards.card import OpCard, find_card
 from tilewright.relay.dataflow_pattern.patterns import (
     INNER,
     AltPattern,
@@ -31,7 +32,6 @@ from tilewright.relay.dataflow_pattern.patterns import (
 )
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import flow_children, post_order, users
-from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError

@@ -6,9 +6,9 @@ from typing import Any
 
 from tilewright.ir import DataType, TensorType, Type
 from tilewright.ir.transform import function_pass_of
+from tilewright.ir.type_parts import map_parts
 from tilewright.relay.expr import Call, Constant, Expr, Function
 from tilewright.relay.typing.retype import Retype
-from tilewright.relay.typing.unify import map_parts
 
 __all__ = ["ChangeDatatype"]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import Op
+from tilewright.relay.cards.card import OpCard, cards, constructor, find_card
 from tilewright.relay.op import adjoint, contrib
 from tilewright.relay.op import names as names
 from tilewright.relay.op.arithmetic import (
@@ -26,7 +27,6 @@ from tilewright.relay.op.arithmetic import (
     signal,
     sparse,
 )
-from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 from tilewright.relay.op.convolution import conv, conv_nd, packed_conv, phases, sampled
 from tilewright.relay.op.data_dependent import counted, dynamic
 from tilewright.relay.op.images import detection, regions_of_interest, resize, sampling

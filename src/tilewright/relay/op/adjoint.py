@@ -15,9 +15,9 @@ from tilewright import te
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import IntImm, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.card import OPAQUE, OpCard, constructor, need
+from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem, const
-from tilewright.relay.op.card import OPAQUE, OpCard, constructor, need
-from tilewright.relay.op.relations import dims, may_equal
 
 Adjoints = Sequence[Expr | None]
 """One for each argument; None where nothing flows back (an index, a condition)."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Expr, Tuple, TupleGetItem
-from tilewright.relay.op.card import constructor
 from tilewright.relay.op.program.devices import as_virtual_device
 from tilewright.relay.op.program.manifest import known_shape
 from tilewright.support.errors import TVMError

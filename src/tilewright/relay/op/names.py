@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.op.arithmetic import randomness, reduction, sparse
-from tilewright.relay.op.card import constructor
 
 ALIASES = {
     "reverse_reshape": "contrib_reverse_reshape",

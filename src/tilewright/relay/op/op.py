@@ -23,8 +23,7 @@ from tilewright import te
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import Op, TensorType, TupleType, Type
 from tilewright.ir.op import register_op_attr
-from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import (
+from tilewright.relay.cards.card import (
     BROADCAST,
     COMM_REDUCE,
     ELEMWISE,
@@ -39,6 +38,8 @@ from tilewright.relay.op.card import (
     find_card,
     need,
 )
+from tilewright.relay.cards.relations import broadcast
+from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.registry import (
     register_alter_op_layout,
     register_convert_op_layout,
@@ -48,7 +49,6 @@ from tilewright.relay.op.registry import (
     register_optional_fake_quantization_to_integer,
     register_qnn_legalize,
 )
-from tilewright.relay.op.relations import broadcast
 from tilewright.support.errors import OpNotImplemented, TVMError
 from tilewright.target import Target
 

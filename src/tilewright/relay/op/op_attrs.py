@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.relay.op.card import OpCard, cards
+from tilewright.relay.cards.card import OpCard, cards
 
 _KINDS = {
     "AdaptivePool1DAttrs": "nn.adaptive_avg_pool1d nn.adaptive_max_pool1d",

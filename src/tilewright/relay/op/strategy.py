@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.ir import Op
-from tilewright.relay.op.card import cards
+from tilewright.relay.cards.card import cards
 from tilewright.relay.op.op import OpImplementation, OpSpecialization, OpStrategy, register_op_attr
 from tilewright.relay.op.strategy_computes import WRAPPERS, listed
 from tilewright.target import GenericFunc, Target

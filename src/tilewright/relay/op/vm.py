@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Expr
-from tilewright.relay.op.card import constructor
 
 __all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]
 

@@ -23,6 +23,7 @@ from tilewright.relay.adt import (
     PatternWildcard,
     TypeData,
 )
+from tilewright.relay.cards.card import _clean, argument_names, cards, find_card, required_arguments
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -38,7 +39,6 @@ from tilewright.relay.expr import (
     Var,
     const,
 )
-from tilewright.relay.op.card import _clean, argument_names, cards, find_card, required_arguments
 from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser, Written
 from tilewright.relay.parser.lexer import Source, Token
 from tilewright.support.errors import OpError

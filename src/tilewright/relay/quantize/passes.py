@@ -18,9 +18,9 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.op.card import constructor
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of

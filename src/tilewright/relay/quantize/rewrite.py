@@ -14,9 +14,9 @@ import numpy as np
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.relay import transform
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, const
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.op.card import constructor
 from tilewright.relay.parameters import bind
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges

@@ -13,7 +13,7 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.backend import create_executor
 from tilewright.relay.expr import Expr, Function
-from tilewright.relay.prelude import Prelude
+from tilewright.relay.prelude.standard_library import Prelude
 from tilewright.relay.testing import (
     dcgan,
     densenet,

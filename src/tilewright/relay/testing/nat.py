@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.backend.interpreter import ConstructorValue
+from tilewright.relay.evaluation.interpreter import ConstructorValue
 from tilewright.relay.expr import Call, Expr
-from tilewright.relay.prelude import Prelude
+from tilewright.relay.prelude.standard_library import Prelude
 
 
 def count(prelude: Prelude, n: Any) -> int:

@@ -14,7 +14,7 @@ from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.node import deep_recursion, structural_hash
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.backend import create_executor
-from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
+from tilewright.relay.evaluation.interpreter import ConstructorValue, RefValue
 from tilewright.relay.expr import (
     Call,
     Constant,

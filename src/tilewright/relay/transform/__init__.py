@@ -5,6 +5,8 @@ from typing import Any as _Any
 from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.ir.transform import register_pass as _register_pass
+from tilewright.relay.backend.planning.explicit_memory import ManifestAlloc, ManifestLifetimes, MemoryPlan
+from tilewright.relay.collage.collage_partition import CollagePartition
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.annotate import AnnotateSpans, AnnotateUsedMemory, CapturePostDfsIndexInSpans, LabelOps
@@ -18,7 +20,6 @@ from tilewright.relay.transform.byoc import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     PartitionGraph,
 )
-from tilewright.relay.transform.byoc.collage_partition import CollagePartition
 from tilewright.relay.transform.dynamic.check_bounds import CheckBounds
 from tilewright.relay.transform.dynamic.dynamic_to_static import DynamicToStatic
 from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
@@ -52,7 +53,6 @@ from tilewright.relay.transform.layout.image_views import ImageViews
 from tilewright.relay.transform.layout.pack_winograd import PackWinograd
 from tilewright.relay.transform.memory.batch_splitting import SplitBatch
 from tilewright.relay.transform.memory.device_planner import PlanDevices
-from tilewright.relay.transform.memory.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
 from tilewright.relay.transform.operators.legalize import Legalize
@@ -202,7 +202,7 @@ _register_inspection(_Function, _verify.faults, _verify.size)
 
 for _name in __all__:
     _made = globals()[_name]
-    if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
+    if _made.__module__.startswith("tilewright.relay.") and _made.__name__[0].isupper():
         _register_pass(_name, _made)
 
 _lazy.declare_modules(__name__)

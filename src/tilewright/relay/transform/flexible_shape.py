@@ -12,9 +12,9 @@ import numpy as np
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType
 from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, If, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import substitute
-from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.recast import fresh_calls
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError

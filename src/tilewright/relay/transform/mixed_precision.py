@@ -15,9 +15,9 @@ import numpy as np
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, users
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
 from tilewright.relay.rewriting import card_of, same_result, typed
 from tilewright.relay.typing.infer_type import infer_module

@@ -8,10 +8,10 @@ from typing import Any
 from tilewright.ir import IRModule, TensorType
 from tilewright.ir.transform import PassContext
 from tilewright.ir.transform import function_pass_of as _function_pass_of
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, substitute
-from tilewright.relay.op.card import constructor
-from tilewright.relay.op.relations import tensor
 from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import TVMError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule, Op
-from tilewright.relay.analysis.basic import function_findings
+from tilewright.relay.analysis.well_formedness import function_findings
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.printer import type_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of

@@ -8,11 +8,12 @@ from typing import Any
 from tilewright.ir import FuncType, GlobalVar, IRModule, Type
 from tilewright.ir.diagnostics import refuse
 from tilewright.relay.adt import Match
+from tilewright.relay.cards.card import TypeRuleError
 from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
-from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.printer import Printer, span_text, type_text
 from tilewright.relay.source_map import caret
+from tilewright.relay.typing.match_coverage import unmatched_cases
 from tilewright.support.errors import DiagnosticError
 
 MAX_FINDINGS = 16
@@ -61,8 +62,6 @@ class Findings:
 
     def covers(self, e: Match) -> bool:
         """Whether a match that promises to fit every value does."""
-        from tilewright.relay.analysis.basic import unmatched_cases
-
         if not e.complete:
             return True
         missing = unmatched_cases(e, self.mod)

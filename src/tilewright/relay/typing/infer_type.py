@@ -24,6 +24,7 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir.type_parts import substitute_types
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
     Constructor,
@@ -34,6 +35,7 @@ from tilewright.relay.adt import (
     PatternVar,
     constructor_type,
 )
+from tilewright.relay.cards.card import OpCard, TypeRuleError, argument_names, cards, required_arguments
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -49,12 +51,10 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, cards, required_arguments
 from tilewright.relay.printer import type_text
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.findings import call_text, rule_text
 from tilewright.relay.typing.open_types import OpenTypes, forget_types, set_type, type_of
-from tilewright.relay.typing.unify import substitute_types
 from tilewright.support.errors import OpNotImplemented, TVMError, said
 
 UNIT = TupleType(())

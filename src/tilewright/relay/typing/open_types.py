@@ -9,6 +9,7 @@ from tilewright.relay.expr import Expr, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import type_text
 from tilewright.relay.typing.findings import MAX_FINDINGS, Findings
+from tilewright.relay.typing.kinds import check_kind
 from tilewright.relay.typing.unify import Unifier
 from tilewright.support.errors import TVMError
 
@@ -99,8 +100,6 @@ class OpenTypes(Findings):
 
     def need_kind(self, t: Type, e: Expr) -> None:
         """Refuse an annotation that is not a type of values, such as an algebraic type without its arguments."""
-        from tilewright.relay.analysis.kinds import check_kind
-
         try:
             check_kind(t, self.mod)
         except TVMError as error:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.ir import IncompleteType, IntImm, IRModule, TensorType, Type, TypeVar
+from tilewright.ir.type_parts import map_parts, substitute_types
 from tilewright.node import Mutator, on
 from tilewright.relay.adt import Match, pattern_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, bound_vars, post_order, substitute
-from tilewright.relay.typing.unify import map_parts, substitute_types
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 from tilewright.tir import Var as DimVar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.ir import (
     FuncType,
@@ -14,8 +14,9 @@ from tilewright.ir import (
     TypeCall,
     TypeVar,
 )
+from tilewright.ir.type_parts import map_parts, parts, substitute_types
 from tilewright.node import structural_equal
-from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, merge_dim
+from tilewright.relay.cards.relations import Dim, dims, is_any, known_equal, may_equal, merge_dim
 from tilewright.tir import Any as AnyDim
 
 
@@ -148,52 +149,3 @@ def unify_tensors(a: TensorType, b: TensorType, join: bool) -> TensorType | None
 def join_dim(a: Dim, b: Dim) -> Dim:
     """A dimension that may be `a` or `b`: nothing is known of it unless they are surely equal."""
     return a if known_equal(a, b) else (a if is_any(a) else AnyDim())
-
-
-def parts(t: Type) -> Sequence[Type]:
-    """The types right under `t`."""
-    if isinstance(t, TupleType):
-        return t.fields
-    if isinstance(t, FuncType):
-        return (*t.arg_types, t.ret_type)
-    if isinstance(t, TypeCall):
-        return t.args
-    return (t.value,) if isinstance(t, RefType) else ()
-
-
-def map_parts(t: Type, f: Callable[[Type], Type]) -> Type:
-    """`t` with `f` applied to the types right under it; the same object if none changed."""
-    old = parts(t)
-    new = [f(p) for p in old]
-    if all([a is b for a, b in zip(new, old, strict=True)]):
-        return t
-    if isinstance(t, TupleType):
-        return TupleType(tuple(new), t.span)
-    if isinstance(t, FuncType):
-        return FuncType(tuple(new[:-1]), new[-1], t.type_params, t.type_constraints)
-    return TypeCall(t.func, tuple(new)) if isinstance(t, TypeCall) else RefType(new[0])
-
-
-def substitute_types(t: Type, bound: Mapping[TypeVar, Type]) -> Type:
-    """`t` with type variables replaced."""
-    if not bound or type(t) is TensorType:
-        return t
-    if isinstance(t, TypeVar):
-        return bound.get(t, t)
-    return map_parts(t, lambda p: substitute_types(p, bound))
-
-
-def type_variables(t: Type) -> list[TypeVar]:
-    """All type variables in `t`, in the order of their first occurrence, those that it binds first."""
-    found: dict[TypeVar, None] = {}
-
-    def walk(x: Type) -> None:
-        if isinstance(x, TypeVar):
-            found[x] = None
-        if isinstance(x, FuncType):
-            found.update(dict.fromkeys(x.type_params))
-        for p in parts(x):
-            walk(p)
-
-    walk(t)
-    return list(found)

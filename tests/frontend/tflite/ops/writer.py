@@ -209,7 +209,7 @@ def litert(
 def ours(data: bytes, inputs: Sequence[np.ndarray], **options: Any) -> list[np.ndarray]:
     """The importer's answer, by the reference interpreter."""
     from tilewright import relay
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
 
     mod, params = relay.frontend.from_tflite(data, **options)
     main = mod["main"]

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tilewright import relay
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 
 TYPES = ("float32", "int64", "bool", "bfloat16", "complex64")

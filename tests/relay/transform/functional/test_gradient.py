@@ -12,7 +12,7 @@ import pytest
 from tests.relay.op.test_symbolic_cards import SAMPLES, flat, make_input, type_of
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType
-from tilewright.relay.op.card import OpCard
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.transform import gradient, infer_types
 from tilewright.support.errors import OpNotImplemented, TVMError
 

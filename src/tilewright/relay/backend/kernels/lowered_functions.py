@@ -12,8 +12,8 @@ from tilewright.ir import GlobalVar, IntImm, IRModule, Op, PrimExpr, TupleType
 from tilewright.node import deep_recursion, structural_equal, structural_hash
 from tilewright.relay.backend.kernels.machine_code import lowered, scheduled
 from tilewright.relay.backend.kernels.tensor_graph import TensorGraph
+from tilewright.relay.cards.card import find_card
 from tilewright.relay.expr import Call, Function
-from tilewright.relay.op.card import find_card
 from tilewright.relay.op.op import OpImplementation, OpStrategy
 from tilewright.relay.op.strategy import StrategyFunc
 from tilewright.relay.rewriting import card_of

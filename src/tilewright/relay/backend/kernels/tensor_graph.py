@@ -6,9 +6,9 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.rewriting import card_of

@@ -11,13 +11,14 @@ from typing import TypeVar
 from tilewright.ir import Op, TensorType
 from tilewright.relay.backend.byoc.external import is_external
 from tilewright.relay.backend.kernels.tensor_graph import is_static, static_bytes, tensor_types
-from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, peak
+from tilewright.relay.backend.planning.memory_plan import Storage, peak
 from tilewright.relay.backend.te_compiler import is_told_by_relay, without_reshapes
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types
+from tilewright.tir.buffer import DATA_ALIGNMENT
 from tilewright.topi.transform import slice_bounds
 
 T = TypeVar("T")
@@ -205,7 +206,7 @@ def cut_at(func: Function) -> int | None:
             return None
         offset += begin * of.dtype.bytes
         e = without_reshapes(e.args[0])
-    return offset if isinstance(e, Var) and offset % ALIGNMENT == 0 else None
+    return offset if isinstance(e, Var) and offset % DATA_ALIGNMENT == 0 else None
 
 
 def run_in(parts: Sequence[tuple[int, int, int, int]], shape: Sequence[int]) -> int | None:
@@ -269,7 +270,7 @@ def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int
     for field in joined.fields:
         value = given.get(without_reshapes(field)) if given else field
         size = bytes_of(field)
-        if value is None or (size and offset % ALIGNMENT):
+        if value is None or (size and offset % DATA_ALIGNMENT):
             return None
         if size:
             parts.append((value, offset))

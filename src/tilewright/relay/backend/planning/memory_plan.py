@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-ALIGNMENT = 64
+from tilewright.tir.buffer import DATA_ALIGNMENT
+
 EXACT_LIMIT = 2000
 """Up to this many tensors the largest are placed first, anywhere they fit; more are placed in the order of time."""
 
@@ -28,7 +29,7 @@ class Storage:
 
 def align(size: int) -> int:
     """Rounded up to the alignment; empty tensors take no bytes."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // DATA_ALIGNMENT) * DATA_ALIGNMENT
 
 
 ORDERS: tuple[Callable[[Storage], tuple[int, ...]], ...] = (

@@ -11,11 +11,12 @@ from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
-from tilewright.relay.analysis import called_functions
+from tilewright.relay.analysis.call_graph import called_functions
 from tilewright.relay.backend.byoc.external import generate
 from tilewright.relay.backend.compilation import pipeline
 from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
+from tilewright.relay.backend.planning.explicit_memory import values_again
 from tilewright.relay.backend.program_plan import program_plan
 from tilewright.relay.backend.string_constants import string_mark, strings_of
 from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
@@ -27,7 +28,6 @@ from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.parameters import as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.functional.lambda_lift import CLOSURE, LIFTED
-from tilewright.relay.transform.memory.manifest import values_again
 from tilewright.relay.typing.retype import widen_dimensions
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError

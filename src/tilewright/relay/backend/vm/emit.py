@@ -14,10 +14,11 @@ from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.tensor_graph import tensor_types
 from tilewright.relay.backend.planning.aliases import Joined, Memory, copying, has_known_memory
 from tilewright.relay.backend.planning.constants import ConstantPool
-from tilewright.relay.backend.planning.memory_plan import ALIGNMENT
 from tilewright.relay.backend.te_compiler import is_view
 from tilewright.relay.backend.vm.code import NUMBER, Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
+from tilewright.relay.cards.card import TypeRuleError
+from tilewright.relay.cards.open_attributes import has_sizes
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -33,9 +34,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import free_vars, post_order, substitute
-from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
-from tilewright.relay.op.open_attributes import has_sizes
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
 from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
@@ -46,6 +45,7 @@ from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 from tilewright.tir import EQ
 from tilewright.tir import Var as SizeName
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 TUPLE_TAG = 0
 """Tag of tuples; the runtime keeps them as it keeps values of data types."""
@@ -449,7 +449,7 @@ class _FunctionCompiler:
     def show(self, whole: int, offset: int, dst: int, t: TensorType) -> None:
         """A tensor of type `t` in the memory of another, `offset` bytes from its beginning."""
         index = self.home.program.type_index(spec_of(t))
-        self.out.emit("part_static", dst, whole, offset // ALIGNMENT, index)
+        self.out.emit("part_static", dst, whole, offset // DATA_ALIGNMENT, index)
         self.note(dst, t)
 
     def with_values(

@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import runtime
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.relay.backend.evaluate import Call, ProgramExecutor
-from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
+from tilewright.relay.backend.program_executor import Call, ProgramExecutor
 from tilewright.relay.backend.vm.build import compile
 from tilewright.relay.backend.vm.executable import Executable
+from tilewright.relay.evaluation.interpreter import ConstructorValue, RefValue
 from tilewright.relay.expr import Function
 from tilewright.runtime.container import ADT, Ref
 from tilewright.runtime.vm import VirtualMachine

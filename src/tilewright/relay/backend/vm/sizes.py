@@ -12,11 +12,11 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal, structural_hash
 from tilewright.relay.backend.vm.code import INT_OPS, VMFunction
+from tilewright.relay.cards.card import OpCard
+from tilewright.relay.cards.open_attributes import has_sizes, map_sizes
+from tilewright.relay.cards.relations import assumptions, is_any, nonnegative
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order, substitute
-from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.open_attributes import has_sizes, map_sizes
-from tilewright.relay.op.relations import assumptions, is_any, nonnegative
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import InternalError
 from tilewright.tir import (

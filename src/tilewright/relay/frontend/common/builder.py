@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, Var
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value, make_call
-from tilewright.relay.op.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.support.errors import OpNotImplemented
 
 MOST_PARTS = 4096

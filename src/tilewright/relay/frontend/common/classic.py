@@ -10,9 +10,9 @@ import numpy as np
 from tilewright.ir import GlobalVar, IRModule, Op, SourceName, TensorType
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 from tilewright.relay.adt import Constructor
+from tilewright.relay.cards.card import cards, constructor, several
 from tilewright.relay.expr import Constant, Expr, Function, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.functor import ExprMutator, free_vars, post_order
-from tilewright.relay.op.card import cards, constructor, several
 from tilewright.relay.parameters import bind
 from tilewright.relay.transform import FoldConstantExpr
 from tilewright.relay.typing.infer_type import infer_module, infer_types
@@ -72,7 +72,7 @@ def infer_channels(inputs: Any, transpose: bool = False) -> int:
 
 def infer_value(input_val: Any, params: Mapping[str, Any], mod: IRModule | None = None) -> NDArray:
     """The value of an expression whose free variables are all in `params` (arrays by name). Raises TVMError where one is not."""
-    from tilewright.relay.backend.interpreter import run_function
+    from tilewright.relay.evaluation.interpreter import run_function
 
     plain = _plain(input_val)
     open_vars = free_vars(plain)

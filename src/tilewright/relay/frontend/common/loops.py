@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.ir import TensorType
+from tilewright.relay.cards.relations import known_equal, tensor_type
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.relations import known_equal, tensor_type
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import Any as AnyDim
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType, TupleType
+from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.data_dependent.counted import is_counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.ty import IncompleteType

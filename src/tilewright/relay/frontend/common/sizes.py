@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.relay.cards.relations import dims
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.relations import dims
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, Sub
 from tilewright.tir import Any as AnyDim

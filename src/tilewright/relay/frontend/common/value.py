@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, Span, TensorType
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.cards.card import as_expr, find_card
+from tilewright.relay.cards.relations import dims
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
 from tilewright.relay.frontend.common.problems import Problem
-from tilewright.relay.op.card import as_expr, find_card
-from tilewright.relay.op.relations import dims
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import OpError, OpNotImplemented
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.module import module_of, string_attrs
@@ -19,7 +20,6 @@ from tilewright.relay.frontend.common.value import StringTensor, Value, near_tex
 from tilewright.relay.frontend.keras.layers_strings import STRING_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.runtime.host_functions.strings import CARRIER

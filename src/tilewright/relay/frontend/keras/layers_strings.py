@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.keras.layers_core import one_hot
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
@@ -101,7 +101,7 @@ class Lookup:
             return c.number(int(self.masked) if self.unknown else -1, "int64")
         salt = c.config.get("salt")
         if self.text or salt or str(c.get("oov_method", "floormod")) != "floormod":
-            made = hosted_like(c, "keras.hash", [given], x, "int64", bins=self.unknown, salt=_salt(salt))
+            made = host_call_like(c, "keras.hash", [given], x, "int64", bins=self.unknown, salt=_salt(salt))
         else:
             made = c.call("floor_mod", x, c.number(self.unknown, "int64"))
         return c.call("add", made, begin)  # type: ignore[no-any-return]
@@ -167,15 +167,15 @@ def _vectorization(c: LayerCall, x: Value) -> Any:
         "ngrams": list(range(1, ngrams + 1)) if isinstance(ngrams, int) else list(ngrams or ()),
     }  # fmt: skip
     if config["split"] is None and not config["ngrams"]:
-        tokens = hosted_like(c, "keras.standardized", [x], x, "string", **config)
+        tokens = host_call_like(c, "keras.standardized", [x], x, "string", **config)
     else:
         rows = x if x.ndim == 1 else StringTensor(c.call("squeeze", x.numbers, axis=(x.ndim - 1,)).expr)  # type: ignore[attr-defined]
         if length is not None and mode == "int":
-            tokens = hosted(
+            tokens = host_call(
                 c, "keras.tokens", [rows], [rows.shape[0], int(length)], "string", length=int(length), **config
             )
         else:
-            made = hosted_sized(c, "keras.tokens", [rows], 2, "string", **config)
+            made = host_call_sized(c, "keras.tokens", [rows], 2, "string", **config)
             assert isinstance(made, StringTensor)
             # How many strings there are is known.
             tokens = StringTensor(c.reshape(made.numbers, [rows.shape[0], -1]).expr)
@@ -235,7 +235,7 @@ def _hashing(c: LayerCall, x: Value) -> Any:
     numbers = x.numbers if isinstance(x, StringTensor) else c.cast(x, "int64")
     free = bins - (mask is not None)
     given = x if isinstance(x, StringTensor) else numbers
-    made = hosted_like(c, "keras.hash", [given], numbers, "int64", bins=free, salt=_salt(c.config.get("salt")))
+    made = host_call_like(c, "keras.hash", [given], numbers, "int64", bins=free, salt=_salt(c.config.get("salt")))
     if mask is not None:
         key = string_table.number(str(mask), keep=True) if isinstance(x, StringTensor) else int(mask)
         hidden = c.call("equal", numbers, c.number(key, "int64"))
@@ -258,7 +258,7 @@ def _hash(config: Any, x: np.ndarray) -> np.ndarray:
 def _crossing(c: LayerCall, xs: Sequence[Value]) -> Any:
     bins = int(c.config["num_bins"])
     given = [x if isinstance(x, StringTensor) else c.cast(x, "int64") for x in xs]
-    made = hosted_like(c, "keras.cross", given, given[0], "int64", bins=bins)
+    made = host_call_like(c, "keras.cross", given, given[0], "int64", bins=bins)
     return encoded(c, made, str(c.get("output_mode", "int")), bins)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import linear_algebra
+from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.value import LayerCall, keras_op
 from tilewright.runtime.host_functions import linalg

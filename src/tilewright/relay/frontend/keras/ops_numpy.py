@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
-from tilewright.relay.frontend.common.hosted import special
+from tilewright.relay.frontend.common.host_calls import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.value import LayerCall, keras_op, operations
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import TensorType
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import compatibility
@@ -31,7 +32,6 @@ from tilewright.relay.frontend.onnx.value import (
     elements_of,
     onnx_op,
 )
-from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tilewright.relay.cards.relations import shape_text
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.inputs import declared, element_name
 from tilewright.relay.frontend.onnx.value import Value
-from tilewright.relay.op.relations import shape_text
 from tilewright.support.errors import DiagnosticError, ModelError
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.compatibility import collecting
@@ -50,7 +51,6 @@ from tilewright.relay.frontend.onnx.value import (
     find_converter,
     typed_operators,
 )
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import DiagnosticError, ModelError, OpError, OpNotImplemented, said
 

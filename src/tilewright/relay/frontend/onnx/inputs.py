@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
+from tilewright.relay.cards.relations import dims, shape_text, tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
 from tilewright.relay.frontend.onnx.value import ListValue, MapValue, Nothing, Value, as_value
-from tilewright.relay.op.relations import dims, shape_text, tensor_type
 from tilewright.support.errors import ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import PrimExpr, SizeVar

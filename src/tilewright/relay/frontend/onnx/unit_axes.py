@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.relay.cards.relations import is_any, shape_text
 from tilewright.relay.frontend.onnx.choices import either
 from tilewright.relay.frontend.onnx.value import OnnxNode, Question, Value
-from tilewright.relay.op.relations import is_any, shape_text
 
 MOST_EXTENTS = 3
 """Most dynamic extents for which operators are made: each doubles what follows."""

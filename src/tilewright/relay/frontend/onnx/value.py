@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.ir import SourceName, Span
-from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.cards.card import OpCard
+from tilewright.relay.cards.relations import is_any, shape_text
+from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import is_large, make_call, scalar
-from tilewright.relay.frontend.onnx.kinds import carried
+from tilewright.relay.frontend.onnx.kinds import CARRIERS, carried
 from tilewright.relay.functor import free_vars
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.data_dependent.counted import Counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.movement.create import shape_of
-from tilewright.relay.op.relations import is_any, shape_text
+from tilewright.runtime.host_functions.registry import config_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
 
 
@@ -235,6 +236,43 @@ class OnnxNode:
     def value(self, key: str, *args: Any, **attrs: Any) -> Value:
         """`call`, as a value."""
         return Value(self.call(key, *args, **attrs))
+
+    def host_call(
+        self,
+        function: str,
+        inputs: Sequence[Value],
+        shape: Sequence[Any] | Value,
+        element: str,
+        config: Mapping[str, Any] | None = None,
+        pure: bool = True,
+    ) -> Value:
+        """The tensor that a host function makes of values of any kind. shape: extents, or a value that holds them."""
+        attrs: dict[str, Any] = {
+            "function": function,
+            "dtype": CARRIERS.get(element, element),
+            "config": config_text(config or {}),
+        }
+        kind = element if element in CARRIERS else ""
+        if isinstance(shape, Value):
+            if shape.is_number and shape.array is not None:
+                attrs["shape"] = tuple(int(d) for d in shape.array)
+            else:
+                return Value(self.call("dyn.host.call", list(inputs), shape, **attrs), kind=kind)
+        else:
+            attrs["shape"] = tuple(shape)
+        return Value(self.call("host.call" if pure else "host.draw", list(inputs), **attrs), kind=kind)
+
+    def host_call_sized(
+        self,
+        function: str,
+        inputs: Sequence[Value],
+        rank: int,
+        element: str,
+        config: Mapping[str, Any] | None = None,
+    ) -> Value:
+        """`host_call`, where the host function `<function>.shape` computes the shape."""
+        shape = self.host_call(f"{function}.shape", inputs, (rank,), "int64", config)
+        return self.host_call(function, inputs, shape, element, config)
 
     def nested(self, op_type: str, *inputs: Any, opset: int | None = None, **attrs: Any) -> Any:
         """The results of an ONNX operator on values, by the rules of the given or the model's opset, or of the first that has it."""

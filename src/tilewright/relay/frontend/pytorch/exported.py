@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import shape_text
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
@@ -16,7 +17,6 @@ from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
 from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
 from tilewright.relay.frontend.pytorch.importer import Importer
 from tilewright.relay.frontend.pytorch.value import TorchCall
-from tilewright.relay.op.relations import shape_text
 from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 
 IGNORED = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.expr import If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.loops import MOST_UNROLLED, while_loop
 from tilewright.relay.frontend.common.value import Value
@@ -14,7 +15,6 @@ from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops.linalg import batches, each_head
 from tilewright.relay.frontend.pytorch.value import TorchCall
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 EFFECTS = "with_effects"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
@@ -16,7 +17,6 @@ from tilewright.relay.frontend.pytorch import compatibility, ops
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.size_rules import STATED, StatedRule, size_rules
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import ModelError, said
 from tilewright.support.pinned import Pinned

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.relay.cards.relations import is_any, simplest
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.relations import is_any, simplest
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import SizeVar
 from tilewright.tir import Var as SizeVariable

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
+from tilewright.relay.cards.relations import known_equal, simplest
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import Value
@@ -28,7 +29,6 @@ from tilewright.relay.frontend.pytorch.script_graph import (
 )
 from tilewright.relay.frontend.pytorch.script_words import CHANGES, CONTAINERS, CONVERSIONS, NUMBERS
 from tilewright.relay.frontend.pytorch.value import TorchCall
-from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar

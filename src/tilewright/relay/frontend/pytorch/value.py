@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.cards.card import DYNAMIC, find_card
+from tilewright.relay.cards.relations import dims, is_any, tensor_type
 from tilewright.relay.expr import Call, Expr, TupleWrapper, Var
 from tilewright.relay.frontend.common.builder import Builder, plain, same_shape
 from tilewright.relay.frontend.common.value import Value, make_call
 from tilewright.relay.frontend.pytorch.dtypes import kind, result_dtype
-from tilewright.relay.op.card import DYNAMIC, find_card
-from tilewright.relay.op.relations import dims, is_any, tensor_type
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 Converter = Callable[..., Any]

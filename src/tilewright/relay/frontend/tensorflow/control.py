@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.loops import known_rounds, while_loop
@@ -12,7 +13,6 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.lists import empty_stack, list_like, pushed_apart, stacked
 from tilewright.relay.frontend.tensorflow.strings import same_kind
 from tilewright.relay.frontend.tensorflow.value import TensorList
-from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import OpNotImplemented
 
 FEW_ROUNDS = 32

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
@@ -15,7 +16,6 @@ from tilewright.relay.frontend.common.value import StringTensor, Value, near_tex
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.runtime.host_functions.strings import CARRIER

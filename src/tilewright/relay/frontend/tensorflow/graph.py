@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
 from tilewright.relay.frontend.common.module import module_of, string_attrs
@@ -25,7 +26,6 @@ from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
-from tilewright.relay.op.relations import tensor_type
 from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 

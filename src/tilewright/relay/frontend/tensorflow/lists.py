@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import is_any
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, TensorList, tensor, tf_op
-from tilewright.relay.op.relations import is_any
 from tilewright.support.errors import OpNotImplemented
 
 MOST_APART = 4096

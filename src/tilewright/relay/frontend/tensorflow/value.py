@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import dtype_name
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.frontend.common.builder import Builder, plain
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]

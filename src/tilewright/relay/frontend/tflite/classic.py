@@ -124,7 +124,7 @@ class OperatorConverter:
 
     def quantize(self, expr: Expr, tensor_to_quantize: TensorWrapper) -> Expr:
         """float32 as a tensor's integers."""
-        from tilewright.relay.op.card import find_card
+        from tilewright.relay.cards.card import find_card
 
         params = tensor_to_quantize.qnn_params or {}
         attrs = {"out_dtype": self.get_tensor_type(tensor_to_quantize)}
@@ -132,7 +132,7 @@ class OperatorConverter:
 
     def dequantize(self, expr: Expr, tensor: TensorWrapper) -> Expr:
         """A tensor's integers as float32."""
-        from tilewright.relay.op.card import find_card
+        from tilewright.relay.cards.card import find_card
 
         params = tensor.qnn_params or {}
         return find_card("qnn.dequantize").call([expr, params["scale"], params["zero_point"]], {"axis": params["axis"]})  # type: ignore[no-any-return]

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.expr import Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.tflite.graph import Importer, resource_key
 from tilewright.relay.frontend.tflite.node import Node, Resource, Value, tflite_op
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 MOST_ROUNDS = 64

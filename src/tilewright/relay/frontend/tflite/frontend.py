@@ -10,13 +10,13 @@ import numpy as np
 
 from tilewright.formats.flatbuffer import Record
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import shape_text
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
 from tilewright.relay.frontend.tflite import control_flow, ops  # noqa: F401 (register converters)
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import converters
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
-from tilewright.relay.op.relations import shape_text
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import ModelError
 

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import OPTIONS
 from tilewright.ir import IRModule, PrimExpr
+from tilewright.relay.cards.relations import shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
@@ -19,7 +20,6 @@ from tilewright.relay.frontend.common.value import evaluate, near_text, problems
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
-from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.support.errors import DiagnosticError, ModelError, OpError, OpNotImplemented, TVMError, said
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar

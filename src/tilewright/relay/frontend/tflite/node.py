@@ -12,10 +12,10 @@ from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import ACTIVATIONS
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.relations import known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import make_call
-from tilewright.relay.op.relations import known_equal, shape_text, simplest
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]

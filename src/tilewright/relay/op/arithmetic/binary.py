@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import BROADCAST, OpCard, Sample, need, of_topi
+from tilewright.relay.cards.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op, summed_like
-from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need, of_topi
-from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor, tensor_type
 
 FLOATS: tuple[Sample, ...] = ((((2, 3), (2, 3)), {}), (((4, 1, 3), (2, 1)), {}), (((3,), ()), {}))
 INTS: tuple[Sample, ...] = (((((2, 3), "int32"), ((3,), "int32")), {}),)

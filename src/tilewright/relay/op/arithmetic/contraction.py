@@ -9,11 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TupleType, Type
-from tilewright.relay.expr import Expr, Tuple
-from tilewright.relay.op.adjoint import op, summed_like
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
-from tilewright.relay.op.movement.reshaping import tuple_fields
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
+from tilewright.relay.cards.relations import (
     Dim,
     dims,
     is_any,
@@ -24,6 +21,9 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Expr, Tuple
+from tilewright.relay.op.adjoint import op, summed_like
+from tilewright.relay.op.movement.reshaping import tuple_fields
 from tilewright.topi.einsum import extents, parse
 
 

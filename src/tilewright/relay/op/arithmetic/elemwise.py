@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, Sample, need, of_topi
+from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type, vectors_along
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
-from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need, of_topi
-from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type, vectors_along
 
 NEAR: Sample = (((2, 3, 4),), {})
 POSITIVE: Sample = ((lambda rng: rng.uniform(0.1, 2.0, (2, 5)).astype(np.float32),), {})

@@ -10,11 +10,11 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import DataType, TensorType, Type
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, constructor, need
+from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.arithmetic.binary import DIVISION, Binary, whole_quotient
-from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, constructor, need
-from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
 from tilewright.topi.broadcast import apply
 from tilewright.topi.lang import tir
 

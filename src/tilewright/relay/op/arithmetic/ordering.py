@@ -9,10 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.expr import Expr
-from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.card import OPAQUE, OpCard, need
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import (
     Dim,
     as_dim,
     assume,
@@ -24,6 +22,8 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import field, op
 from tilewright.tir.op import min as smaller
 
 

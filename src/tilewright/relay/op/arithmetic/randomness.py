@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import OPAQUE, OpCard, as_expr, need
+from tilewright.relay.cards.relations import dims, may_equal, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
-from tilewright.relay.op.card import OPAQUE, OpCard, as_expr, need
-from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
 
 MASK = (1 << 64) - 1
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import COMM_REDUCE, OpCard, Sample, of_topi
+from tilewright.relay.cards.relations import dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import derived, op
-from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample, of_topi
-from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
 CASES: tuple[Sample, ...] = (
     (((2, 3, 4),), {"axis": 1}),

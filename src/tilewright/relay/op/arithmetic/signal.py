@@ -8,10 +8,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import COMM_REDUCE, OpCard, need, several
+from tilewright.relay.cards.relations import dims, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr, TupleGetItem, const
 from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.card import COMM_REDUCE, OpCard, need, several
-from tilewright.relay.op.relations import dims, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OUT_ELEMWISE, OpCard, as_expr, need
+from tilewright.relay.cards.relations import Dim, dims, each, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import DYNAMIC, OPAQUE, OUT_ELEMWISE, OpCard, as_expr, need
 from tilewright.relay.op.data_dependent.counted import argwhere
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.movement.indexing import integers
-from tilewright.relay.op.relations import Dim, dims, each, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 CSR = (

@@ -9,11 +9,8 @@ import numpy as np
 
 from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, constructor, need
-from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
-from tilewright.relay.op.convolution.windows import Windows, np_conv, windows_of
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, constructor, need
+from tilewright.relay.cards.relations import (
     Dim,
     dims,
     each,
@@ -24,6 +21,9 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
+from tilewright.relay.op.convolution.windows import Windows, np_conv, windows_of
 from tilewright.topi.transform import layout_axes, layout_shape
 
 

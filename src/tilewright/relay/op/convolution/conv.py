@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import LayoutChoice, any_bytes
+from tilewright.relay.cards.card import LayoutChoice, any_bytes
+from tilewright.relay.cards.relations import Dim, dims, is_static
 from tilewright.relay.op.convolution.attributes import Convolution, Over2D
-from tilewright.relay.op.relations import Dim, dims, is_static
 from tilewright.target import Target
 from tilewright.topi.transform import layout_axes
 

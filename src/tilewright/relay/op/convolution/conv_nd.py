@@ -9,12 +9,12 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import need
+from tilewright.relay.cards.relations import Dim, dims, each, is_any, may_equal, product_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import need
 from tilewright.relay.op.convolution.attributes import ConvAttrs, Convolution, Over1D, Over2D, Over3D, relayout
 from tilewright.relay.op.convolution.windows import np_conv_transpose
-from tilewright.relay.op.relations import Dim, dims, each, is_any, may_equal, product_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
+from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
+from tilewright.relay.cards.relations import dims, is_any, may_equal, tensor, tensor_type
 from tilewright.relay.op.convolution.attributes import Over2D, Over3D
 from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, window
-from tilewright.relay.op.relations import dims, is_any, may_equal, tensor, tensor_type
 
 
 def _in_tiles(depth: int) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.relations import dims, tensor, tensor_type
+from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.relations import dims, tensor, tensor_type
 
 
 class interleave_phases(OpCard, key="nn.contrib_interleave_phases"):

@@ -9,11 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.convolution.attributes import Over2D, relayout
-from tilewright.relay.op.convolution.conv import conv2d
-from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, windows_of
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.relations import (
     dims,
     each,
     is_any,
@@ -24,6 +21,9 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.op.convolution.attributes import Over2D, relayout
+from tilewright.relay.op.convolution.conv import conv2d
+from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, windows_of
 from tilewright.tir import Any as AnyDim
 
 

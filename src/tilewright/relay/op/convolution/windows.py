@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tilewright.relay.op.card import need
-from tilewright.relay.op.relations import Dim, each, is_any, need_count
+from tilewright.relay.cards.card import need
+from tilewright.relay.cards.relations import Dim, each, is_any, need_count
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.utils import get_pad_tuple, window_extent
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import dims, product, tensor, tensor_type
 from tilewright.relay.expr import Expr, Tuple, TupleGetItem
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.data_dependent.dynamic import prefix
-from tilewright.relay.op.relations import dims, product, tensor, tensor_type
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import Any as AnyDim
 

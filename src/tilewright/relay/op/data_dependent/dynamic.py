@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import PrimExpr, TensorType, Type
+from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
+from tilewright.relay.cards.relations import as_dim, dims, is_any, tensor, tensor_type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
 from tilewright.relay.op.arithmetic import binary, ordering
-from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.op.images import resize
 from tilewright.relay.op.layers import padding
 from tilewright.relay.op.movement import create, indexing, repeating, reshaping, slicing
-from tilewright.relay.op.relations import as_dim, dims, is_any, tensor, tensor_type
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim

@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
+from tilewright.relay.cards.relations import Dim, dims, is_any, may_equal, product, tensor, tensor_type
 from tilewright.relay.expr import Expr, TupleWrapper
-from tilewright.relay.op.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
 from tilewright.relay.op.movement.indexing import integers
-from tilewright.relay.op.relations import Dim, dims, is_any, may_equal, product, tensor, tensor_type
 
 NO_GRADIENT = "its regions are found by comparing; keep adjoints from it"
 

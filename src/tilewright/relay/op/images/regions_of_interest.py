@@ -8,10 +8,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import dims, each, may_equal, product, tensor, tensor_type
 from tilewright.relay.op.images.detection import NO_GRADIENT, np_overlap
 from tilewright.relay.op.movement.indexing import need_elements
-from tilewright.relay.op.relations import dims, each, may_equal, product, tensor, tensor_type
 
 
 def _regions(images: int, count: int, extent: float) -> Any:

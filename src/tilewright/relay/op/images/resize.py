@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.relations import dims, is_any, tensor, tensor_type
 from tilewright.relay.op.layers.pool import keep_blocks
-from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, spatial_axes
 

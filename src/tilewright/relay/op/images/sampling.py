@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.relations import dims, each, may_equal, need_count, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
 from tilewright.relay.op.movement.indexing import integers, need_elements
-from tilewright.relay.op.relations import dims, each, may_equal, need_count, tensor, tensor_type
 from tilewright.topi.transform import spatial_axes
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import dims, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.movement.indexing import integers, need_elements, within
-from tilewright.relay.op.relations import dims, may_equal, same_dtype, tensor, tensor_type
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import tir
 from tilewright.topi.utils import as_int

@@ -9,9 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.expr import Expr, Tuple, const
-from tilewright.relay.op.adjoint import derived, op, summed_like
-from tilewright.relay.op.card import (
+from tilewright.relay.cards.card import (
     INJECTIVE,
     OPAQUE,
     OUT_ELEMWISE,
@@ -20,7 +18,7 @@ from tilewright.relay.op.card import (
     constructor,
     need,
 )
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.relations import (
     broadcast_shapes,
     dims,
     is_static,
@@ -32,6 +30,8 @@ from tilewright.relay.op.relations import (
     tensor_type,
     vectors_along,
 )
+from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.op.adjoint import derived, op, summed_like
 
 
 class softmax(OpCard, key="nn.softmax"):

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import FloatImm, IntImm, TensorType, Type
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
+from tilewright.relay.cards.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.relay.expr import Expr, const
-from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
-from tilewright.relay.op.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 from tilewright.tir.op import max as larger
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.relations import dims, each, may_equal, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
-from tilewright.relay.op.relations import dims, each, may_equal, tensor, tensor_type
 from tilewright.topi.transform import layout_axes, spatial_axes
 
 

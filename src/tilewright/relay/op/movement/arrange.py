@@ -9,12 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
-from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.card import INJECTIVE, OPAQUE, Indexed, OpCard, as_expr, need
-from tilewright.relay.op.movement.indexing import integers, need_elements, picks, within
-from tilewright.relay.op.movement.reshaping import reshaped, static, tuple_fields
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import INJECTIVE, OPAQUE, Indexed, OpCard, as_expr, need
+from tilewright.relay.cards.relations import (
     Dim,
     broadcast_shapes,
     dims,
@@ -25,6 +21,10 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
+from tilewright.relay.op.adjoint import field, op
+from tilewright.relay.op.movement.indexing import integers, need_elements, picks, within
+from tilewright.relay.op.movement.reshaping import reshaped, static, tuple_fields
 from tilewright.tir import Any as AnyDim
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
-from tilewright.relay.op.relations import tensor, tensor_type
 
 
 class full(OpCard, key="full"):

@@ -9,10 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Expr
-from tilewright.relay.op.adjoint import derived, op, summed_like
-from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OpCard, constructor, need
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OpCard, constructor, need
+from tilewright.relay.cards.relations import (
     broadcast_shapes,
     dims,
     is_static,
@@ -23,6 +21,8 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import derived, op, summed_like
 
 
 class broadcast_to_like(OpCard, key="broadcast_to_like"):

@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, OpCard
-from tilewright.relay.op.relations import dims, is_any, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.card import INJECTIVE, OpCard
+from tilewright.relay.cards.relations import dims, is_any, normal_axis, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
-from tilewright.relay.expr import Expr, Tuple, const
-from tilewright.relay.op.adjoint import derived, op
-from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
-from tilewright.relay.op.relations import (
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
+from tilewright.relay.cards.relations import (
     Dim,
     as_dim,
     assume,
@@ -31,6 +29,8 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
+from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.op.adjoint import derived, op
 from tilewright.tir import EQ, Select
 from tilewright.tir import Any as AnyDim
 from tilewright.tir.op import max as larger

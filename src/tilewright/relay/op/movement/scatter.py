@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import OPAQUE, Indexed, OpCard, need
+from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
-from tilewright.relay.op.card import OPAQUE, Indexed, OpCard, need
 from tilewright.relay.op.movement.indexing import from_start, integers, no_more_than_data
-from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor
 
 MODES = ("update", "add", "mul", "min", "max", "mean")
 

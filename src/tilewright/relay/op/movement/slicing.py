@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
-from tilewright.relay.op.relations import as_dim, dims, is_any, nonnegative, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.relations import as_dim, dims, is_any, nonnegative, normal_axis, tensor, tensor_type
 from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, slice_bounds

@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, OpCard, need
-from tilewright.relay.op.relations import Dim, assume, dims, is_any, tensor, tensor_type
+from tilewright.relay.cards.card import INJECTIVE, OpCard, need
+from tilewright.relay.cards.relations import Dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 RULE = "crops, paddings and block_shape must have a number for each spatial axis of data"

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import dims, known_equal, tensor
 from tilewright.relay.op.movement.indexing import integers
-from tilewright.relay.op.relations import dims, known_equal, tensor
 from tilewright.support.errors import BoundsError, DivisionByZeroError
 from tilewright.topi.bounds import INDEX, ZERO, low_of
 

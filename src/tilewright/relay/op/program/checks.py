@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, TensorType, Type
+from tilewright.relay.cards.card import OpCard, need
+from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.arithmetic import elemwise
-from tilewright.relay.op.card import OpCard, need
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
-from tilewright.relay.op.relations import tensor
 from tilewright.tir import GE, LE, And
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tilewright import te
 from tilewright.ir import FuncType, TupleType, Type
+from tilewright.relay.cards.card import OPAQUE, OpCard, need
 from tilewright.relay.expr import Expr
-from tilewright.relay.op.card import OPAQUE, OpCard, need
 
 
 class _Border(OpCard):

@@ -7,8 +7,8 @@ from typing import Any
 
 from tilewright import te
 from tilewright.ir import Type
+from tilewright.relay.cards.card import OPAQUE, OpCard
 from tilewright.relay.expr import Expr, Function
-from tilewright.relay.op.card import OPAQUE, OpCard
 from tilewright.runtime import Device, device
 from tilewright.target.virtual_device import VirtualDevice
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from tilewright import te
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, need
+from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, need
+from tilewright.relay.cards.relations import dims, tensor, tensor_type
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
-from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.runtime.host_functions.registry import ENTRY, name_in_code, run_host
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import call_packed

@@ -15,10 +15,10 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import DataType, FuncType, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.card import OPAQUE, OpCard, constructor, need
+from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Function, Var
 from tilewright.relay.functor import substitute
-from tilewright.relay.op.card import OPAQUE, OpCard, constructor, need
-from tilewright.relay.op.relations import tensor, tensor_type
 from tilewright.runtime import cpu
 from tilewright.target.virtual_device import VirtualDevice
 from tilewright.tir import Any as AnyDim

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from tilewright import te
 from tilewright.ir import Type
+from tilewright.relay.cards.card import ELEMWISE, OPAQUE, OpCard
 from tilewright.relay.expr import Expr
-from tilewright.relay.op.card import ELEMWISE, OPAQUE, OpCard
 from tilewright.runtime.packed_func import global_func
 
 

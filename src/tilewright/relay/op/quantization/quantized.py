@@ -13,11 +13,11 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.ir import TensorType, Type
+from tilewright.relay.cards.card import BROADCAST, OpCard, any_bytes, need
+from tilewright.relay.cards.relations import dims, known_equal, may_equal, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const, var
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import BROADCAST, OpCard, any_bytes, need
 from tilewright.relay.op.quantization.requantize_config import COMPUTE_DTYPES, ROUNDINGS, requantize_config
-from tilewright.relay.op.relations import dims, known_equal, may_equal, normal_axis, tensor, tensor_type
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.cards.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
+from tilewright.relay.cards.relations import dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.arithmetic.binary import add as plain_add
 from tilewright.relay.op.arithmetic.elemwise import np_erf
-from tilewright.relay.op.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
 from tilewright.relay.op.movement.reshaping import concatenate as plain_concatenate
 from tilewright.relay.op.quantization.quantized import (
     Quantized,
@@ -33,7 +34,6 @@ from tilewright.relay.op.quantization.quantized import (
     rounded,
     spread,
 )
-from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
 
 class QuantizedUnary(Quantized):

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import Op, TensorType, Type
+from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, any_bytes
+from tilewright.relay.cards.relations import dims, tensor, tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, const
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, any_bytes
 from tilewright.relay.op.convolution import conv, conv_nd
 from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.op.layers import neural, pool
@@ -34,7 +35,6 @@ from tilewright.relay.op.quantization.quantized import (
     read,
     spread,
 )
-from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.target import Target
 
 
@@ -69,9 +69,9 @@ def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
     """Constant weights minus their zero point, if the result is int8 (often for uint8 weights around 128). An expression of
     constants is a constant."""
     if not isinstance(weight, Constant) and _of_constants(weight):
-        from tilewright.relay.transform.simplify.fold_constant import fold_constant_expr
+        from tilewright.relay.evaluation.constant_folding import folded
 
-        weight = fold_constant_expr(weight)
+        weight = folded(weight)
     if not isinstance(weight, Constant) or not isinstance(zero, Constant) or is_zero(zero):
         return weight, zero
     value = weight.value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule, Op
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function
-from tilewright.relay.op.card import constructor
 
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 DEFAULT = "default"

@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.functor import ExprMutator, substitute
-from tilewright.relay.op.card import constructor
 from tilewright.relay.op.contrib.register import get_pattern_table
 from tilewright.relay.transform.byoc.annotations import is_composite, is_external
 from tilewright.relay.typing.infer_type import infer_module

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
+from tilewright.relay.cards.card import Indexed, OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import Indexed, OpCard
 from tilewright.relay.op.program.bounds import checked_divisor, checked_indices
 from tilewright.relay.printer import span_text
 from tilewright.relay.rewriting import rewrite_calls, static_shape, typed, typed_pass

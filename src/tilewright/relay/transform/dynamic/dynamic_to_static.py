@@ -14,11 +14,11 @@ import numpy as np
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, Op, PrimExpr, TensorType
+from tilewright.relay.cards.card import OpCard, TypeRuleError
+from tilewright.relay.cards.relations import is_any, nonnegative
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard, TypeRuleError
 from tilewright.relay.op.data_dependent.dynamic import Dynamic, dyn_reshape
-from tilewright.relay.op.relations import is_any, nonnegative
 from tilewright.relay.rewriting import card_of, rewrite_calls, typed_pass
 from tilewright.relay.typing.open_types import type_of
 from tilewright.tir import NE, Max, Min, Select, Var

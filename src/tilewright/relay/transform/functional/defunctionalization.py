@@ -22,6 +22,7 @@ from tilewright.ir import (
     TypeKind,
     TypeVar,
 )
+from tilewright.ir.type_parts import substitute_types
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
     Clause,
@@ -39,7 +40,6 @@ from tilewright.relay.transform.functional.lambda_lift import CLOSURE, lambda_li
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.relay.typing.retype import fresh_type_params
-from tilewright.relay.typing.unify import substitute_types
 from tilewright.support.errors import TVMError
 
 Retyping = Callable[[Type], Type]

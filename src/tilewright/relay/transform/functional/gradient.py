@@ -16,6 +16,7 @@ from tilewright.ir import FuncType, GlobalVar, IRModule, Op, RefType, TensorType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar
+from tilewright.relay.cards.card import OpCard, constructor
 from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import (
     Call,
@@ -34,7 +35,6 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
-from tilewright.relay.op.card import OpCard, constructor
 from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.rewriting import card_of, rewrite_calls, typed
 from tilewright.relay.scope_builder import ScopeBuilder

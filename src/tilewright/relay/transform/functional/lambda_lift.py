@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
-from tilewright.relay.analysis import free_type_vars
+from tilewright.relay.analysis.expressions import free_type_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, free_vars, substitute
 from tilewright.relay.typing.infer_type import infer_module

@@ -9,6 +9,7 @@ from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match
+from tilewright.relay.analysis.scopes import LATER, LET_BODY, Scopes
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -33,7 +34,6 @@ from tilewright.relay.functor import (
     recursive_lets,
 )
 from tilewright.relay.transform.effects import Effects
-from tilewright.relay.transform.functional.basic_block import LATER, LET_BODY, Scopes
 from tilewright.relay.typing.bound_once import bound_once
 
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)

@@ -25,8 +25,10 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.analysis import free_type_vars
-from tilewright.relay.backend.interpreter import run_card
+from tilewright.relay.analysis.expressions import free_type_vars
+from tilewright.relay.cards.card import OpCard
+from tilewright.relay.evaluation.constant_folding import GROWTH_FROM, SHAPE_OPS
+from tilewright.relay.evaluation.run_card import run_card
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -43,11 +45,9 @@ from tilewright.relay.expr import (
     const,
 )
 from tilewright.relay.functor import free_vars, lets_around, post_order
-from tilewright.relay.op.card import OpCard
 from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.functional.inline import KEPT_APART, recursive_functions
 from tilewright.relay.transform.functional.normal_forms import anf_and_delayed
-from tilewright.relay.transform.simplify.fold_constant import GROWTH_FROM, SHAPE_OPS
 from tilewright.relay.typing.infer_type import infer_module
 
 GROWTH_LIMIT = 20_000

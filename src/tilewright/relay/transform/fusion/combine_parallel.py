@@ -19,17 +19,17 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass, Sequential
-from tilewright.relay.backend.planning.memory_plan import ALIGNMENT
+from tilewright.relay.cards.card import BROADCAST, constructor
+from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.conv import vector_lanes
-from tilewright.relay.op.relations import tensor
 from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
 from tilewright.relay.typing.open_types import type_of
 from tilewright.target import Target
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 Branch = list[Call]
 """An operator that can be joined, then what follows it, as far as that is alike in all branches."""
@@ -277,7 +277,7 @@ class _SmallConvolutions(_Conv2D):
         shapes = [static_shape(e) or () for e in ends]
         offsets = accumulate([prod(shape) * tensor_of(e).dtype.bytes for shape, e in zip(shapes, ends, strict=True)])
         own = any([_is_epilogue(r, e) for e in ends for r in used.get(e, [])])
-        if own or any([offset % ALIGNMENT for offset in offsets]):
+        if own or any([offset % DATA_ALIGNMENT for offset in offsets]):
             # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
             return False
         lanes = vector_lanes()

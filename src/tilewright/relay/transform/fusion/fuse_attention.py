@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import (
     card_of,
     is_op,

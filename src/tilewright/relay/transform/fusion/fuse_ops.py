@@ -20,9 +20,9 @@ from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Match
+from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, contains, post_order
-from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, typed
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.infer_type import infer_module

@@ -12,9 +12,9 @@ from typing import Any
 
 from tilewright.ir import Op
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, INJECTIVE, constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import rewrite, users
-from tilewright.relay.op.card import BROADCAST, INJECTIVE, constructor
 from tilewright.relay.rewriting import card_of, is_op, static_shape, typed, typed_pass
 
 

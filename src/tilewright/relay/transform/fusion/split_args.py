@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Tuple
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, typed, typed_pass
 
 

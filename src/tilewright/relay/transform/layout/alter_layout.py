@@ -15,9 +15,9 @@ import numpy as np
 
 from tilewright.ir import IntImm, IRModule, Op, TensorType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, LayoutChoice, OpCard, constructor
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

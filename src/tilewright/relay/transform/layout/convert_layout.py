@@ -12,9 +12,9 @@ from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType, TupleType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.rewriting import card_of, same_result, static_shape, typed, typed_pass
 from tilewright.support.errors import TVMError
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from tilewright.ir import DataType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.rewriting import (
     card_of,
     is_op,

@@ -16,9 +16,9 @@ from typing import Any
 from tilewright import topi
 from tilewright.ir import IRModule, TensorType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, OUT_ELEMWISE, constructor
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
-from tilewright.relay.op.card import BROADCAST, OUT_ELEMWISE, constructor
 from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
 from tilewright.scheduling import KernelPlan
 from tilewright.scheduling.graph_plan import GraphPlan, graph_plan

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, constructor
+from tilewright.relay.cards.relations import each
 from tilewright.relay.expr import Call, Expr, const
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.convolution.windows import pads
-from tilewright.relay.op.relations import each
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

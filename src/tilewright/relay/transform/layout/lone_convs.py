@@ -6,9 +6,9 @@ from typing import Any
 
 from tilewright import te
 from tilewright.ir import Op, TensorType
+from tilewright.relay.cards.card import BROADCAST, OpCard
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.rewriting import card_of, is_op, static_shape, tensor_of
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.problems import Windows

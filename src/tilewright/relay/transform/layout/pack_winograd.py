@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.cards.relations import dims
 from tilewright.relay.expr import Call, Expr, const
-from tilewright.relay.op.card import constructor
-from tilewright.relay.op.relations import dims
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.nn.winograd_blocked import winograd_weights

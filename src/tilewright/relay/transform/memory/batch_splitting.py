@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from tilewright.ir import Op, TensorType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
-from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
 from tilewright.relay.rewriting import card_of, static_shape, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of

@@ -15,6 +15,7 @@ from tilewright.ir import FuncType, GlobalVar, IRModule, Op, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, pattern_vars
+from tilewright.relay.cards.card import argument_names
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -30,7 +31,6 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.op.card import argument_names
 from tilewright.relay.op.program.devices import PARAM_DEVICES, RESULT_DEVICE, device_copy, on_device
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.rewriting import typed

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, const
-from tilewright.relay.op.card import constructor
 from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.rewriting import (
     card_of,

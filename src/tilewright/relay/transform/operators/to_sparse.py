@@ -8,10 +8,10 @@ from typing import Any
 from tilewright.ir import DataType, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.relay.analysis.sparse import check_kernel, is_pointwise, to_bsr, weight_matrix, worth
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.op.card import constructor
-from tilewright.relay.op.relations import tensor
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, typed_pass
 from tilewright.support.errors import TVMError
 

@@ -13,8 +13,8 @@ from math import gcd, prod
 from typing import Any, NamedTuple
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, typed_pass
 from tilewright.topi.utils import get_pad_tuple
 

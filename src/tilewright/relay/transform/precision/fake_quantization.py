@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright.ir import AffineType, DataType, Op, TensorAffineType, TupleAffineType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import as_expr, cards, constructor, find_card
+from tilewright.relay.cards.relations import dims, known_equal
 from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
-from tilewright.relay.op.card import as_expr, cards, constructor, find_card
 from tilewright.relay.op.quantization.quantized import spread
-from tilewright.relay.op.relations import dims, known_equal
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 

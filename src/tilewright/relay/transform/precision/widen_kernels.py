@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.cards.card import OPAQUE, constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.op.card import OPAQUE, constructor
 from tilewright.relay.rewriting import card_of, is_op, typed
 from tilewright.relay.typing.infer_type import infer_module
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from tilewright.ir import Op, TensorType
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext, module_pass
-from tilewright.relay.analysis import called_functions
+from tilewright.relay.analysis.call_graph import called_functions
 from tilewright.relay.expr import Expr, Function, Let, RefWrite, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.rewriting import typed_pass

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import find_card
 from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.card import find_card
 from tilewright.relay.rewriting import card_of, rewrite_calls, typed_pass
 
 FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}

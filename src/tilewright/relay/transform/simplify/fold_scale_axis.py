@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

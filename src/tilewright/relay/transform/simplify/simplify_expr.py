@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, TensorType
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Tuple, const
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,

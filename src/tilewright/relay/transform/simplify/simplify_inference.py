@@ -6,9 +6,9 @@ from typing import Any
 
 from tilewright.ir import Op
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.functor import contains
-from tilewright.relay.op.card import constructor
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 
 

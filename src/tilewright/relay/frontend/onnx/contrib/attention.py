@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 

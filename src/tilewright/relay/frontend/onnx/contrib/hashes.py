@@ -8,7 +8,6 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
-from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
@@ -23,7 +22,7 @@ def _murmur(node: OnnxNode, x: Value) -> Any:
     seed = int(node.get("seed", 0)) & 0xFFFFFFFF
     wanted = "uint32" if node.get("positive", 1) else "int32"
     if x.kind == "string":
-        found = hosted(node, "text.murmur", [x.plain()], x.shape, "uint32", {"seed": seed})
+        found = node.host_call("text.murmur", [x.plain()], x.shape, "uint32", {"seed": seed})
     else:
         found = _of_words(Tensors(node), _words(Tensors(node), x), seed)
     return node.call("reinterpret", found, dtype=wanted)

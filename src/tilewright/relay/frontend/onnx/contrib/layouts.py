@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, activated, add, channels_first, channels_last
 from tilewright.relay.frontend.onnx.ops.integers import qlinear_convolution
 from tilewright.relay.frontend.onnx.ops.layers import convolution
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 

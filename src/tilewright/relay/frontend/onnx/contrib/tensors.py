@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
-from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.integers import shifted
 from tilewright.relay.frontend.onnx.ops.signal import fourier
@@ -56,7 +55,7 @@ def _distances(node: OnnxNode, a: Value, b: Value) -> Any:
 @onnx_op("Inverse", domain=DOMAIN)
 def _inverse(node: OnnxNode, x: Value) -> Any:
     *lead, size, _ = node.static(x)
-    flat = hosted(node, f"linalg.{inverse.__name__}", [x], (*lead, size * size), x.dtype)
+    flat = node.host_call(f"linalg.{inverse.__name__}", [x], (*lead, size * size), x.dtype)
     return node.call("reshape", flat, newshape=(*lead, size, size))
 
 

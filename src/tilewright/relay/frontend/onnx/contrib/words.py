@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
-from tilewright.relay.frontend.onnx.hosted import hosted_sized
 from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
@@ -36,7 +35,7 @@ def _tokens(node: OnnxNode, x: Value) -> Any:
         "pad": node.get("pad_value"),
         "mark": bool(node.get("mark")),
     }
-    return hosted_sized(node, "text.tokens", [x.plain()], x.ndim + 1, "string", config)
+    return node.host_call_sized("text.tokens", [x.plain()], x.ndim + 1, "string", config)
 
 
 def _cut(config: Config, text: str) -> list[str]:
@@ -95,7 +94,7 @@ def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Valu
 
 @onnx_op("DynamicTimeWarping", domain=DOMAIN)
 def _warped(node: OnnxNode, costs: Value) -> Any:
-    return hosted_sized(node, "warping.path", [costs], 2, "int32")
+    return node.host_call_sized("warping.path", [costs], 2, "int32")
 
 
 @host_function("warping.path")
@@ -129,8 +128,8 @@ def _path_shape(config: Config, costs: np.ndarray) -> np.ndarray:
 def _forked(node: OnnxNode, source: Value, current: Value, matched: Value, predicted: Value | None = None) -> Any:
     config = {"least": node.get("min_ngram_size", 1), "most": node.get("max_ngram_size", 3)}
     inputs = [source, current, matched, *([] if predicted is None else [predicted])]
-    tokens = hosted_sized(node, "fork.tokens", inputs, 1, "int64", config)
-    return [tokens, hosted_sized(node, "fork.match", inputs, matched.ndim, "int64", config)]
+    tokens = node.host_call_sized("fork.tokens", inputs, 1, "int64", config)
+    return [tokens, node.host_call_sized("fork.match", inputs, matched.ndim, "int64", config)]
 
 
 @host_function("fork.tokens")

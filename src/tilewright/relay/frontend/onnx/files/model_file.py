@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
@@ -16,7 +17,6 @@ from tilewright.relay.frontend.onnx.importing import from_onnx, import_model
 from tilewright.relay.frontend.onnx.inputs import declared, element_name, element_of
 from tilewright.relay.frontend.onnx.operators import node_name, operator_title
 from tilewright.relay.frontend.onnx.order import all_nodes
-from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import ModelError, TVMError
 from tilewright.tir import Any as AnyDim

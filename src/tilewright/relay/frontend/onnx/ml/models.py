@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.ml.common import (
     DOMAIN,
     classified,
@@ -142,7 +141,7 @@ def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], 
     line = node.call("add", node.call("multiply", scores, a), b)
     each = node.value("sigmoid", node.call("negative", line))
     each = node.value("clip", each, a_min=1e-7, a_max=1 - 1e-7)
-    return hosted(node, "svm.coupled", [each], [scores.shape[0], number], "float32", {"pairs": pairs})
+    return node.host_call("svm.coupled", [each], [scores.shape[0], number], "float32", {"pairs": pairs})
 
 
 @host_function("svm.coupled")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.onnx import kinds
 from tilewright.relay.frontend.onnx.fold import _element
 from tilewright.relay.frontend.onnx.ops.strings import parsed, printed
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
 
 

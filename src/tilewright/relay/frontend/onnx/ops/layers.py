@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import is_any
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-from tilewright.relay.op.relations import is_any
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 

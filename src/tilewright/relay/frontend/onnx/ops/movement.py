@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
+from tilewright.relay.cards.relations import known_equal, simplest
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
 from tilewright.relay.frontend.onnx.unit_axes import without_unit_axes
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.frontend.onnx import compatibility
-from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
@@ -109,7 +108,7 @@ def _det(node: OnnxNode, x: Value) -> Any:
         whole = node.call("shape_of", x, dtype="int64")
         outer = node.value("strided_slice", whole, begin=(0,), end=(x.ndim - 2,), strides=(1,))
         known = all([isinstance(d, int) for d in x.shape[:-2]])
-        return hosted(node, "linalg.det", [x], x.shape[:-2] if known else outer, x.dtype)
+        return node.host_call("linalg.det", [x], x.shape[:-2] if known else outer, x.dtype)
 
     def entry(i: int, j: int) -> Any:
         part = node.call(
@@ -146,8 +145,8 @@ def _unique(node: OnnxNode, x: Value) -> Any:
         return [Value(kinds), *[node.cast(v, "int64") for v in (first, which, counts)]]
     config = {"axis": axis, "sorted": ordered, "kind": x.kind}
     plain = [x.plain()]
-    parts = [hosted_sized(node, "unique", plain, x.ndim if axis is not None else 1, x.element, {**config, "part": 0})]
-    parts += [hosted_sized(node, "unique", plain, 1, "int64", {**config, "part": k}) for k in (1, 2, 3)]
+    parts = [node.host_call_sized("unique", plain, x.ndim if axis is not None else 1, x.element, {**config, "part": 0})]
+    parts += [node.host_call_sized("unique", plain, 1, "int64", {**config, "part": k}) for k in (1, 2, 3)]
     return parts
 
 
@@ -181,7 +180,7 @@ def _unique_shape(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 def drawn(node: OnnxNode, function: str, inputs: list[Value], shape: Any, dtype: str, config: dict[str, Any]) -> Value:
     """Random numbers: of NumPy's RandomState with a seed, so that runs can be repeated; different in each run without."""
     seed = node.get("seed")
-    return hosted(node, function, inputs, shape, dtype, {**config, "seed": seed}, pure=False)
+    return node.host_call(function, inputs, shape, dtype, {**config, "seed": seed}, pure=False)
 
 
 def _state(config: Mapping[str, Any]) -> np.random.RandomState:

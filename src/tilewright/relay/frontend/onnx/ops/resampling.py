@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.cards.relations import is_any, known_equal, simplest
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
-from tilewright.relay.op.relations import is_any, known_equal, simplest
 
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 PLAIN = {

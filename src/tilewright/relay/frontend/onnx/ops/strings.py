@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
@@ -22,12 +21,12 @@ def parsed(node: OnnxNode, x: Value, element: str) -> Value:
     wanted = element if element in ("float64", "int64", "uint64") else "float32"
     if element != "bool" and np.dtype(numpy_dtype(element)).kind in "iu" and element not in ("int64", "uint64"):
         wanted = "int64"
-    return hosted(node, "text.parse", [x], x.shape, wanted)
+    return node.host_call("text.parse", [x], x.shape, wanted)
 
 
 def printed(node: OnnxNode, x: Value) -> Value:
     """Numbers as strings."""
-    return hosted(node, "text.print", [x.plain()], x.shape, "string", {"kind": x.kind})
+    return node.host_call("text.print", [x.plain()], x.shape, "string", {"kind": x.kind})
 
 
 @host_function("text.parse")
@@ -63,7 +62,7 @@ def _text(v: Any) -> str:
 def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
     plain = [v.plain() for v in (x, y)]
     shape = Value(node.call("add", *plain)).shape
-    return hosted(node, "text.concat", plain, shape, "string")
+    return node.host_call("text.concat", plain, shape, "string")
 
 
 @host_function("text.concat")
@@ -78,7 +77,7 @@ def _run_concat(config: Config, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _full_match(node: OnnxNode, x: Value) -> Any:
     pattern = node.get("pattern")
     re.compile(pattern)
-    return hosted(node, "text.full_match", [x], x.shape, "bool", {"pattern": pattern})
+    return node.host_call("text.full_match", [x], x.shape, "bool", {"pattern": pattern})
 
 
 @host_function("text.full_match")
@@ -91,8 +90,8 @@ def _run_full_match(config: Config, x: np.ndarray) -> np.ndarray:
 @onnx_op("StringSplit", since=20, typed=True)
 def _split(node: OnnxNode, x: Value) -> Any:
     config = {"delimiter": node.get("delimiter", ""), "maxsplit": node.get("maxsplit", -1)}
-    parts = hosted_sized(node, "text.split", [x], x.ndim + 1, "string", config)
-    return [parts, hosted(node, "text.split.count", [x], x.shape, "int64", config)]
+    parts = node.host_call_sized("text.split", [x], x.ndim + 1, "string", config)
+    return [parts, node.host_call("text.split.count", [x], x.shape, "int64", config)]
 
 
 def _pieces(config: Config, x: np.ndarray) -> list[list[str]]:
@@ -126,8 +125,8 @@ def _normalizer(node: OnnxNode, x: Value) -> Any:
         "action": node.get("case_change_action", "NONE"),
     }
     if not config["stopwords"]:
-        return hosted(node, "text.normalize", [x], x.shape, "string", config)
-    return hosted_sized(node, "text.normalize", [x], x.ndim, "string", config)
+        return node.host_call("text.normalize", [x], x.shape, "string", config)
+    return node.host_call_sized("text.normalize", [x], x.ndim, "string", config)
 
 
 def _normalized(config: Config, x: np.ndarray) -> list[str]:
@@ -157,7 +156,7 @@ def _tf_idf(node: OnnxNode, x: Value) -> Any:
     config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
     config["strings"] = x.kind == "string"
     width = max(config["ngram_indexes"]) + 1
-    return hosted(node, "text.tf_idf", [x.plain()], [*x.shape[:-1], width], "float32", config)
+    return node.host_call("text.tf_idf", [x.plain()], [*x.shape[:-1], width], "float32", config)
 
 
 def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:

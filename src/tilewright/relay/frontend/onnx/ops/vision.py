@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.hosted import hosted_sized
 from tilewright.relay.frontend.onnx.ops.layers import explicit_pads, windows
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
@@ -187,7 +186,7 @@ def _norm(node: OnnxNode, x: Any, p: float, axes: tuple[int, ...], keep: bool) -
 
 @onnx_op("ImageDecoder", since=20)
 def _image_decoder(node: OnnxNode, data: Value) -> Any:
-    return hosted_sized(node, "image.decode", [data], 3, "uint8", {"format": node.get("pixel_format", "RGB")})
+    return node.host_call_sized("image.decode", [data], 3, "uint8", {"format": node.get("pixel_format", "RGB")})
 
 
 def _decoded(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.data import columns
 from tilewright.relay.frontend.pytorch.ops.movement import FAR, broadcast_all, cut, strided
 from tilewright.relay.frontend.pytorch.ops.reduce import norm
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.relations import broadcast_shapes
 
 
 def places(c: TorchCall, indices: Value, extent: Any) -> Value:

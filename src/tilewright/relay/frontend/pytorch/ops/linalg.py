@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import broadcast_shapes, known_equal
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.relations import broadcast_shapes, known_equal
 from tilewright.support.errors import OpNotImplemented
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, promote_types, result_dtype
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 FAR = 2**31 - 1
@@ -119,7 +119,7 @@ def _broadcast_tensors(c: TorchCall, xs: Sequence[Value]) -> Any:
 
 def broadcast_all(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
     """Tensors expanded to their common shape."""
-    from tilewright.relay.op.relations import broadcast_shapes
+    from tilewright.relay.cards.relations import broadcast_shapes
 
     shape: list[Any] = []
     for x in xs:

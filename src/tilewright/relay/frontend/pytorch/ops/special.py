@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import special
+from tilewright.relay.frontend.common.host_calls import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten

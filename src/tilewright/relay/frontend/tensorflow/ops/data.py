@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.movement import as_places
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
@@ -77,7 +77,7 @@ def _joined(xs: Sequence[Value]) -> Value:
 
 @tf_op("ListDiff")
 def _list_diff(c: NodeCall, x: Value, gone: Value) -> Any:
-    kept = hosted_sized(c, "tf.ListDiff", [x, gone], 1, c.attr("out_idx", "int32"))
+    kept = host_call_sized(c, "tf.ListDiff", [x, gone], 1, c.attr("out_idx", "int32"))
     return [c.call("take", x, kept, axis=0), kept]
 
 
@@ -95,8 +95,8 @@ def _ragged_range(c: NodeCall, starts: Value, limits: Value, steps: Value) -> An
     given = [starts, limits, steps]
     rows = next((c.sizes.named(v, 0) for v in given if v.ndim), 1)
     return [
-        hosted(c, "tf.ragged_range.splits", given, [rows + 1], kind),
-        hosted_sized(c, "tf.ragged_range", given, 1, starts.dtype),
+        host_call(c, "tf.ragged_range.splits", given, [rows + 1], kind),
+        host_call_sized(c, "tf.ragged_range", given, 1, starts.dtype),
     ]
 
 
@@ -121,10 +121,10 @@ def _ragged_gather(c: NodeCall, *xs: Value) -> Any:
     if len(splits) != 1:
         raise c.refuse("ragged rank", len(splits), "1")
     (split,) = splits
-    picked = hosted_sized(c, "tf.ragged_rows", [split, which], 1, "int64")
+    picked = host_call_sized(c, "tf.ragged_rows", [split, which], 1, "int64")
     flat = c.reshape(which, [-1])
     return [
-        hosted(c, "tf.ragged_rows.splits", [split, flat], [c.sizes.named(flat, 0) + 1], split.dtype),
+        host_call(c, "tf.ragged_rows.splits", [split, flat], [c.sizes.named(flat, 0) + 1], split.dtype),
         c.call("take", values, picked, axis=0),
     ]
 
@@ -147,7 +147,7 @@ def _ragged_dense(c: NodeCall, shape: Value, values: Value, default: Value, *row
     depth = len(rows) + 1 - (kinds[0] == "FIRST_DIM_SIZE")
     wanted = c.ints(shape, "shape") if c.is_known(shape) and shape.ndim else [-1] * (depth + len(inner))
     wanted = wanted or [-1] * (depth + len(inner))
-    where = hosted_sized(c, "tf.ragged_dense", [values, *rows], depth, "int64", kinds=kinds, wanted=wanted[:depth])
+    where = host_call_sized(c, "tf.ragged_dense", [values, *rows], depth, "int64", kinds=kinds, wanted=wanted[:depth])
     known = [d if isinstance(d, int) and d >= 0 else -1 for d in wanted[:depth]]
     if kinds[0] == "ROW_SPLITS" and known[0] < 0 and isinstance(rows[0].shape[0], int):
         known[0] = rows[0].shape[0] - 1
@@ -208,8 +208,8 @@ def _ragged_sparse(c: NodeCall, *xs: Value) -> Any:
     if values.ndim != 1:
         raise c.refuse("rank of the values", values.ndim, "1")
     rank = len(splits) + 1
-    at = hosted_sized(c, "tf.ragged_sparse", list(splits), 2, "int64")
-    return [at, values, hosted(c, "tf.ragged_sparse.size", list(splits), [rank], "int64")]
+    at = host_call_sized(c, "tf.ragged_sparse", list(splits), 2, "int64")
+    return [at, values, host_call(c, "tf.ragged_sparse.size", list(splits), [rank], "int64")]
 
 
 @string_host("tf.ragged_sparse", sized=True)
@@ -268,15 +268,15 @@ def _run_order(config: Any, at: np.ndarray) -> np.ndarray:
 
 @tf_op("SparseReorder")
 def _reorder(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
-    order = hosted(c, "tf.sparse_order", [at], [c.sizes.named(at, 0)], "int64")
+    order = host_call(c, "tf.sparse_order", [at], [c.sizes.named(at, 0)], "int64")
     return [c.call("take", at, order, axis=0), c.call("take", values, order, axis=0)]
 
 
 @tf_op("SparseReshape")
 def _sparse_reshape(c: NodeCall, at: Value, old: Value, new: Value) -> Any:
     (rank,) = c.static(new.shape, "the number of axes")
-    shape = hosted(c, "tf.sparse_reshape.size", [old, new], [rank], "int64")
-    return [hosted_sized(c, "tf.sparse_reshape", [at, old, shape], 2, "int64"), shape]
+    shape = host_call(c, "tf.sparse_reshape.size", [old, new], [rank], "int64")
+    return [host_call_sized(c, "tf.sparse_reshape", [at, old, shape], 2, "int64"), shape]
 
 
 @string_host("tf.sparse_reshape.size")
@@ -295,12 +295,12 @@ def _run_sparse_reshape(config: Any, at: np.ndarray, old: np.ndarray, new: np.nd
 def _fill_rows(c: NodeCall, at: Value, values: Value, shape: Value, default: Value) -> Any:
     """Rows without values get one; which they were, and where each value went."""
     (rank,) = c.static([at.shape[1]], "the number of axes")
-    made = hosted_sized(c, "tf.fill_rows", [at, shape], 2, "int64")
+    made = host_call_sized(c, "tf.fill_rows", [at, shape], 2, "int64")
     # Columns: a place, then the value that lies there (-1: the default).
     where = c.reshape(c.cut(made, 1, rank, rank + 1), [-1])
     whole = c.concatenate([c.reshape(default, [1]), values], 0)
-    empty = hosted_sized(c, "tf.fill_rows.empty", [at, shape], 1, "bool")
-    back = hosted_sized(c, "tf.fill_rows.back", [at, shape], 1, "int64")
+    empty = host_call_sized(c, "tf.fill_rows.empty", [at, shape], 1, "bool")
+    back = host_call_sized(c, "tf.fill_rows.back", [at, shape], 1, "int64")
     return [c.cut(made, 1, 0, rank), c.call("take", whole, c.call("add", where, 1), axis=0), empty, back]
 
 
@@ -337,7 +337,7 @@ def _edit_distance(c: NodeCall, *xs: Value) -> Any:
     shape = c.known(xs[2], "hypothesis_shape").reshape(-1)
     truth = c.known(xs[5], "truth_shape").reshape(-1)
     extents = [int(d) for d in np.maximum(shape, truth)[:-1]]
-    return hosted(
+    return host_call(
         c, "tf.EditDistance", xs, extents, "float32", wanted=extents, normalize=bool(c.attr("normalize", True))
     )
 

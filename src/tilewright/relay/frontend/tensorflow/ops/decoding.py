@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 from tilewright.runtime.host_functions.strings import string_host
@@ -33,13 +33,18 @@ def _decoded(c: NodeCall, function: str, given: list[Value], paths: int, **confi
     The search runs once, and writes a table of int64 (paths, examples, 2 + steps): the bits of the score, the length, the classes.
     """
     steps, examples = given[0].shape[:2]
-    table = [hosted(c, function, given, [paths, examples, steps + 2], "int64", **config)]
+    table = [host_call(c, function, given, [paths, examples, steps + 2], "int64", **config)]
     groups = [
-        [hosted_sized(c, "tf.path.places", table, 2, "int64", path=k) for k in range(paths)],
-        [hosted_sized(c, "tf.path.classes", table, 1, "int64", path=k) for k in range(paths)],
-        [hosted(c, "tf.path.size", table, [2], "int64", path=k) for k in range(paths)],
+        [host_call_sized(c, "tf.path.places", table, 2, "int64", path=k) for k in range(paths)],
+        [host_call_sized(c, "tf.path.classes", table, 1, "int64", path=k) for k in range(paths)],
+        [host_call(c, "tf.path.size", table, [2], "int64", path=k) for k in range(paths)],
     ]
-    return [*groups[0], *groups[1], *groups[2], hosted(c, "tf.path.scores", table, [examples, paths], given[0].dtype)]
+    return [
+        *groups[0],
+        *groups[1],
+        *groups[2],
+        host_call(c, "tf.path.scores", table, [examples, paths], given[0].dtype),
+    ]
 
 
 def _table(found: Sequence[Sequence[tuple[Sequence[int], float]]], paths: int, steps: int) -> np.ndarray:

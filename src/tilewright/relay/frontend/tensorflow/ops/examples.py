@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import CODES, message
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.strings import each
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
@@ -55,9 +55,9 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
     places, values, sizes = [], [], []
     for key, kind in zip(sparse, kinds["sparse_types"], strict=True):
         config = {"key": key, "kind": kind}
-        places.append(hosted_sized(c, "tf.example.places", [serialized], 2, "int64", **config))
-        values.append(hosted_sized(c, "tf.example.values", [serialized], 1, kind, **config))
-        sizes.append(hosted(c, "tf.example.size", [serialized], [1 if single else 2], "int64", **config))
+        places.append(host_call_sized(c, "tf.example.places", [serialized], 2, "int64", **config))
+        values.append(host_call_sized(c, "tf.example.values", [serialized], 1, kind, **config))
+        sizes.append(host_call(c, "tf.example.size", [serialized], [1 if single else 2], "int64", **config))
     made = []
     for key, kind, shape, default in zip(dense, kinds["Tdense"], shapes, given, strict=True):
         if shape is None or any([d < 0 for d in shape]):
@@ -65,7 +65,9 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
                 f"the feature {key!r} has the dynamic shape {shape}; supported: known shapes, and VarLenFeature"
             )
         config = {"key": key, "kind": kind, "extents": [int(d) for d in shape]}
-        made.append(hosted(c, "tf.example.dense", [serialized, default], [*serialized.shape, *shape], kind, **config))
+        made.append(
+            host_call(c, "tf.example.dense", [serialized, default], [*serialized.shape, *shape], kind, **config)
+        )
     return [*places, *values, *sizes, *made]
 
 
@@ -144,7 +146,7 @@ def _size(config: Any, serialized: np.ndarray) -> np.ndarray:
 
 @string_op("SerializeTensor")
 def _serialize(c: NodeCall, x: Value) -> Any:
-    return hosted(c, "tf.SerializeTensor", [x], [], "string")
+    return host_call(c, "tf.SerializeTensor", [x], [], "string")
 
 
 @string_host("tf.SerializeTensor")
@@ -173,7 +175,9 @@ def _csv(c: NodeCall, records: Value, *defaults: Value) -> Any:
         kind = str(c.attr("OUT_TYPE")[k])
         column = int(picked[k]) if picked else k
         given = [records, default]
-        made.append(hosted(c, "tf.csv", given, records.shape, kind, column=column, kind=kind, all=not picked, **config))
+        made.append(
+            host_call(c, "tf.csv", given, records.shape, kind, column=column, kind=kind, all=not picked, **config)
+        )
     return made
 
 
@@ -208,7 +212,7 @@ def _compressed(c: NodeCall, x: Value) -> Any:
     kind = str(c.attr("compression_type", ""))
     if kind not in ("", "ZLIB", "GZIP"):
         raise c.refuse("compression_type", kind, "ZLIB and GZIP")
-    return x if not kind else hosted_like(c, "tf.DecodeCompressed", [x], x, "string", kind=kind)
+    return x if not kind else host_call_like(c, "tf.DecodeCompressed", [x], x, "string", kind=kind)
 
 
 MOST_UNPACKED = 1 << 30

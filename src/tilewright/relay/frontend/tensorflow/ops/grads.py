@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.layers import _padding, _spatial
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
-from tilewright.relay.op.relations import known_equal
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 

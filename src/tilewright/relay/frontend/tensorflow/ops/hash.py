@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.strings import each
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
@@ -25,7 +25,7 @@ from tilewright.runtime.host_functions.strings import as_bytes, string_host
 @string_op("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong")
 def _bucket(c: NodeCall, x: Value) -> Any:
     key = [int(v) & WORD for v in c.attr("key", [])]
-    return hosted_like(c, "tf.hash", [x], x, "int64", how=c.op, key=key, buckets=int(c.attr("num_buckets")))
+    return host_call_like(c, "tf.hash", [x], x, "int64", how=c.op, key=key, buckets=int(c.attr("num_buckets")))
 
 
 @string_host("tf.hash")
@@ -44,7 +44,7 @@ def _run_bucket(config: Any, x: np.ndarray) -> np.ndarray:
 
 @string_op("Fingerprint")
 def _fingerprint(c: NodeCall, x: Value, method: Value) -> Any:
-    return hosted(c, "tf.Fingerprint", [x], [x.shape[0], 8], "uint8")
+    return host_call(c, "tf.Fingerprint", [x], [x.shape[0], 8], "uint8")
 
 
 @string_host("tf.Fingerprint")
@@ -81,9 +81,9 @@ def _cross(c: NodeCall, *given: Value) -> Any:
         config["salt"] = [int(v) & WORD for v in c.known(rest[2], "salt")]
     kind = "int64" if hashed else "string"
     return [
-        hosted_sized(c, "tf.cross.places", tensors, 2, "int64", **config),
-        hosted_sized(c, "tf.cross.values", tensors, 1, kind, **config),
-        hosted(c, "tf.cross.size", tensors, [2], "int64", **config),
+        host_call_sized(c, "tf.cross.places", tensors, 2, "int64", **config),
+        host_call_sized(c, "tf.cross.values", tensors, 1, kind, **config),
+        host_call(c, "tf.cross.size", tensors, [2], "int64", **config),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted_like, linear_algebra, special
+from tilewright.relay.frontend.common.host_calls import host_call_like, linear_algebra, special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tf_op
 from tilewright.runtime.host_functions import linalg
@@ -129,7 +129,7 @@ def _root(c: NodeCall, a: Value) -> Any:
 
 @tf_op("TridiagonalSolve")
 def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Any:
-    return hosted_like(c, "tf.TridiagonalSolve", [diagonals, b], b, b.dtype)
+    return host_call_like(c, "tf.TridiagonalSolve", [diagonals, b], b, b.dtype)
 
 
 @string_host("tf.TridiagonalSolve")
@@ -161,7 +161,7 @@ def _tridiagonal_product(c: NodeCall, upper: Value, middle: Value, lower: Value,
 @tf_op("BandedTriangularSolve")
 def _banded(c: NodeCall, bands: Value, b: Value) -> Any:
     config = {"lower": bool(c.attr("lower", True)), "adjoint": bool(c.attr("adjoint", False))}
-    return hosted_like(c, "tf.BandedTriangularSolve", [bands, b], b, b.dtype, **config)
+    return host_call_like(c, "tf.BandedTriangularSolve", [bands, b], b, b.dtype, **config)
 
 
 @string_host("tf.BandedTriangularSolve")

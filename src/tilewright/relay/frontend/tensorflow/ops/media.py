@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
@@ -34,7 +34,7 @@ def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Any:
         config["window"] = [int(v) for v in c.known(window, "crop_window")]
     # Only the file says whether it is a moving picture, and has an axis more.
     rank = 4 if c.op == "DecodeGif" else 3
-    return hosted_sized(c, "tf.image", [data], rank, kind, **config)
+    return host_call_sized(c, "tf.image", [data], rank, kind, **config)
 
 
 def _opened(data: bytes, what: str) -> Any:
@@ -151,7 +151,7 @@ def _frames(image: Any, count: int) -> np.ndarray:
 
 @string_op("ExtractJpegShape")
 def _jpeg_shape(c: NodeCall, data: Value) -> Any:
-    return hosted(c, "tf.ExtractJpegShape", [data], [3], str(c.attr("output_type", "int32")))
+    return host_call(c, "tf.ExtractJpegShape", [data], [3], str(c.attr("output_type", "int32")))
 
 
 @string_host("tf.ExtractJpegShape")
@@ -170,7 +170,7 @@ def _encode(c: NodeCall, image: Value, quality: Value | None = None) -> Any:
     config["level"] = int(c.attr("compression", -1))
     config["progressive"], config["optimize"] = bool(c.attr("progressive", False)), bool(c.attr("optimize_size", False))
     config["subsample"] = bool(c.attr("chroma_downsampling", True))
-    return hosted(c, "tf.encode", [image], image.shape[:-3], "string", **config)
+    return host_call(c, "tf.encode", [image], image.shape[:-3], "string", **config)
 
 
 @string_host("tf.encode")
@@ -206,11 +206,11 @@ def _decode_wav(c: NodeCall, data: Value) -> Any:
         "channels": int(c.attr("desired_channels", -1)),
         "samples": int(c.attr("desired_samples", -1)),
     }
-    rate = hosted(c, "tf.wav.rate", [data], [], "int32")
+    rate = host_call(c, "tf.wav.rate", [data], [], "int32")
     if min(config.values()) > 0:
         sizes = [config["samples"], config["channels"]]
-        return [hosted(c, "tf.wav", [data], sizes, "float32", **config), rate]
-    return [hosted_sized(c, "tf.wav", [data], 2, "float32", **config), rate]
+        return [host_call(c, "tf.wav", [data], sizes, "float32", **config), rate]
+    return [host_call_sized(c, "tf.wav", [data], 2, "float32", **config), rate]
 
 
 def _sound(data: bytes) -> tuple[int, int, bytes]:
@@ -256,7 +256,7 @@ def _run_wav(config: Any, data: np.ndarray) -> np.ndarray:
 
 @tf_op("EncodeWav")
 def _encode_wav(c: NodeCall, sound: Value, rate: Value) -> Any:
-    return hosted(c, "tf.EncodeWav", [sound, rate], [], "string")
+    return host_call(c, "tf.EncodeWav", [sound, rate], [], "string")
 
 
 @string_host("tf.EncodeWav")

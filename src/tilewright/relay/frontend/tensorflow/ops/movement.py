@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Sizes, tensor, tf_op
-from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.support.errors import OpNotImplemented
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_like
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
 from tilewright.runtime.host_functions.strings import string_host
@@ -77,7 +77,7 @@ def _nth(c: NodeCall, x: Value, n: Value) -> Any:
 
 @tf_op("NextAfter")
 def _next_after(c: NodeCall, x: Value, y: Value) -> Any:
-    return hosted(c, "tf.NextAfter", [x, y], Value(c.call("add", x, y).expr).shape, x.dtype)
+    return host_call(c, "tf.NextAfter", [x, y], Value(c.call("add", x, y).expr).shape, x.dtype)
 
 
 @string_host("tf.NextAfter")
@@ -87,7 +87,7 @@ def _run_next_after(config: Any, x: np.ndarray, y: np.ndarray) -> Any:
 
 @tf_op("PopulationCount")
 def _population(c: NodeCall, x: Value) -> Any:
-    return hosted_like(c, "tf.PopulationCount", [x], x, "uint8")
+    return host_call_like(c, "tf.PopulationCount", [x], x, "uint8")
 
 
 @string_host("tf.PopulationCount")
@@ -102,7 +102,7 @@ def _log_sums(c: NodeCall, x: Value, axis: Value) -> Any:
         "exclusive": bool(c.attr("exclusive", False)),
         "reverse": bool(c.attr("reverse", False)),
     }
-    return hosted_like(c, "tf.CumulativeLogsumexp", [x], x, x.dtype, **config)
+    return host_call_like(c, "tf.CumulativeLogsumexp", [x], x, x.dtype, **config)
 
 
 @string_host("tf.CumulativeLogsumexp")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.hosted import hosted
+from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 from tilewright.runtime.host_functions.strings import Function, string_host
@@ -36,7 +36,7 @@ def _drawn(
     if isinstance(shape, Value):
         shape = c.ints(shape, "shape") if c.is_known(shape) else shape
     computed = {"float16": "float32", "bfloat16": "float32"}.get(dtype, dtype)
-    made = hosted(
+    made = host_call(
         c, f"tf.random.{kind}", [*_extent(c, shape), *given, *seeds], shape, computed,
         pure=stateless, seed=seed, stateless=stateless, given=len(given), **config,
     )  # fmt: skip

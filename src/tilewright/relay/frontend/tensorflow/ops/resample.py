@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted
+from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 from tilewright.runtime.host_functions.strings import string_host
@@ -68,7 +68,7 @@ def _projective(c: NodeCall, x: Value, transforms: Value, size: Value, fill: Val
         "mode": c.attr("fill_mode", "CONSTANT"),
         "size": [int(v) for v in c.static(outs, "its size")],
     }
-    return hosted(c, "tf.projective", given, [x.shape[0], *outs, x.shape[3]], x.dtype, **config)
+    return host_call(c, "tf.projective", given, [x.shape[0], *outs, x.shape[3]], x.dtype, **config)
 
 
 def _reflected(at: np.ndarray, n: int, mode: str) -> np.ndarray:

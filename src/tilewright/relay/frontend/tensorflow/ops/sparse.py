@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.runtime.host_functions.strings import as_bytes, string_host
@@ -33,9 +33,9 @@ def _sparse_host(name: str) -> Callable[[Callable[..., Sparse]], Callable[..., S
 
 def _sparse(c: NodeCall, name: str, given: Sequence[Value], rank: int, dtype: str, **config: Any) -> list[Value]:
     return [
-        hosted_sized(c, f"tf.{name}.places", given, 2, "int64", **config),
-        hosted_sized(c, f"tf.{name}.values", given, 1, dtype, **config),
-        hosted(c, f"tf.{name}.size", given, [rank], "int64", **config),
+        host_call_sized(c, f"tf.{name}.places", given, 2, "int64", **config),
+        host_call_sized(c, f"tf.{name}.values", given, 1, dtype, **config),
+        host_call(c, f"tf.{name}.size", given, [rank], "int64", **config),
     ]
 
 
@@ -161,8 +161,8 @@ def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) ->
         return _sparse(c, "sparse_reduced", given, left, values.dtype, **config)
     if c.is_known(shape):
         extents = [1 if k in over else d for k, d in enumerate(c.ints(shape, "shape")) if keep or k not in over]
-        return hosted(c, "tf.sparse_reduce", given, extents, values.dtype, **config)
-    return hosted_sized(c, "tf.sparse_reduce", given, left, values.dtype, **config)
+        return host_call(c, "tf.sparse_reduce", given, extents, values.dtype, **config)
+    return host_call_sized(c, "tf.sparse_reduce", given, left, values.dtype, **config)
 
 
 def _grouped(
@@ -205,7 +205,7 @@ def _run_reduced(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndar
 
 @tf_op("SparseSoftmax")
 def _softmax(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
-    return hosted(c, "tf.sparse_softmax", [at, values, shape], [c.sizes.named(values, 0)], values.dtype)
+    return host_call(c, "tf.sparse_softmax", [at, values, shape], [c.sizes.named(values, 0)], values.dtype)
 
 
 @string_host("tf.sparse_softmax")
@@ -257,10 +257,10 @@ def _bincount(c: NodeCall, *given: Value) -> Any:
         (rank,) = c.static([given[2].shape[0]], "the number of axes")
         rows = c.ints(given[2], "dense_shape")[:-1] if c.is_known(given[2]) else [] if rank == 1 else None
     if rows is not None and c.is_known(size):
-        return hosted(
+        return host_call(
             c, "tf.bincount", tensors, [*rows, *c.ints(c.reshape(size, [1]), "size")], weights.dtype, **config
         )
-    return hosted_sized(c, "tf.bincount", tensors, rank, weights.dtype, **config)
+    return host_call_sized(c, "tf.bincount", tensors, rank, weights.dtype, **config)
 
 
 @string_host("tf.bincount", sized=True)
@@ -378,8 +378,8 @@ def _run_sets(config: Any, *given: np.ndarray) -> Sparse:
 def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
     given = [at, values, shape]
     if c.is_known(shape):
-        return hosted(c, "tf.SetSize", given, c.ints(shape, "set_shape")[:-1], "int32")
-    return hosted_sized(c, "tf.SetSize", given, _rank(c, at) - 1, "int32")
+        return host_call(c, "tf.SetSize", given, c.ints(shape, "set_shape")[:-1], "int32")
+    return host_call_sized(c, "tf.SetSize", given, _rank(c, at) - 1, "int32")
 
 
 @string_host("tf.SetSize", sized=True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized
+from tilewright.relay.cards.relations import broadcast_shapes
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
-from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -39,7 +39,7 @@ def _simple(name: str, f: Callable[[Any, str], str]) -> None:
 
     @string_op(name)
     def _convert(c: NodeCall, x: Value) -> Any:
-        return hosted_like(c, f"tf.{name}", [x], x, "string", encoding=c.attr("encoding", ""))
+        return host_call_like(c, f"tf.{name}", [x], x, "string", encoding=c.attr("encoding", ""))
 
 
 def _ascii(f: Callable[[bytes], bytes], g: Callable[[str], str]) -> Callable[[Any, str], str]:
@@ -53,7 +53,7 @@ _simple("StringStrip", lambda config, t: as_string(as_bytes(t).strip(SPACES)))
 
 @string_op("StringLength")
 def _length(c: NodeCall, x: Value) -> Any:
-    return hosted_like(c, "tf.StringLength", [x], x, "int32", unit=c.attr("unit", "BYTE"))
+    return host_call_like(c, "tf.StringLength", [x], x, "int32", unit=c.attr("unit", "BYTE"))
 
 
 @string_host("tf.StringLength")
@@ -68,8 +68,8 @@ def _join(c: NodeCall, *xs: Value) -> Any:
         shape = broadcast_shapes(shape, x.shape)
     like = next((x for x in xs if x.ndim == len(shape)), xs[0])
     if all([x.ndim in (0, len(shape)) for x in xs]):
-        return hosted_like(c, "tf.StringJoin", xs, like, "string", separator=c.attr("separator", ""))
-    return hosted(c, "tf.StringJoin", xs, shape, "string", separator=c.attr("separator", ""))
+        return host_call_like(c, "tf.StringJoin", xs, like, "string", separator=c.attr("separator", ""))
+    return host_call(c, "tf.StringJoin", xs, shape, "string", separator=c.attr("separator", ""))
 
 
 @string_host("tf.StringJoin")
@@ -87,7 +87,7 @@ def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Any:
     keep = bool(c.attr("keep_dims", False))
     gone = given or list(range(x.ndim))[::-1]
     shape = [1 if k in gone else d for k, d in enumerate(x.shape) if keep or k not in gone]
-    return hosted(c, "tf.ReduceJoin", [x], shape, "string", axes=gone, keep=keep, separator=c.attr("separator", ""))
+    return host_call(c, "tf.ReduceJoin", [x], shape, "string", axes=gone, keep=keep, separator=c.attr("separator", ""))
 
 
 @string_host("tf.ReduceJoin")
@@ -106,7 +106,9 @@ def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
 def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Any:
     n = int(c.number_of(count, "num_segments"))
     shape = [n, *x.shape[which.ndim :]]
-    return hosted(c, "tf.UnsortedSegmentJoin", [x, which], shape, "string", count=n, separator=c.attr("separator", ""))
+    return host_call(
+        c, "tf.UnsortedSegmentJoin", [x, which], shape, "string", count=n, separator=c.attr("separator", "")
+    )
 
 
 @string_host("tf.UnsortedSegmentJoin")
@@ -129,8 +131,8 @@ def _run_segment_join(config: Any, x: np.ndarray, which: np.ndarray) -> np.ndarr
 def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Any:
     unit = c.attr("unit", "BYTE")
     if first.ndim > x.ndim:
-        return hosted(c, "tf.Substr", [x, first, count], broadcast_shapes(x.shape, first.shape), "string", unit=unit)
-    return hosted_like(c, "tf.Substr", [x, first, count], x, "string", unit=unit)
+        return host_call(c, "tf.Substr", [x, first, count], broadcast_shapes(x.shape, first.shape), "string", unit=unit)
+    return host_call_like(c, "tf.Substr", [x, first, count], x, "string", unit=unit)
 
 
 @string_host("tf.Substr")
@@ -162,9 +164,9 @@ def _split_new(c: NodeCall, x: Value, by: Value) -> Any:
 
 def _split(c: NodeCall, x: Value, **config: Any) -> Any:
     """The parts of a list of strings, as a sparse tensor: places, parts, shape."""
-    places = hosted_sized(c, "tf.split.places", [x], 2, "int64", **config)
-    parts = hosted_sized(c, "tf.split.parts", [x], 1, "string", **config)
-    return [places, parts, hosted(c, "tf.split.size", [x], (2,), "int64", **config)]
+    places = host_call_sized(c, "tf.split.places", [x], 2, "int64", **config)
+    parts = host_call_sized(c, "tf.split.parts", [x], 1, "string", **config)
+    return [places, parts, host_call(c, "tf.split.size", [x], (2,), "int64", **config)]
 
 
 def _known_text(c: NodeCall, x: Value, what: str) -> Any:
@@ -205,8 +207,8 @@ def _ngrams(c: NodeCall, x: Value, splits: Value) -> Any:
         "separator": c.attr("separator", ""), "widths": widths if isinstance(widths, list) else [widths], "left": c.attr("left_pad", ""),
         "right": c.attr("right_pad", ""), "pad": int(c.attr("pad_width", 0)), "short": bool(c.attr("preserve_short_sequences", False)),
     }  # fmt: skip
-    made = hosted_sized(c, "tf.ngrams", [x, splits], 1, "string", **config)
-    return [made, hosted_like(c, "tf.ngrams.splits", [x, splits], splits, splits.dtype, **config)]
+    made = host_call_sized(c, "tf.ngrams", [x, splits], 1, "string", **config)
+    return [made, host_call_like(c, "tf.ngrams.splits", [x, splits], splits, splits.dtype, **config)]
 
 
 def _grams(config: Any, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]]:
@@ -286,7 +288,7 @@ def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
     wrong = next((g for g in re.findall(r"\\(\d)", to.replace("\\\\", "")) if int(g) > groups), None)
     if wrong is not None:
         raise ModelError(f"its rewrite {to!r} names group {wrong}, but its pattern {by!r} has {groups}")
-    return hosted_like(c, "tf.replace", [x], x, "string", by=by, to=to, all=bool(c.attr("replace_global", True)))
+    return host_call_like(c, "tf.replace", [x], x, "string", by=by, to=to, all=bool(c.attr("replace_global", True)))
 
 
 @string_host("tf.replace")
@@ -299,7 +301,7 @@ def _run_replace(config: Any, x: np.ndarray) -> np.ndarray:
 def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Any:
     wanted = str(c.attr("pattern", "") if by is None else _known_text(c, by, "pattern"))
     pattern(wanted)
-    return hosted_like(c, "tf.full_match", [x], x, "bool", by=wanted)
+    return host_call_like(c, "tf.full_match", [x], x, "bool", by=wanted)
 
 
 @string_host("tf.full_match")
@@ -313,7 +315,7 @@ def _run_full_match(config: Any, x: np.ndarray) -> np.ndarray:
 
 @string_op("StringToNumber")
 def _to_number(c: NodeCall, x: Value) -> Any:
-    return hosted_like(
+    return host_call_like(
         c, "tf.StringToNumber", [x], x, c.attr("out_type", "float32"), type=c.attr("out_type", "float32")
     )
 
@@ -330,7 +332,7 @@ def _as_string(c: NodeCall, x: Value) -> Any:
         k: c.attr(k, d)
         for k, d in (("precision", -1), ("scientific", False), ("shortest", False), ("width", -1), ("fill", ""))
     }
-    return hosted_like(c, "tf.AsString", [x], x, "string", **config)
+    return host_call_like(c, "tf.AsString", [x], x, "string", **config)
 
 
 @string_host("tf.AsString")
@@ -362,7 +364,7 @@ _simple(
 
 @string_op("EncodeBase64")
 def _base64(c: NodeCall, x: Value) -> Any:
-    return hosted_like(c, "tf.EncodeBase64", [x], x, "string", pad=bool(c.attr("pad", False)))
+    return host_call_like(c, "tf.EncodeBase64", [x], x, "string", pad=bool(c.attr("pad", False)))
 
 
 @string_host("tf.EncodeBase64")
@@ -379,10 +381,10 @@ def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Any:
     kind = c.attr("out_type")
     config = {"type": kind, "little": bool(c.attr("little_endian", True))}
     if length is None:
-        return hosted_sized(c, "tf.DecodeRaw", [x], x.ndim + 1, kind, **config)
+        return host_call_sized(c, "tf.DecodeRaw", [x], x.ndim + 1, kind, **config)
     n = int(c.number_of(length, "fixed_length"))
     shape = [*x.shape, n // np.dtype(kind).itemsize]
-    return hosted(c, "tf.DecodeRaw", [x], shape, kind, **config, bytes=n)
+    return host_call(c, "tf.DecodeRaw", [x], shape, kind, **config, bytes=n)
 
 
 @string_host("tf.DecodeRaw", sized=True)
@@ -404,11 +406,11 @@ def _unicode_decode(c: NodeCall, x: Value) -> Any:
     flat = c.reshape(x, [-1])
     given = [StringTensor(flat.expr)]
     n = c.sizes.named(flat, 0)
-    made = [hosted(c, "tf.unicode.splits", given, [n + 1], "int64", **config)]
-    made += [hosted_sized(c, "tf.unicode.codes", given, 1, "int32", **config)]
+    made = [host_call(c, "tf.unicode.splits", given, [n + 1], "int64", **config)]
+    made += [host_call_sized(c, "tf.unicode.codes", given, 1, "int32", **config)]
     made[0] = c.cast(made[0], places)
     if c.op.endswith("Offsets"):
-        made.append(hosted_sized(c, "tf.unicode.starts", given, 1, "int64", **config))
+        made.append(host_call_sized(c, "tf.unicode.starts", given, 1, "int64", **config))
     return made
 
 
@@ -450,7 +452,7 @@ def _transcode(c: NodeCall, x: Value) -> Any:
         codecs.lookup(str(config["source"]))
     except LookupError:
         raise c.refuse("input_encoding", config["source"], "the encodings of Python") from None
-    return hosted_like(c, "tf.UnicodeTranscode", [x], x, "string", **config)
+    return host_call_like(c, "tf.UnicodeTranscode", [x], x, "string", **config)
 
 
 @string_host("tf.UnicodeTranscode")
@@ -478,7 +480,7 @@ def _format(c: NodeCall, *xs: Value) -> Any:
     config = {
         "template": c.attr("template", "%s"), "place": c.attr("placeholder", "%s"), "most": int(c.attr("summarize", 3)),
     }  # fmt: skip
-    return hosted(c, "tf.StringFormat", xs, [], "string", **config)
+    return host_call(c, "tf.StringFormat", xs, [], "string", **config)
 
 
 @string_host("tf.StringFormat")
@@ -513,7 +515,7 @@ def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Any:
     if str(c.attr("output_encoding", "UTF-8")) != "UTF-8":
         raise c.refuse("output_encoding", c.attr("output_encoding"), "UTF-8")
     config = {"errors": c.attr("errors", "replace"), "char": int(c.attr("replacement_char", 65533))}
-    return hosted(c, "tf.unicode.strings", [codes, splits], [c.sizes.named(splits, 0) - 1], "string", **config)
+    return host_call(c, "tf.unicode.strings", [codes, splits], [c.sizes.named(splits, 0) - 1], "string", **config)
 
 
 @string_host("tf.unicode.strings")

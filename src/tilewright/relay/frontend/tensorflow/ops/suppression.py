@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, converters, tf_op
 from tilewright.runtime.host_functions.strings import string_host
@@ -20,7 +20,7 @@ def _oldest_suppression(c: NodeCall, boxes: Value, scores: Value, most: Value) -
 
 @tf_op("NonMaxSuppressionWithOverlaps")
 def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Value, limit: Value, least: Value) -> Any:
-    return hosted_sized(c, "tf.overlaps", [overlaps, scores, most, limit, least], 1, "int32")
+    return host_call_sized(c, "tf.overlaps", [overlaps, scores, most, limit, least], 1, "int32")
 
 
 @string_host("tf.overlaps", sized=True)
@@ -43,7 +43,7 @@ def _combined(c: NodeCall, boxes: Value, scores: Value, each: Value, most: Value
         "per": per, "total": total, "count": count, "limit": float(c.number_of(limit, "iou_threshold")),
         "least": float(c.number_of(least, "score_threshold")), "clip": bool(c.attr("clip_boxes", True)),
     }  # fmt: skip
-    whole = hosted(c, "tf.combined", [boxes, scores], [batch, count, 7], "float32", **config)
+    whole = host_call(c, "tf.combined", [boxes, scores], [batch, count, 7], "float32", **config)
     parts = [c.cut(whole, 2, a, b) for a, b in ((0, 4), (4, 5), (5, 6), (6, 7))]
     scores_, classes_, valid = (c.reshape(p, [batch, count]) for p in parts[1:])
     return [parts[0], scores_, classes_, c.cast(c.reduce("sum", valid, [1]), "int32")]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.tflite.node import Node, Value, plain, small, tflite_op
-from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 

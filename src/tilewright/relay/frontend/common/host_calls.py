@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import StringTensor, Value
-from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.runtime.host_functions.registry import config_text
 from tilewright.runtime.host_functions.strings import CARRIER
 from tilewright.tir import Any as AnyDim
 
 
-def hosted(
+def host_call(
     c: Builder,
     function: str,
     inputs: Sequence[Value],
@@ -46,18 +46,18 @@ def hosted(
     return StringTensor(made.expr) if dtype == "string" else made
 
 
-def hosted_like(c: Builder, function: str, inputs: Sequence[Value], like: Value, dtype: str, **config: Any) -> Value:
-    """`hosted`, the result being of the shape of a value."""
+def host_call_like(c: Builder, function: str, inputs: Sequence[Value], like: Value, dtype: str, **config: Any) -> Value:
+    """`host_call`, the result being of the shape of a value."""
     if any([isinstance(d, AnyDim) for d in like.shape]):
         sizes = c.call("shape_of", like, dtype="int64")
-        return hosted(c, function, inputs, Value(sizes.expr), dtype, **config)
-    return hosted(c, function, inputs, like.shape, dtype, **config)
+        return host_call(c, function, inputs, Value(sizes.expr), dtype, **config)
+    return host_call(c, function, inputs, like.shape, dtype, **config)
 
 
-def hosted_sized(c: Builder, function: str, inputs: Sequence[Value], rank: int, dtype: str, **config: Any) -> Value:
-    """`hosted`, where the shape is known from the data only: the host function `<function>.shape` computes it."""
-    shape = hosted(c, f"{function}.shape", inputs, (rank,), "int64", **config)
-    return hosted(c, function, inputs, shape, dtype, **config)
+def host_call_sized(c: Builder, function: str, inputs: Sequence[Value], rank: int, dtype: str, **config: Any) -> Value:
+    """`host_call`, where the shape is known from the data only: the host function `<function>.shape` computes it."""
+    shape = host_call(c, f"{function}.shape", inputs, (rank,), "int64", **config)
+    return host_call(c, function, inputs, shape, dtype, **config)
 
 
 def linear_algebra(

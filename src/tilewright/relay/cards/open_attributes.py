@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr, TensorType, TupleType, Type
-from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.relations import simplest
+from tilewright.relay.cards.card import OpCard
+from tilewright.relay.cards.relations import simplest
 from tilewright.tir import Var as SizeName
 from tilewright.tir.stmt_functor import substitute
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from tilewright.ir import Op
 from tilewright.relay.expr import Expr, Function
+from tilewright.relay.transform.byoc.annotations import BEGIN, END
+from tilewright.relay.transform.byoc.regions import RegionSet
 from tilewright.support.errors import TVMError
 
 
@@ -26,9 +28,6 @@ class AnnotatedRegionSet:
     Raises TVMError for other operators, and where borders contradict each other."""
 
     def __init__(self, expr: Expr, region_begin_op: Any = None, region_end_op: Any = None) -> None:
-        from tilewright.relay.transform.byoc.annotations import BEGIN, END
-        from tilewright.relay.transform.byoc.regions import RegionSet
-
         for given, known in ((region_begin_op, BEGIN), (region_end_op, END)):
             name = given.name if isinstance(given, Op) else given
             if name not in (None, known):

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import DataType, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal
-from tilewright.relay.op.card import TypeRuleError, need
+from tilewright.relay.cards.card import TypeRuleError, need
 from tilewright.tir import EQ, Select, Var
 from tilewright.tir import Any as AnyDim
 from tilewright.tir.stmt_functor import substitute

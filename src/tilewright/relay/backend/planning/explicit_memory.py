@@ -14,12 +14,12 @@ import numpy as np
 from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, align, plan
+from tilewright.relay.backend.planning.memory_plan import Storage, align, plan
+from tilewright.relay.cards.relations import is_any, tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, RefWrite, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import ExprMutator, contains, free_vars, let_chain, lets_around, post_order, substitute
 from tilewright.relay.op import memory, vm
 from tilewright.relay.op.program.manifest import tensors_of
-from tilewright.relay.op.relations import is_any, tensor_type
 from tilewright.relay.transform.byoc.annotations import is_external, own_functions
 from tilewright.relay.transform.effects import calls_unknown
 from tilewright.relay.transform.functional.normal_forms import ToANormalForm
@@ -29,6 +29,7 @@ from tilewright.relay.typing.open_types import type_of
 from tilewright.runtime import cpu
 from tilewright.support.errors import TVMError
 from tilewright.target.virtual_device import VirtualDevice
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 STORAGE, TENSOR, KILL = "memory.alloc_storage", "memory.alloc_tensor", "memory.kill"
 INVOKE, SHAPE_FUNC, RESHAPE = "vm.invoke_tvm_op", "vm.shape_func", "vm.reshape_tensor"
@@ -126,7 +127,7 @@ class _Manifest(_Chains):
 
             size = lookup("multiply")(lookup("prod")(shape), const(np.int64(t.dtype.bytes)))
         storage = lets.bind(
-            "storage", memory.alloc_storage(size, shape, const(np.int64(ALIGNMENT)), self.device, t.dtype)
+            "storage", memory.alloc_storage(size, shape, const(np.int64(DATA_ALIGNMENT)), self.device, t.dtype)
         )
         return lets.bind("tensor", memory.alloc_tensor(storage, const(np.int64(0)), shape, t.dtype, known))
 

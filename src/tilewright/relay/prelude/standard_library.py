@@ -1,5 +1,4 @@
-"""The prelude: lists, options and trees, and the functions on them, written in relay text (std/prelude.rly), and tensor arrays
-(tensor_array.py)."""
+"""The prelude: lists, options and trees, and the functions on them, written in relay text (prelude.rly)."""
 
 from __future__ import annotations
 
@@ -13,13 +12,11 @@ from tilewright.ir.module import register_text_import
 from tilewright.relay.adt import Constructor, TypeData
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
+from tilewright.relay.prelude.tensor_array import StaticTensorArrayOps, TensorArrayOps
 from tilewright.relay.source_map import remember
-from tilewright.relay.tensor_array import StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
 from tilewright.tir import Any as AnyDim
 
-__all__ = ["Prelude", "StaticTensorArrayOps", "TensorArrayOps", "get_tensor_array_shape", "import_from_std"]
-
-STANDARD = Path(__file__).parent / "std"
+STANDARD = Path(__file__).parent
 
 
 @cache

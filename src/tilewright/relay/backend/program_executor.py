@@ -9,8 +9,8 @@ from typing import Any
 
 from tilewright import runtime
 from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType, Type
-from tilewright.relay.analysis.basic import free_vars
 from tilewright.relay.expr import Expr, Function, Var
+from tilewright.relay.functor import free_vars
 from tilewright.relay.parameters import bind
 from tilewright.support.errors import TVMError
 
@@ -62,6 +62,10 @@ class ProgramExecutor(ABC):
             return call(arguments(func.params, args, kwargs))
 
         return run
+
+
+Executor = ProgramExecutor
+"""The name of it in classic programs, in `relay.backend.interpreter`."""
 
 
 def _constant(value: Any) -> Any:

@@ -30,9 +30,10 @@ def CollagePartition(config: CompilationConfig, cost_estimator: CostEstimator | 
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        # Its rules and estimators are not needed by who only builds.
-        from tilewright.relay.collage import CostEstimator, partition
+        # Rules and estimators are not needed by who only builds.
+        from tilewright.relay.collage.collage import CostEstimator
+        from tilewright.relay.collage.partition import partitioned
 
-        return partition.partitioned(mod, config, cost_estimator or CostEstimator())
+        return partitioned(mod, config, cost_estimator or CostEstimator())
 
     return Pass(PassInfo(0, "CollagePartition"), run)

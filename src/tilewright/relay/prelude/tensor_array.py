@@ -15,7 +15,7 @@ from tilewright.relay.typing.infer_type import infer_types
 from tilewright.tir import Any as AnyDim
 
 if TYPE_CHECKING:
-    from tilewright.relay.prelude import Prelude
+    from tilewright.relay.prelude.standard_library import Prelude
 
 RANKS = range(7)
 """Ranks that a tensor in a tensor array of free ranks may have."""

@@ -1,4 +1,4 @@
-"""The debug executor: runs relay on NumPy by the cards' references. The oracle for passes, and FoldConstant's engine."""
+"""The interpreter: runs the whole language on NumPy by the cards' references. The oracle of passes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, Op, TensorType, TupleType, Type
-from tilewright.ir.transform import PassContext
-from tilewright.node.leaves import numpy_dtype
+from tilewright.ir import GlobalVar, IntImm, IRModule, Op
 from tilewright.node.structural import deep_recursion
 from tilewright.relay.adt import (
     Constructor,
@@ -19,8 +17,9 @@ from tilewright.relay.adt import (
     PatternTuple,
     PatternVar,
 )
-from tilewright.relay.backend.evaluate import Call as Run
-from tilewright.relay.backend.evaluate import ProgramExecutor
+from tilewright.relay.cards.open_attributes import name_sizes
+from tilewright.relay.cards.relations import is_static
+from tilewright.relay.evaluation.run_card import run_card
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -36,15 +35,9 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
-from tilewright.relay.op.open_attributes import name_sizes, with_sizes
-from tilewright.relay.op.relations import is_static
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.size_rules import NUMBER, STATED, size_rules
-from tilewright.relay.typing.findings import call_text
 from tilewright.relay.typing.infer_type import infer_module
-from tilewright.relay.typing.open_types import type_of
-from tilewright.runtime import array
 from tilewright.support.errors import DepthError, TVMError
 from tilewright.tir import Var as SizeName
 
@@ -329,107 +322,12 @@ def brief(value: Value) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def misfit(e: Call, card: OpCard, args: Sequence[Value], error: Exception) -> TVMError:
-    """A message about values that an operator refuses: the broken type rule, if there is one."""
-    types = [value_type(a) for a in args]
-    try:
-        card.infer(*types)
-        finding = f"{type(error).__name__}: {error}"
-    except TypeRuleError as rule:
-        finding = str(rule)
-    except (ValueError, TypeError, IndexError, AttributeError):
-        finding = f"{type(error).__name__}: {error}"
-    where = span_text(e.span)
-    name = e.op.name  # type: ignore[attr-defined]
-    text = call_text(e, argument_names(type(card))[0], types)
-    return TVMError(f"{where + ': ' if where else ''}{name} cannot be evaluated here: {finding}\n{text}")
-
-
-def value_type(value: Value) -> Type:
-    """The type of a tensor or a tuple of tensors."""
-    if isinstance(value, tuple):
-        return TupleType(tuple([value_type(v) for v in value]))
-    array = np.asarray(value)
-    return TensorType(array.shape, DataType(array.dtype.name))
-
-
-def run_card(e: Call, args: Sequence[Value], sizes: Mapping[SizeName, IntImm] | None = None) -> Value:
-    """The reference of the called operator on values, in the dtypes that inference found. `sizes` are those that attributes may name."""
-    card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
-    if sizes:
-        card = with_sizes(card, sizes)
-    try:
-        with np.errstate(all="ignore"):
-            result = card.ref(*args)
-    except TVMError:
-        raise
-    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
-        raise misfit(e, card, args, error) from None
-    if isinstance(result, (tuple, list)):
-        return tuple([np.asarray(r) for r in result])
-    t = type_of(e)
-    dtype = numpy_dtype(t.dtype) if isinstance(t, TensorType) else None
-    return np.asarray(result, dtype)
-
-
-class DebugExecutor(ProgramExecutor):
-    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy; `evaluate()` returns a function from arrays to
-    NDArrays."""
-
-    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
-        typed = infer_module(IRModule() if mod is None else mod)
-        if PassContext.current().config.get("relay.check_bounds", False):
-            from tilewright.relay.transform.dynamic.check_bounds import CheckBounds
-
-            typed = CheckBounds()(typed)
-        super().__init__(typed, device, target)
-
-    def make(self, gvar: GlobalVar | None, func: Function) -> Run:
-        def run(args: Sequence[Any]) -> Any:
-            values = [fitting(p, v) for p, v in zip(func.params, args, strict=True)]
-            with deep_recursion():
-                return _ndarray(run_function(func, values, self.mod))
-
-        if gvar is None:
-            # In the module, whose functions and data types it may use.
-            infer_module(self.mod.with_functions({**self.mod.functions, GlobalVar("evaluated"): func}))
-        return run
-
-
-def fitting(p: Var, value: Any) -> Any:
-    """An argument as the parameter takes it: a Python number in its dtype. Raises TypeError or ValueError for a tensor of
-    another type."""
-    t = p.type_annotation
-    if not isinstance(t, TensorType) or isinstance(value, (ConstructorValue, RefValue)) or callable(value):
-        return value
-    if isinstance(value, (bool, int, float)):
-        return np.asarray(value, numpy_dtype(t.dtype))
-    array = _array(value)
-    if not isinstance(array, np.ndarray) or array.dtype.kind in "OSUMm":
-        raise TypeError(f"the argument {p.name_hint} must be {t!r}, but is {type(value).__name__}: {brief(value)}")
-    fits = array.ndim == len(t.shape) and all(
-        [not isinstance(d, IntImm) or d.value == n for d, n in zip(t.shape, array.shape, strict=True)]
-    )
-    if not fits or array.dtype.name != t.dtype:
-        error = TypeError if fits else ValueError
-        raise error(f"the argument {p.name_hint} must be {t!r}, but is {array.shape} {array.dtype.name}")
-    return array
-
-
-def _ndarray(value: Value) -> Any:
-    if isinstance(value, tuple):
-        return [_ndarray(v) for v in value]
-    if isinstance(value, ConstructorValue):
-        fields = [_ndarray(v) for v in value.fields]
-        return ConstructorValue(value.tag, fields, value.constructor) if fields else value
-    return array(value) if isinstance(value, (np.ndarray, np.generic)) else value
-
-
-def _array(value: Any) -> Value:
+def as_value(value: Any) -> Value:
+    """What Python gives, as the interpreter takes it: NDArrays, numbers and lists of them as arrays."""
     if isinstance(value, (ConstructorValue, RefValue)) or callable(value):
         return value
     if isinstance(value, (tuple, list)) and value and not np.isscalar(value[0]):
-        return tuple([_array(v) for v in value])
+        return tuple([as_value(v) for v in value])
     return value.numpy() if not isinstance(value, np.ndarray) and hasattr(value, "numpy") else np.asarray(value)
 
 
@@ -439,8 +337,4 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
         mod = infer_module(IRModule.from_expr(func))
         func = mod["main"]
     with deep_recursion():
-        return Interpreter(mod).body(func, list(map(_array, args)))
-
-
-Executor = ProgramExecutor
-"""Base of all executors of programs, under the name that programs import."""
+        return Interpreter(mod).body(func, list(map(as_value, args)))
