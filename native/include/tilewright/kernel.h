@@ -15,10 +15,24 @@
 #define TW_GNU 1
 #endif
 
+/* Of what compilers warn about: functions that nothing calls, literals that fill their array. Older gcc do not take TW_NO_STRING for rows. */
+#ifdef __GNUC__
+#define TW_UNUSED __attribute__((unused))
+#else
+#define TW_UNUSED
+#endif
+#define TW_NO_STRING
+#if defined(__has_attribute) && (defined(__clang__) || __GNUC__ >= 15)
+#if __has_attribute(nonstring)
+#undef TW_NO_STRING
+#define TW_NO_STRING __attribute__((nonstring))
+#endif
+#endif
+
 #ifdef TW_GNU
 #pragma GCC diagnostic ignored "-Wpsabi"
-#define TW_INLINE static inline __attribute__((always_inline, unused))
-#define TW_COLD static __attribute__((noinline, cold, unused))
+#define TW_INLINE static inline TW_UNUSED __attribute__((always_inline))
+#define TW_COLD static TW_UNUSED __attribute__((noinline, cold))
 #define TW_ALIGN(n) __attribute__((aligned(n)))
 #define TW_HIDDEN __attribute__((visibility("hidden")))
 #define TW_EXPORTED __attribute__((visibility("default")))
@@ -42,8 +56,8 @@
 #else
 #include <math.h>
 #include <string.h>
-#define TW_INLINE static inline
-#define TW_COLD static inline
+#define TW_INLINE static inline TW_UNUSED
+#define TW_COLD static inline TW_UNUSED
 #define TW_ALIGN(n)
 #define TW_HIDDEN
 #define TW_EXPORTED

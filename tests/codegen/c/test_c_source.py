@@ -24,6 +24,7 @@ from tilewright.support.errors import TVMError
 UNPACKED = {"executor": Executor("aot", {"unpacked-api": True, "interface-api": "c"}), "runtime": Runtime("crt")}
 KINDS = [{}, {"executor": Executor("graph")}, UNPACKED]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-parameter"]
+PLAIN = [*STRICT, "-pedantic", "-DTW_PLAIN_C"]
 MAIN = """
 #include "{header}"
 #include <stdio.h>
@@ -81,13 +82,14 @@ def test_one_file_makes_a_program(kind: dict[str, object], tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", [{}, UNPACKED], ids=["aot", "unpacked"])
 def test_plain_c_makes_a_program(kind: dict[str, object], tmp_path: Path) -> None:
-    compiled_by(compiler_command("c"), [*STRICT, "-pedantic", "-DTW_PLAIN_C"], kind, tmp_path)
+    compiled_by(compiler_command("c"), PLAIN, kind, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("options", [[*STRICT, "-O2"], PLAIN], ids=["", "plain"])
 @pytest.mark.parametrize("kind", KINDS, ids=["aot", "graph", "unpacked"])
-def test_zig_makes_a_program(kind: dict[str, object], tmp_path: Path) -> None:
-    compiled_by([sys.executable, "-m", "ziglang", "cc"], [*STRICT, "-O2"], kind, tmp_path)
+def test_zig_makes_a_program(kind: dict[str, object], options: list[str], tmp_path: Path) -> None:
+    compiled_by([sys.executable, "-m", "ziglang", "cc"], options, kind, tmp_path)
 
 
 def test_the_runtime_loads_what_a_compiler_made_of_it(tmp_path: Path) -> None:
