@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,31 @@ def native(
     func: PrimFunc | IRModule, arrays: Sequence[Array], target: str = "llvm", opt_level: int = 1, entry: str = "main"
 ) -> int:
     """Runs a function (exported as a kernel) on arrays, in place; its return code."""
-    mod = func if isinstance(func, IRModule) else IRModule({entry: func.with_attr("calling_conv", AOT)})
+    mod = func if isinstance(func, IRModule) else kernels({entry: func})
+    return loaded(mod, [entry], target, opt_level)(entry, arrays)
+
+
+def kernels(functions: Mapping[str, PrimFunc]) -> IRModule:
+    """A module that exports functions as kernels."""
+    return IRModule(
+        {n: f.with_attr("calling_conv", AOT).with_attr("global_symbol", n) for n, f in functions.items()}
+    )
+
+
+def loaded(
+    mod: IRModule, entries: Sequence[str], target: str = "llvm", opt_level: int = 1
+) -> Callable[[str, Sequence[Array]], int]:
+    """A module's kernels, compiled and loaded together: what runs one on arrays, in place, and answers its return code."""
     kind = Target(target)
     back_end = back_end_of(kind)
     code = back_end.emit(mod, kind)._replace(effort=opt_level)
-    loaded = back_end.load([back_end.compile(code, kind)], [entry])
-    args = (ctypes.c_void_p * max(len(arrays), 1))(*[a.ctypes.data for a in arrays])
-    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(loaded.symbols[entry])(args))
+    library = back_end.load([back_end.compile(code, kind)], entries)
+
+    def run(entry: str, arrays: Sequence[Array]) -> int:
+        args = (ctypes.c_void_p * max(len(arrays), 1))(*[a.ctypes.data for a in arrays])
+        return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(library.symbols[entry])(args))
+
+    return run
 
 
 def aligned(values: Any, dtype: str) -> Array:

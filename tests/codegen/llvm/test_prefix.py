@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.codegen.util import aligned, decl_buffer, native
+from tests.codegen.util import aligned, decl_buffer, kernels, loaded
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.ir import IntImm, IRModule, PrimExpr
@@ -30,13 +30,18 @@ def copied(dtype: str, lanes: int, count: int | None, index: str = "int32") -> P
 @pytest.mark.parametrize("index", ["int32", "int64"])
 def test_first_lanes(index: str, lanes: int, dtype: str) -> None:
     x = aligned(np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 99, 2 * lanes), dtype)
-    for count in sorted({-1, 0, 1, lanes - 1, lanes, lanes + 1, 2 * lanes - 3, 2 * lanes, 3 * lanes}):
+    counts = sorted({-1, 0, 1, lanes - 1, lanes, lanes + 1, 2 * lanes - 3, 2 * lanes, 3 * lanes})
+    functions = {f"main{k}": copied(dtype, lanes, count, index) for k, count in enumerate([*counts, None])}
+    # One module: a C compiler starts once for all of them.
+    run = loaded(kernels(functions), list(functions))
+    *constant, dynamic = functions
+    for name, count in zip(constant, counts, strict=True):
         expected = np.where(np.arange(2 * lanes) < count, x, np.ones(1, x.dtype))
-        for func in (copied(dtype, lanes, count, index), copied(dtype, lanes, None, index)):
+        for entry in (name, dynamic):
             results = [aligned(np.ones(2 * lanes), dtype) for _ in range(2)]
             number = np.array([count], index)
-            assert native(func, [x, results[0], number]) == 0
-            interp.run(func, [x, results[1], number])
+            assert run(entry, [x, results[0], number]) == 0
+            interp.run(functions[entry], [x, results[1], number])
             np.testing.assert_array_equal(results[0], expected)
             np.testing.assert_array_equal(results[1], expected)
 
