@@ -28,9 +28,7 @@ def native(
 
 def kernels(functions: Mapping[str, PrimFunc]) -> IRModule:
     """A module that exports functions as kernels."""
-    return IRModule(
-        {n: f.with_attr("calling_conv", AOT).with_attr("global_symbol", n) for n, f in functions.items()}
-    )
+    return IRModule({n: f.with_attr("calling_conv", AOT).with_attr("global_symbol", n) for n, f in functions.items()})
 
 
 def loaded(

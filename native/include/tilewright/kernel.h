@@ -291,8 +291,9 @@ TW_INLINE float tw_erf_f32(float x) {
   far = tw_copysign_f32(1.0f - tw_pow2_f32(n) * (1.0f + r), x);
   return x != x ? x : t > 0.9f ? far : p * x + x;
 }
-/* Activations as a whole: what a sum's rounding hides is not computed. Their errors rest on fused multiply-adds. */
-#ifdef __FP_FAST_FMAF
+/* Activations as a whole: what a sum's rounding hides is not computed. Their errors rest on fused multiply-adds, which clang does not
+ * make of a product that two sums use. */
+#if defined(__FP_FAST_FMAF) || (defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_f)))
 #define tw_muladd_f32(a, b, c) __builtin_fmaf(a, b, c)
 #else
 #define tw_muladd_f32(a, b, c) ((a) * (b) + (c))

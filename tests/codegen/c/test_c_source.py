@@ -28,7 +28,7 @@ PLAIN = [*STRICT, "-pedantic", "-DTW_PLAIN_C"]
 MAIN = """
 #include "{header}"
 #include <stdio.h>
-static char {memory};
+static int64_t {memory};
 int main(void) {{
   struct {name}_inputs inputs = {{{inputs}}};
   struct {name}_outputs outputs = {{{outputs}}};
@@ -47,7 +47,7 @@ def program(header: Path, inputs: list[str], outputs: list[str], name: str = "tv
     return MAIN.format(
         header=header.name,
         name=name,
-        memory=", ".join([f"{m}[{size[m]}]" for m in both]),
+        memory=", ".join([f"{m}[({size[m]} + 7) / 8]" for m in both]),
         inputs=", ".join([f".{m} = {m}" for m in inputs]) or "0",
         outputs=", ".join([f".{m} = {m}" for m in outputs]),
         reads="\n  ".join([f"if (fread({m}, 1, {size[m]}, stdin) != {size[m]}) return 2;" for m in inputs]),
