@@ -1,4 +1,4 @@
-"""The command line's beginning (`tilewright`, `python -m tilewright`): what answers interrupts is there before anything else is loaded."""
+"""The start of the command line (`tilewright`, `python -m tilewright`), which handles interrupts before it loads anything else."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     import tilewright.backend as backend
     outputs = backend.prepare(onnx.load("model.onnx")).run([x])
 
-Models are compiled; nothing is answered by another runtime.
+Models are compiled; no other runtime computes results.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def command(*args: str | Path) -> Done:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["tilewright", *map(str, args)]),
-        mock.patch.object(screen, "voice", screen.Voice()),
+        mock.patch.object(screen, "voice", screen.Verbosity()),
         # Progress of a busy machine.
         mock.patch.object(screen, "QUIET_SECONDS", float("inf")),
         mock.patch.object(screen, "console", screen.plain(stderr=True)),

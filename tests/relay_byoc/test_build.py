@@ -251,7 +251,7 @@ def test_errors() -> None:
     text = str(caught.value)
     assert text.startswith(
         "tvmgen_default_a_main_0 belongs to the compiler a, but no code generator is registered for it: register a function that"
-        ' takes a relay.Function and answers a runtime.Module, @register_func("relay.ext.a"). Registered are: '
+        ' takes a relay.Function and returns a runtime.Module, @register_func("relay.ext.a"). Registered are: '
     )
     with registered(a=lambda func: None), pytest.raises(TVMError) as caught:
         relay.vm.compile(parts, "llvm")
@@ -266,13 +266,13 @@ def test_errors() -> None:
         relay.build(parts, "llvm")
     assert (
         str(caught.value)
-        == "the module that relay.ext.a answered, a mine module, has no function tvmgen_default_a_main_0"
+        == "the module that relay.ext.a returned, a mine module, has no function tvmgen_default_a_main_0"
     )
     named = lambda func: tvm.runtime.c_source_module("int x;", "c", ["f", "g"])  # noqa: E731
     with registered(a=named), pytest.raises(TVMError) as caught:
         relay.build(parts, "llvm")
     assert str(caught.value) == (
-        "the module that relay.ext.a answered, a c module, has no function tvmgen_default_a_main_0; it has f, g"
+        "the module that relay.ext.a returned, a c module, has no function tvmgen_default_a_main_0; it has f, g"
     )
 
     def failing(func: relay.Function) -> Any:

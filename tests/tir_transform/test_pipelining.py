@@ -1,4 +1,4 @@
-"""Passes that overlap turns of a loop: double buffers and software pipelines; checked by running."""
+"""Passes that overlap iterations of a loop: double buffers and software pipelines; checked by running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.tir.schedule import Schedule
 
 
 def double_buffered(n: int, outside: bool, reads_result: bool = False, threads: int = 8) -> Any:
-    """B[k, t] = 2 * A[k, threads - 1 - t] through storage that each turn fills anew."""
+    """B[k, t] = 2 * A[k, threads - 1 - t] through storage that each iteration fills anew."""
     a, b = tir.decl_buffer((n * threads,), name="A"), tir.decl_buffer((n * threads,), name="B")
     s = shared("S", threads)
     k = tir.Var("k", "int32")
@@ -52,7 +52,7 @@ def test_double_buffer(n: int, outside: bool) -> None:
     assert barriers(synced) <= 2
     (loop,) = nodes(synced, tir.For)
     inside = module(loop.body)
-    assert barriers(inside) == 1, "one barrier a turn instead of two"
+    assert barriers(inside) == 1, "one barrier per iteration instead of two"
     np.testing.assert_array_equal(outputs(synced, data, np.zeros_like(data), check_races=True), expected)
     assert T.InjectDoubleBuffer()(synced) is synced
 
@@ -131,7 +131,7 @@ def test_software_pipeline_of_unknown_length() -> None:
 def test_refused_pipelines(stages: list[int], order: list[int], text: str) -> None:
     with pytest.raises(TVMError, match="InjectSoftwarePipeline: loop k: .*" + text):
         T.InjectSoftwarePipeline()(pipelined(4, stages, order))
-    with pytest.raises(TVMError, match="it is parallel; only loops whose turns run in order can be pipelined"):
+    with pytest.raises(TVMError, match="it is parallel; only loops whose iterations run in order can be pipelined"):
         T.InjectSoftwarePipeline()(pipelined(4, [0, 0, 1], [0, 1, 2], tir.ForKind.PARALLEL))
 
 
@@ -141,7 +141,7 @@ def test_values_carried_from_turn_to_turn_keep_one_stage() -> None:
     steps = [tir.BufferStore(s, s[0] + a[k], [zero]), tir.BufferStore(a, s[0], [k])]
     notes = {"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}
     loop = tir.For(k, 0, 8, 0, tir.SeqStmt(steps), None, notes)
-    with pytest.raises(TVMError, match="statements 0 and 1 both access A, S, which lives longer than one turn"):
+    with pytest.raises(TVMError, match="statements 0 and 1 both access A, S, which lives longer than one iteration"):
         T.InjectSoftwarePipeline()(module(loop, a, s))
 
 

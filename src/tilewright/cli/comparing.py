@@ -288,7 +288,7 @@ def compare_models(
             )
         runtime = usual[0]
     if runtime not in (None, "float32"):
-        return Against(build, str(runtime), tolerance, library).compared(sets, feed)
+        return RuntimeComparison(build, str(runtime), tolerance, library).compared(sets, feed)
     if library is None and build.precision == "fp32":
         others = "".join([f", or --reference {r}" for r in format_of(build.model).runtimes])
         raise TVMError(f"--precision fp32 is the reference itself; give --precision bf16 or fp16{others}")
@@ -301,7 +301,7 @@ def compare_models(
         mine = _Build(executor_of(compiled), compiled)
     plain, _ = compile_model(build.but(precision="fp32", calibrate=()), **alike)
     reference = _Build(executor_of(plain), plain)
-    layers, outputs = Worst(), Worst()
+    layers, outputs = LargestDifferences(), LargestDifferences()
     most = MOST.get(PRECISIONS.get(build.precision, ""), np.inf)
     for k, given in enumerate(sets):
         inputs = fill_inputs(mine.executor, given, feed.next(k), tell=True)
@@ -333,7 +333,7 @@ def compare_models(
     )
 
 
-class Worst:
+class LargestDifferences:
     """The largest difference of each name over several sets of inputs, in the order of the names' first appearance."""
 
     def __init__(self) -> None:
@@ -355,7 +355,7 @@ class Worst:
         return list(self.found.values())
 
 
-class Against:
+class RuntimeComparison:
     """A comparison with another runtime: of the whole model, and node by node.
 
     Results of nodes are made outputs, which prevents fusion across them, and are matched with the runtime's by node name. This finds a
@@ -401,7 +401,7 @@ class Against:
                 executor_for(self.build, self.module)
                 whole = self.built(self.module)
             names = output_names(whole.executor)
-            outputs = Worst()
+            outputs = LargestDifferences()
             self.sets: list[dict[str, Array]] = []
             for k, given in enumerate(sets):
                 inputs = fill_inputs(whole.executor, given, feed.next(k), tell=True)
@@ -470,7 +470,7 @@ class Against:
         found = []
         for part in parted(layers_of(self.module, self.reference.nodes)):
             build = self.built(keeping(self.module, [e for layer in part for e in layer.exprs], outputs=False))
-            groups: dict[str, Worst] = {layer.name: Worst() for layer in part}
+            groups: dict[str, LargestDifferences] = {layer.name: LargestDifferences() for layer in part}
             for inputs in self.sets:
                 values = iter(self.values(build, inputs))
                 _, made = self.reference.run(inputs, [layer.name for layer in part])
@@ -516,7 +516,7 @@ class Against:
             if k not in seen:
                 layer = layers[k]
                 build = self.built(keeping(self.module, layer.exprs, outputs=False))
-                worst = Worst()
+                worst = LargestDifferences()
                 for inputs in self.sets:
                     _, made = self.reference.run(inputs, [layer.name])
                     worst.add(self.differences(layer, self.values(build, inputs), made[layer.name]))

@@ -34,14 +34,14 @@ def plain(stderr: bool = False) -> Console:
 console = plain(stderr=True)
 
 
-class Voice:
+class Verbosity:
     """The amount of output on standard error: `quiet`, errors only; `verbose`, each step too."""
 
     quiet = False
     verbose = False
 
 
-voice = Voice()
+voice = Verbosity()
 
 
 class Form:

@@ -117,7 +117,7 @@ class BackEnd(ABC):
 
     @abstractmethod
     def build(self, mod: IRModule, target: Target) -> Any:
-        """A runtime.Module of the module's functions; what tvm.build answers."""
+        """A runtime.Module of the module's functions, which tvm.build returns."""
 
     @abstractmethod
     def emit(self, mod: IRModule, target: Target) -> Code:
@@ -162,7 +162,7 @@ class BackEnd(ABC):
         return []
 
 
-class Late(NamedTuple):
+class LazyBackEnd(NamedTuple):
     """The module whose `BACK_END` is a back end; it is imported when it is first asked for. extra: of this package, what it needs.
     toolchain: the module with a function of that name for `BackEnd.toolchain`, which the cache asks without the back end."""
 
@@ -171,10 +171,10 @@ class Late(NamedTuple):
     toolchain: str = ""
 
 
-_BACK_ENDS: dict[str, BackEnd | Late] = {
-    "llvm": Late("tilewright.codegen.llvm.backend"),
-    "c": Late("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
-    "interp": Late("tilewright.codegen.interp.backend"),
+_BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
+    "llvm": LazyBackEnd("tilewright.codegen.llvm.backend"),
+    "c": LazyBackEnd("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
+    "interp": LazyBackEnd("tilewright.codegen.interp.backend"),
 }
 """By kind of target."""
 
@@ -196,7 +196,7 @@ def remove_back_end(kind: str) -> None:
     _BACK_ENDS.pop(kind, None)
 
 
-def back_ends() -> Mapping[str, BackEnd | Late]:
+def back_ends() -> Mapping[str, BackEnd | LazyBackEnd]:
     """The kinds of target that code can be generated for, and by what."""
     return dict(_BACK_ENDS)
 
@@ -256,7 +256,7 @@ __all__ = [
     "VECTORS",
     "BackEnd",
     "Code",
-    "Late",
+    "LazyBackEnd",
     "Loaded",
     "WholeModel",
     "back_end_of",

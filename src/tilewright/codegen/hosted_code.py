@@ -50,7 +50,7 @@ def _address(item: Any) -> int:
 
 
 def _guarded(function: Callable[..., None], context: Any) -> Callable[..., int]:
-    """A function that answers 0, or -1 after telling the runtime what was raised."""
+    """A function that returns 0, or -1 after passing the exception to the runtime."""
 
     def call(*args: Any) -> int:
         try:

@@ -1,4 +1,4 @@
-"""The graph executor of classic TVM: one face for graphs that are interpreted and for models compiled ahead of time."""
+"""The graph executor of classic TVM: one interface for interpreted graphs and for models compiled ahead of time."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def pipeline_executor_enabled() -> bool:
 
 
 class PipelineModule:
-    """A pipeline that runs: made from what pipeline_executor_build.build answers, or from what `load_library` read."""
+    """A pipeline of modules, made from the result of pipeline_executor_build.build or of `load_library`."""
 
     def __init__(self, module: Any) -> None:
         executors, config = module.executors(), module.native_config()

@@ -33,7 +33,7 @@ _text_makers: list[Any] = []
 
 
 def install_astext(make: Any) -> None:
-    """Makes `make(node, show_meta_data, annotate)` the text that `astext` answers for expressions and modules."""
+    """Sets the function `make(node, show_meta_data, annotate)` by which `astext` prints expressions and modules."""
     _text_makers[:] = [make]
 
 

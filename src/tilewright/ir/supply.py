@@ -31,7 +31,7 @@ class NameSupply:
         return found
 
     def reserve_name(self, name: str, add_prefix: bool = True) -> str:
-        """Take the name, be it free or not; answers it as it is taken."""
+        """Reserves a name, even if it is reserved already; returns the name as reserved."""
         full = self._full(name, add_prefix)
         self._counts.setdefault(full, 0)
         return full

@@ -20,7 +20,7 @@ class ObjectPath:
 
     @staticmethod
     def root(root_name: str | None = None) -> ObjectPath:
-        """The path of no steps; the name stands for `<root>` in texts."""
+        """The empty path; `name` is printed instead of `<root>`."""
         return ObjectPath(ROOT, root_name)
 
     def attr(self, attr_key: str) -> ObjectPath:

@@ -11,7 +11,7 @@ from tilewright.relay.scope_builder import ScopeBuilder
 
 
 def while_loop(cond: Callable[..., Expr], loop_vars: Sequence[Expr], loop_bodies: Callable[..., Sequence[Any]]) -> Expr:
-    """A function of the loop's variables that answers the tuple of their last values: call it with their first ones.
+    """A function that runs a loop: it takes the initial values of the loop's variables and returns the tuple of their final values.
 
     cond: from the variables to a bool scalar, whether the loop goes on. loop_vars: what the variables are named and
     typed like, a relay.Var each (another expression: named `arg0`, ..., of its type). loop_bodies: from the variables to

@@ -566,7 +566,7 @@ def astext(
 
     `show_meta_data` appends what cannot stand in the text (arrays, nodes in attributes), without which a
     program that has such can be read by people only. `types` adds what was inferred as comments; with `annotate`
-    the comment at a call is what that answers for it ("": none).
+    the comment after a call is the result of that function ("": none).
     """
     if not isinstance(value, (Expr, IRModule)):
         return repr(value)

@@ -47,7 +47,7 @@ def typed_pass(
 
 
 class CallRewriter(ExprMutator):
-    """Rewrites calls of operators bottom-up with typed operands; `rule` gets each call and answers another form or None,
+    """Rewrites calls of operators bottom-up with typed operands; `rule` gets each call and returns another form or None,
     and is asked again about what it returned. `counts`, where given, is kept true for rewritten calls."""
 
     def __init__(self, rule: Rule, counts: dict[Expr, int] | None = None) -> None:

@@ -40,7 +40,7 @@ class ScopeBuilder:
         self._open_if: tuple[_Block, Expr, Expr] | None = None
 
     def let(self, var: Var | str | tuple[str, Type | None], value: Any) -> Var:
-        """Bind a value to a variable, which is answered; `var` is one, or the name (and type) of a new one."""
+        """Binds a value to a variable and returns the variable. var: a variable, or the name (and type) of a new one."""
         self._need_open()
         if isinstance(var, tuple):
             var = Var(var[0], var[1])

@@ -1,4 +1,4 @@
-"""The texts that programs were parsed from, so that errors about a parsed program can show the line they mean."""
+"""The source text of parsed programs, so that errors can show its lines."""
 
 from __future__ import annotations
 

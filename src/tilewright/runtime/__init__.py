@@ -1,4 +1,4 @@
-"""Python face of the native runtime: arrays, devices, functions, modules, threads."""
+"""Python interface of the native runtime: arrays, devices, functions, modules, threads."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Device(_ffi.Device):
     }  # fmt: skip
 
     def _number(self, kind: int) -> int | None:
-        """The answer of the device's runtime; None if it has none, or the process has no runtime for it."""
+        """The attribute as the device's runtime states it; None if it has no value, or the process has no runtime for the device."""
         found: int | None = _ffi.get_global("runtime.GetDeviceAttr")(self.device_type, self.device_id, kind)
         return found
 
@@ -103,7 +103,7 @@ class Device(_ffi.Device):
 
     @property
     def available_global_memory(self) -> int | None:
-        """Bytes of memory that nobody uses."""
+        """Bytes of free memory."""
         return self._number(15)
 
     @property

@@ -36,7 +36,7 @@ def register_error(
 
 
 def error_class(kind: str) -> type[BaseException]:
-    """The exception class of a kind; TVMError for kinds that nobody registered."""
+    """The exception class of a kind; TVMError for unregistered kinds."""
     found = _kinds.get(kind) or getattr(builtins, kind, None)
     return found if isinstance(found, type) and issubclass(found, BaseException) else _errors.TVMError
 

@@ -230,9 +230,9 @@ class Module(_ffi.Object):
         source: ModuleSource | None = None,
         save: Callable[[], bytes] | None = None,
     ) -> Module:
-        """A module of Python functions: by name, or found by a function that answers None for other names.
+        """A module of Python functions: by name, or found by a function that returns None for other names.
 
-        save: answers bytes, which a library holds when the module is exported in it; the function that is registered as
+        save: returns the bytes that represent the module in an exported library; the function that is registered as
         `runtime.module.loadbinary_<type_key>` makes the module of them when that library is loaded.
         """
         keeper = _Keeper(functions)

@@ -89,7 +89,7 @@ class Ratio(Metric):
 
 METRICS: dict[str, type[Metric]] = {m.key: m for m in (Duration, Percent, Count, Ratio)}
 Call = Mapping[str, Any]
-"""Metrics, texts and numbers of one call, or of a device, by the names of their columns."""
+"""Metrics, strings and numbers of one call, or of a device, by column."""
 DeviceMetrics = dict[str, Call]
 """Totals by the name of a device: "cpu0"."""
 
@@ -278,7 +278,7 @@ def collect(
 def make_report(
     calls: Sequence[dict[str, Any]], seconds: Mapping[str, float], configuration: Mapping[str, Any]
 ) -> Report:
-    """A report of calls that have a duration and a device; `seconds` are totals by device, by which shares are reckoned."""
+    """A report of calls that have a duration and a device; `seconds` are totals by device, from which shares are computed."""
     total = sum(seconds.values()) or 1e-12
     for call in calls:
         call["Percent"] = Percent(call["Duration (us)"].value / (total * 1e6) * 100)

@@ -57,7 +57,7 @@ class GraphPlan(Decisions):
         _current.reset(self._tokens.pop())
 
     def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
-        """The value of a decision. The same problem gets the same answer."""
+        """The value of a decision. The same problem always gets the same value."""
         known = self.decisions.get(name)
         if known is not None and known.by == "given":
             value: Value = known.value

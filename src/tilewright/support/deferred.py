@@ -1,7 +1,7 @@
 """Packages and modules whose code runs when a name of theirs is first read.
 
 `defer("tilewright.te")` puts the module under its name without running it, so that `from tilewright import te` costs nothing
-until `te.compute` is wanted: whoever declares operators needs not load what compiles them. Imports stay ordinary
+until `te.compute` is wanted: modules that declare operators need not load what compiles them. Imports stay ordinary
 statements, which type checkers and the test of layers read. A module below a deferred package is imported without the package's own code.
 """
 
@@ -92,8 +92,10 @@ def _bind_below(module: ModuleType) -> None:
 
 
 def _load(module: Deferred) -> bool:
-    """Run a module's code, once: other threads wait until it has run. False in the midst of it. What modules read of each other
-    while they load is without cycles, so that no two threads wait for each other."""
+    """Runs a module's code, once; other threads wait until it has run. Returns False while this thread runs it.
+
+    Modules do not read each other in cycles while they load, so no two threads wait for each other.
+    """
     name = module.__name__
     with loading(), _locks[name]:
         if name in _running:

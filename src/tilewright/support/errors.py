@@ -116,7 +116,7 @@ _MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
     (ValueError, "values to unpack", "something in it has another number of elements than are read"),
     (ValueError, r"invalid literal for int\(\)|could not convert string to float", "a number in it cannot be read"),
 )
-"""The meaning of Python's own exceptions, known by their texts, for faults in what was read. Other texts are kept."""
+"""Explanations of Python's own exceptions, by their messages, for faults in the input. Other messages are kept."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OUT_OF_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "Unable to allocate")

@@ -68,8 +68,8 @@ def late(
     return __getattr__, __dir__
 
 
-class Face(ModuleType):
-    """A module that holds no code: names of other modules, under the path that programs know them by."""
+class AliasModule(ModuleType):
+    """A module without code of its own, which gives names of other modules their public path."""
 
     def __init__(self, path: str, home: str, held: Iterable[str]) -> None:
         super().__init__(path, f"Names of {home}, where classic programs look for them.")
@@ -102,6 +102,6 @@ def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
     """Modules below a package that only hold names of others: by module, its names, which are the package's own unless
     "module:name" says where they stand; without names, all that the package has."""
     for name, held in table.items():
-        face = Face(f"{package}.{name}", package, held)
+        face = AliasModule(f"{package}.{name}", package, held)
         sys.modules[face.__name__] = face
         declare(package, {name: face.__name__})

@@ -30,7 +30,7 @@ def loading() -> Iterator[None]:
 
 
 def _imports() -> bool:
-    """Whether this thread is in the midst of importing a module."""
+    """Whether this thread is importing a module."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back

@@ -1,1 +1,1 @@
-"""One module per command. Each imports what it needs when it runs, so that `--help` answers at once."""
+"""One module per command. Each imports what it needs when it runs, so that `--help` is fast."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.interp.direct import Unfit
+from tilewright.codegen.interp.direct import UnsuitableArgument
 from tilewright.codegen.interp.program import Program, compiled
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, Storage, np_type
 from tilewright.ir import IRModule
@@ -107,7 +107,7 @@ class Interpreter:
         call = partial(self._call, races)
         try:
             return program.entry(args, races, call, self.call_extern, self._match)
-        except Unfit:
+        except UnsuitableArgument:
             # Nothing has run yet: arguments are looked at first.
             program = self.program(name, True)
         return program.entry(args, races, call, self.call_extern, self._match)

@@ -15,7 +15,7 @@ MOST_CELLS = 1 << 16
 _BY_REFERENCE = frozenset({"tir.address_of", "tir.tvm_thread_allreduce"})
 
 
-class Unfit(Exception):
+class UnsuitableArgument(Exception):
     """An argument is not what direct access relies on; the checked form of the program takes it."""
 
 
@@ -55,19 +55,19 @@ class Cells(dict[int, Any]):
 
 
 def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | memoryview:
-    """The `count` elements behind an argument; `plain` ones come out as Python numbers. Raises Unfit."""
+    """The `count` elements behind an argument; `plain` ones come out as Python numbers. Raises UnsuitableArgument."""
     if type(pointer) is RawPointer:
         pointed = pointer.sized(count * kind.itemsize).storage.data.view(kind)
         return memoryview(pointed) if plain else pointed
     if type(pointer) is not Pointer:
-        raise Unfit
+        raise UnsuitableArgument
     storage, size = pointer.storage, kind.itemsize
     data: Any = storage.data
     if storage.ready is not None or data.dtype != kind or pointer.offset < 0 or pointer.offset % size:
-        raise Unfit
+        raise UnsuitableArgument
     begin = pointer.offset // size
     if begin + count > data.size:
-        raise Unfit
+        raise UnsuitableArgument
     if begin:
         data = data[begin:]
     return memoryview(data) if plain else data

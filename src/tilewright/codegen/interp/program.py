@@ -77,7 +77,7 @@ class Program(CooperatingThreads):
     """The generated Python function of one PrimFunc; `source` is its text, `entry` the function.
 
     A `checked` one sends every access through an accessor, which looks for races and takes any pointer as an argument;
-    otherwise elements that are known to exist are reached directly, and Unfit is raised, before anything is done, when an
+    otherwise elements that are known to exist are reached directly, and UnsuitableArgument is raised, before anything is done, when an
     argument does not allow it.
     """
 

@@ -93,7 +93,7 @@ def _refuse_values(func: PrimFunc) -> None:
     def look(e: object) -> None:
         if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.ret":
             raise TVMError(
-                f"{func.attrs['global_symbol']} returns a value, but its kernel answers an error code only: write the value into a tensor"
+                f"{func.attrs['global_symbol']} returns a value, but kernels return only error codes: write the value to a tensor"
             )
 
     post_order_visit(func.body, look)

@@ -15,7 +15,7 @@ from tilewright.relay.backend.executor_factory import (
     AOTExecutorFactoryModule,
     ExecutorFactoryModule,
     GraphExecutorFactoryModule,
-    KernelTexts,
+    KernelSources,
 )
 from tilewright.relay.backend.model_cache import kernels_of, model_key, stored
 from tilewright.relay.backend.options import Executor, Runtime, need_interface
@@ -75,7 +75,7 @@ def build(
                 progress(len(kernels), len(kernels), "the model is in the cache")
             return made(
                 lambda: compilation.planned_again(bound, config, context),
-                KernelTexts(partial(kernels_of, known.kernels, chosen), chosen, {}),
+                KernelSources(partial(kernels_of, known.kernels, chosen), chosen, {}),
                 chosen,
                 found,
                 mod_name,
@@ -101,7 +101,7 @@ def build(
     program, kernels_by_name = (compiled.module, compiled.plan), compiled.kernels
     return made(
         lambda: program,
-        KernelTexts(lambda: kernels_by_name, chosen, compiled.plan.kernel_targets),
+        KernelSources(lambda: kernels_by_name, chosen, compiled.plan.kernel_targets),
         chosen,
         found,
         mod_name,

@@ -42,7 +42,7 @@ def need_host(target: Target, what: str) -> None:
         )
 
 
-class KernelTexts:
+class KernelSources:
     """Texts of a model's kernels. A loaded library holds one as long as it may be asked for them, so there is no weight in it."""
 
     def __init__(self, make: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]) -> None:
@@ -93,7 +93,7 @@ class ExecutorFactoryModule:
     def __init__(
         self,
         program: Callable[[], tuple[IRModule, Plan]],
-        texts: KernelTexts,
+        texts: KernelSources,
         target: Target,
         executor: Executor,
         libmod_name: str,

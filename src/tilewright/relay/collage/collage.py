@@ -60,7 +60,7 @@ class MockCostEstimator(CostEstimator):
 
 
 class CustomCostEstimator(CostEstimator):
-    """Asks the global function of a name, which takes a module and a target and answers seconds."""
+    """Calls a global function of a module and a target, which returns seconds."""
 
     def __init__(self, py_fn_estimator: str = "tvm.relay.collage.estimate_seconds_custom") -> None:
         self.py_fn_estimator = py_fn_estimator
@@ -70,7 +70,7 @@ class CustomCostEstimator(CostEstimator):
         if found is None:
             raise TVMError(
                 f"CustomCostEstimator: there is no global function {self.py_fn_estimator}; register a function of a module and a"
-                f' target that answers seconds: @tvm.register_func("{self.py_fn_estimator}")'
+                f' target that returns seconds: @tvm.register_func("{self.py_fn_estimator}")'
             )
         return float(found(mod, target))
 

@@ -106,7 +106,7 @@ class SubGraph:
 
     @property
     def exit(self) -> Expr:
-        """The value that a sub-graph of one result answers."""
+        """The result of a sub-graph with a single result."""
         return self.graph.nodes[self.exits[0]]
 
     @property

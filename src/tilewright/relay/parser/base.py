@@ -67,7 +67,7 @@ def known_dtype(name: str) -> DataType:
     return DataType(name)
 
 
-class Written(NamedTuple):
+class MetadataEntry(NamedTuple):
     """An entry of a metadata section, not read yet."""
 
     json: Any
@@ -181,7 +181,7 @@ class BaseParser:
         if (kind, index) not in self.loaded:
             entry = entries[index]
             try:
-                self.loaded[kind, index] = load_json(json.dumps(entry.json)) if type(entry) is Written else entry
+                self.loaded[kind, index] = load_json(json.dumps(entry.json)) if type(entry) is MetadataEntry else entry
             except TVMError as error:
                 word = Token("name", "", start.start, self.words[self.at - 1].end)
                 self.fail(f"entry {index} of {kind} in the metadata section cannot be read: {error}", word)

@@ -39,7 +39,7 @@ from tilewright.relay.expr import (
     Var,
     const,
 )
-from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser, Written
+from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser, MetadataEntry
 from tilewright.relay.parser.lexer import Source, Token
 from tilewright.support.errors import OpError
 
@@ -542,7 +542,7 @@ def split_metadata(source: Source) -> tuple[Source, dict[str, list[Any]]]:
         source.fail(f"the metadata section is not JSON: {error}", at + 1, start)
     if not isinstance(entries, dict) or not all([isinstance(v, list) for v in entries.values()]):
         source.fail("the metadata section must be an object of lists, one for each kind", at + 1, start)
-    return Source(source.name, source.text[:at]), {k: [Written(e) for e in v] for k, v in entries.items()}
+    return Source(source.name, source.text[:at]), {k: [MetadataEntry(e) for e in v] for k, v in entries.items()}
 
 
 def run(source: Source, init_module: IRModule | None, meta: Mapping[str, list[Any]] | None) -> Parser:

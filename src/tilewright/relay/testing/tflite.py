@@ -105,7 +105,7 @@ class TFLiteModel:
         return from_tflite(self.serial_model, dict(self.shape_dict), dict(self.dtype_dict))  # type: ignore[no-any-return, unused-ignore]
 
     def generate_reference_data(self) -> tuple[dict[str, Any], list[Any]]:
-        """Random inputs by name, and what the reference interpreter answers for them."""
+        """Random inputs by name, and the results of the reference interpreter for them."""
         interpreter = self._interpreter()
         rng, inputs = np.random.default_rng(0), {}
         for d in interpreter.get_input_details():

@@ -1,4 +1,4 @@
-"""The ahead-of-time executor's face."""
+"""The Python interface of the ahead-of-time executor."""
 
 from __future__ import annotations
 

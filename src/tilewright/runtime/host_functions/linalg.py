@@ -15,7 +15,7 @@ Arrays = Sequence[np.ndarray]
 
 
 def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
-    """Register f(config, *matrices) -> results; the host function answers them as one array, side by side for each matrix of a batch."""
+    """Register f(config, *matrices) -> results; the host function returns them as one array, side by side for each matrix of a batch."""
     name = f.__name__
 
     def packed(config: Any, *arrays: np.ndarray) -> np.ndarray:

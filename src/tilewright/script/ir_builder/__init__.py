@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tilewright.script.parser.entry import ModuleParser
-from tilewright.script.parser.source import Unwritten
+from tilewright.script.parser.source import NoSource
 from tilewright.script.parser.statements import ScriptParser, active_or_none, reading
 from tilewright.support import lazy
 from tilewright.support.errors import TVMError
@@ -21,7 +21,7 @@ class IRBuilder:
     """Holds what is built inside of its `with`; `get` gives the function or the module."""
 
     def __init__(self) -> None:
-        self._root = ModuleParser(Unwritten(), {})
+        self._root = ModuleParser(NoSource(), {})
         self._root.result = None
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.script.ir import decl_function, def_function, module_attrs, module_get_attrs, module_global_infos
 from tilewright.script.parser.entry import ModuleParser
-from tilewright.script.parser.source import Unwritten
+from tilewright.script.parser.source import NoSource
 from tilewright.script.parser.statements import active, reading
 
 __all__ = ["decl_function", "def_function", "ir_module", "module_attrs", "module_get_attrs", "module_global_infos"]
@@ -18,7 +18,7 @@ class ModuleFrame:
 
     def __enter__(self) -> ModuleParser:
         self._outer: Any = active("I.ir_module of a builder")
-        self._inner = ModuleParser(Unwritten(), {})
+        self._inner = ModuleParser(NoSource(), {})
         self._reading = reading(self._inner)
         self._reading.__enter__()
         return self._inner

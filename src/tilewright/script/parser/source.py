@@ -62,7 +62,7 @@ class Source:
         return self.error(place, f"this is not Python: {error.msg}")
 
 
-class Unwritten(Source):
+class NoSource(Source):
     """The source of programs that Python builds: there is no text to point at."""
 
     def __init__(self) -> None:

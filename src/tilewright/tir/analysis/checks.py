@@ -29,7 +29,7 @@ from tilewright.tir.stmt import (
 
 
 class _OutOfBounds(Visitor):
-    """Indices that leave their buffer at some turn of the loops; under conditions only those that always do."""
+    """Indices that are out of bounds in some iteration of the loops; under conditions, only those that always are."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.script.parser.entry import ModuleParser
-from tilewright.script.parser.source import Unwritten
+from tilewright.script.parser.source import NoSource
 from tilewright.script.parser.statements import active, reading
 from tilewright.support.errors import TVMError
 from tilewright.tir.function import PrimFunc
@@ -25,7 +25,7 @@ class FunctionScope:
         if not isinstance(outer, ModuleParser):
             raise TVMError("T.prim_func of a builder stands in the builder or in I.ir_module, not in another function")
         self._outer = outer
-        self._parser = TirParser(Unwritten(), {}, outer.module)
+        self._parser = TirParser(NoSource(), {}, outer.module)
         self._parser.building = True
         self._frame = FunctionFrame("main", self._private)
         self._parser.frames.append(self._frame)

@@ -98,7 +98,7 @@ class _Loaded(Visitor):
         self.visit_children(e)
 
 
-class Steady:
+class Invariants:
     """Finds values that do not change while a statement runs: they load nothing that the statement may write.
 
     views: data variables of views that are defined outside of the statement -> the data variable of the viewed buffer.
@@ -132,7 +132,7 @@ def lasting(condition: PrimExpr, body: Any, views: Mapping[Var, Var] | None = No
     """The part of a condition that stays true while a statement runs."""
     if not has_load(condition) and is_pure(condition):
         return condition
-    steady = Steady(body, views)
+    steady = Invariants(body, views)
     kept: PrimExpr = IntImm("bool", 1)
     for c in conjuncts(condition):
         if steady(c):

@@ -308,7 +308,7 @@ def test_parameters_that_do_not_matter_get_zeros() -> None:
          "the modes of gradient are higher_order, first_order, but 'reverse' was given"),
         (lambda x: gradient(x), TypeError, "gradient takes a relay.Function, but was given Var"),
         (lambda x: gradient(relay.Function([x], relay.RefCreate(x))), TVMError,
-         "gradient takes a function that answers tensors, but this one answers ref(Tensor[(2,), float32])"),
+         "gradient takes a function that returns tensors, but this one returns ref(Tensor[(2,), float32])"),
         (lambda x: gradient(relay.Function([x], relay.random.uniform(relay.random.threefry_key(1), (2,), low=relay.sum(x))[1])),
          OpNotImplemented, "random.uniform has no gradient: draw from the distribution with parameters 0 and 1, and scale and shift"
          " what is drawn\n"

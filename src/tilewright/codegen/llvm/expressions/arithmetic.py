@@ -167,7 +167,7 @@ class Arithmetic:
         return self.b.pure(f"icmp {sign}{word} {llvm_type(dtype)} {a}, {b}", a, b)
 
     def _decide(self, e: CmpExpr, fold: Callable[[int, int], bool]) -> str | None:
-        """The comparison's answer when the ranges of its sides tell it."""
+        """The result of a comparison, if the ranges of its operands decide it."""
         if type(e) in (EQ, NE):
             return None
         x, y = self.expressions.bounds(e.a), self.expressions.bounds(e.b)

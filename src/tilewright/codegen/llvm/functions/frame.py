@@ -21,7 +21,7 @@ LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
 """Fields of the context that the runtime fills."""
 
 
-class Surroundings(Protocol):
+class ModuleContext(Protocol):
     """What functions ask of the module that they are in."""
 
     target: Target
@@ -49,7 +49,7 @@ class Surroundings(Protocol):
 class Frame:
     """What all parts of a function's emitter write to."""
 
-    def __init__(self, module: Surroundings, name: str) -> None:
+    def __init__(self, module: ModuleContext, name: str) -> None:
         self.module, self.name = module, name
         self.target, self.iptr = module.target, module.iptr
         self.b = FunctionBuilder(module.declare)

@@ -10,7 +10,7 @@ from tilewright.codegen.llvm.expressions.expr import ExprEmitter
 from tilewright.codegen.llvm.expressions.mathematics import Functions
 from tilewright.codegen.llvm.expressions.operands import Operands
 from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type
-from tilewright.codegen.llvm.functions.frame import LAUNCH, Frame, Surroundings
+from tilewright.codegen.llvm.functions.frame import LAUNCH, Frame, ModuleContext
 from tilewright.codegen.llvm.functions.loops import Loops
 from tilewright.codegen.llvm.functions.packed import PackedEmitter
 from tilewright.codegen.llvm.functions.stmt import StmtEmitter
@@ -29,7 +29,7 @@ class FunctionEmitter:
     """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
 
     def __init__(
-        self, module: Surroundings, name: str, parent: FunctionEmitter | None = None, on_threads: bool = False
+        self, module: ModuleContext, name: str, parent: FunctionEmitter | None = None, on_threads: bool = False
     ) -> None:
         self.module, self.parent = module, parent
         self.frame = frame = Frame(module, name)

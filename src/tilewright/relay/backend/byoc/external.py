@@ -1,6 +1,6 @@
 """Code of external generators: functions with the attribute Compiler become modules, which compiled code calls by their symbols.
 
-A generator is the global function `relay.ext.<compiler>`: it takes a relay function and answers a runtime.Module with a packed
+A generator is the global function `relay.ext.<compiler>`: it takes a relay function and returns a runtime.Module with a packed
 function named by the attribute global_symbol. That is called with the tensors of the arguments, then those of the results.
 """
 
@@ -158,7 +158,7 @@ class ExternalCode:
                 f" {type(made).__name__}{'' if made is None else f': {made!r}'}. runtime.c_source_module makes one of C source,"
                 " runtime.Module.from_functions one of functions of Python"
             )
-        self.take(made, symbol, f"the module that {name} answered")
+        self.take(made, symbol, f"the module that {name} returned")
         self.hand_over(func, made, symbol, name)
 
     def take(self, module: runtime.Module, symbol: str, what: str) -> None:
@@ -214,7 +214,7 @@ def missing_generator(compiler: str, symbol: str) -> str:
     known = sorted({n.partition(".")[0] for n in names if "." not in n})
     return (
         f"{symbol} belongs to the compiler {compiler}, but no code generator is registered for it:"
-        f' register a function that takes a relay.Function and answers a runtime.Module, @register_func("{prefix}{compiler}").'
+        f' register a function that takes a relay.Function and returns a runtime.Module, @register_func("{prefix}{compiler}").'
         f" Registered are: {', '.join(known) or 'none'}"
     )
 

@@ -337,7 +337,7 @@ def ManifestLifetimes() -> Pass:
 
 
 class _Values(_Chains):
-    """Calls that write into tensors -> calls that answer values; allocations are gone."""
+    """Replaces calls that write to tensors by calls that return values, and removes allocations."""
 
     def __init__(self) -> None:
         super().__init__()

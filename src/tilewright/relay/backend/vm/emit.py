@@ -72,7 +72,7 @@ class ProgramCompiler:
                 continue
             params, body = list(f.params), f.body
             if f.attrs.get(CLOSURE):
-                # A-normal form names the function that a lifted one answers.
+                # A-normal form names the function that a lifted one returns.
                 body = body.value if isinstance(body, Let) else body
                 assert isinstance(body, Function)
                 self.captures[gvar.name_hint] = len(params)

@@ -205,7 +205,7 @@ class Builder:
         return xs[0] if len(xs) == 1 else self.call("concatenate", list(xs), axis=self.axis(axis, xs[0].ndim))
 
     def pad(self, x: Value, width: Sequence[Sequence[Any]], value: Any = 0, mode: str = "constant") -> Value:
-        """x with borders: (before, after) for each axis."""
+        """x padded by (before, after) along each axis."""
         width = [tuple(plain(v) for v in pair) for pair in width]
         if all([isinstance(v, int) and v == 0 for pair in width for v in pair]):
             return x

@@ -106,7 +106,7 @@ def try_infer_value(
     on_failure: Callable[[], Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Any, bool]:
-    """(the value as a NumPy array, through `on_success`; True), or where it is not known (what `on_failure` answers, else the
+    """(the value as a NumPy array, through `on_success`; True), or, if it is not known, (the result of `on_failure`, else the
     expression; False)."""
     try:
         found = infer_value(val, parameters or {}).numpy()

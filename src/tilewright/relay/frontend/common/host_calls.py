@@ -1,4 +1,4 @@
-"""Calls of host functions from converters: what no kernel can do runs in Python, in the midst of compiled code."""
+"""Calls of host functions from converters: compiled code calls Python for what no kernel can do."""
 
 from __future__ import annotations
 

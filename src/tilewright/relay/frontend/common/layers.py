@@ -97,7 +97,7 @@ def _outside(body: Expr) -> tuple[list[Expr], list[Expr]]:
 
 
 def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRModule:
-    """The module whose main also answers these values of it, after its own outputs (or instead of them)."""
+    """The module with these values of `main` as further outputs, after its own (or instead of them)."""
     main: Any = mod["main"]
     fields: list[Expr] = []
     if outputs:

@@ -47,7 +47,7 @@ def while_loop(c: Builder, state: Sequence[Value], going: Going, step: Step, tit
 def settled(
     state: Sequence[Value], step: Callable[[list[Var]], tuple[Sequence[Any], Made]], title: str = "state"
 ) -> tuple[list[Var], Sequence[Any], Made]:
-    """Variables for a loop's state, whose types take in what each round makes of them, and what `step` answers for these: (the state after
+    """Variables for a loop's state, whose types take in what each round makes of them, and the result of `step` for these: (the state after
     a round, anything else). Raises OpNotImplemented where a rank or element type changes."""
     types = [tensor_type(s.shape, s.dtype) for s in state]
     for _ in range(SETTLE):

@@ -1,4 +1,4 @@
-"""The module that an importer answers: `main`, of a model's inputs and weights; which executor it takes."""
+"""The module that an importer returns: `main`, a function of the model's inputs and weights; and the executor that it needs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class InputSizes:
     def __init__(self) -> None:
         self.homes: list[Var] = []
         self.measured: dict[SizeVariable, tuple[Value, int]] = {}
-        """Extents of what the program computes, which are known only when it runs: each has a name, by which it is reckoned with."""
+        """Extents that are known only at run time. Each has a name, which stands for it in expressions."""
         self._names: dict[tuple[int, int], SizeVariable] = {}
 
     def named(self, x: Value, axis: int) -> PrimExpr:

@@ -26,7 +26,7 @@ LOCAL_HEAD = 30
 """Bytes before the name of an archive's part, where it stands; those at 26 and 28 say how much follows."""
 
 
-class Opened:
+class OpenedModel:
     """A model: its serialised form, its weights, the major version of the Keras that wrote it, its name for messages, its inputs' names."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Opened:
         self.tensors = tuple(tensors)
 
 
-def open_model(source: Any) -> Opened:
+def open_model(source: Any) -> OpenedModel:
     """Open a live model or a file. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
@@ -48,13 +48,13 @@ def open_model(source: Any) -> Opened:
     return _live(source)
 
 
-def _live(model: Any) -> Opened:
+def _live(model: Any) -> OpenedModel:
     title = f"model {getattr(model, 'name', type(model).__name__)!r}"
     module = sys.modules.get("keras")
     version = str(getattr(module, "__version__", "3"))
     if version.startswith("2") or not hasattr(module, "saving"):
         config = {"class_name": type(model).__name__, "config": model.get_config()}
-        return Opened(config, LiveStore(model), 2, title)
+        return OpenedModel(config, LiveStore(model), 2, title)
     kind = type(model).__name__
     if kind not in ("Functional", "Sequential", "Model") or not getattr(model, "built", True):
         if kind == "Sequential":
@@ -70,7 +70,7 @@ def _live(model: Any) -> Opened:
     except Exception as error:
         raise ModelError(f"{title}: Keras cannot describe it ({said(error)})") from error
     tensors = [str(getattr(t, "name", "")) for t in getattr(model, "inputs", None) or ()]
-    return Opened(_plain_spec(spec, kind), LiveStore(model), 3, title, tensors)
+    return OpenedModel(_plain_spec(spec, kind), LiveStore(model), 3, title, tensors)
 
 
 def _plain_spec(spec: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -105,7 +105,7 @@ def _reading(title: str, what: str) -> Iterator[None]:
         raise ModelError(f"{title}: {what} cannot be read ({said(error)}). {REMEDY}") from None
 
 
-def _archive(path: Path) -> Opened:
+def _archive(path: Path) -> OpenedModel:
     title = str(path)
     with _reading(title, "the archive"):
         archive = zipfile.ZipFile(path)
@@ -125,7 +125,7 @@ def _archive(path: Path) -> Opened:
         with _reading(title, name):
             return _member(archive, name, title) if name in names else None
 
-    return Opened(spec, FileStore(group, "", "", asset), int(version[0]) if version[:1].isdigit() else 3, title)
+    return OpenedModel(spec, FileStore(group, "", "", asset), int(version[0]) if version[:1].isdigit() else 3, title)
 
 
 def _bytes_of(path: Path, archive: zipfile.ZipFile, name: str) -> memoryview:
@@ -148,7 +148,7 @@ def _mapped(path: Path) -> memoryview:
     return np.memmap(path, np.uint8, "r").data if path.stat().st_size else memoryview(b"")
 
 
-def _legacy(path: Path) -> Opened:
+def _legacy(path: Path) -> OpenedModel:
     title = str(path)
     file = opened(_mapped(path))
     config, version = file.attrs.get("model_config"), file.attrs.get("keras_version", "2")
@@ -161,4 +161,4 @@ def _legacy(path: Path) -> Opened:
     )
     text = version.decode() if isinstance(version, bytes) else str(version)
     weights = file.get("model_weights")
-    return Opened(spec, LegacyFile(weights), int(text[0]) if text[:1].isdigit() else 2, title)
+    return OpenedModel(spec, LegacyFile(weights), int(text[0]) if text[:1].isdigit() else 2, title)

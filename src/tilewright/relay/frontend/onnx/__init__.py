@@ -1,6 +1,6 @@
 """The ONNX importer.
 
-`reader` opens a model and answers for its file; `importing` makes a module of it; `graph` walks the nodes, folds what is known and
+`reader` opens a model file and checks it; `importing` makes a module of it; `graph` walks the nodes, folds what is known and
 reports all that is not supported at once; the files of `ops` hold one converter per operator and opset.
 """
 

@@ -21,10 +21,10 @@ from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import demanded, either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.value import (
+    AlreadyReported,
     Choice,
-    Listed,
+    EmptyOptional,
     ListValue,
-    Nothing,
     OnnxNode,
     Question,
     Unknown,
@@ -71,7 +71,7 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         # No run of these inputs can take the other one.
         choice, who = Choice(condition, None, None, question), "the rules of operators allow"
         return [demanded(node, choice, v, side == "yes", who) for v in made]
-    except Listed:
+    except AlreadyReported:
         raise
     except (OpNotImplemented, DiagnosticError, ModelError) as error:
         # Branches that are not supported, or that these inputs cannot take, are no problem where the condition is known.
@@ -196,7 +196,7 @@ def looped(
     try:
         carried = packed_state(node, state, step, ranks) if sequences else state
         return recursion(node, trips, condition, carried, gathered, step)
-    except Listed:
+    except AlreadyReported:
         raise
     except OpNotImplemented as error:
         problem = problem or error
@@ -210,7 +210,9 @@ def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[i
     rank that a round gives them, or that is declared."""
     known = [rank_of(s) for s in state]
     after: list[Any] = [None] * len(state)
-    if any([isinstance(s, Nothing) or type(s) is ListValue and k is None for k, s in zip(known, state, strict=True)]):
+    if any(
+        [isinstance(s, EmptyOptional) or type(s) is ListValue and k is None for k, s in zip(known, state, strict=True)]
+    ):
         k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
         # The body may ask for what an empty sequence does not hold.
         with suppress(OpNotImplemented, DiagnosticError, ModelError):
@@ -223,7 +225,7 @@ def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[i
             # What stays empty holds no tensor of another rank.
             made.append(packed(node, s, rank or 0))
         else:
-            made.append(matched(node, s, v)[0] if isinstance(s, Nothing) and v is not None else s)
+            made.append(matched(node, s, v)[0] if isinstance(s, EmptyOptional) and v is not None else s)
     return made
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
-from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Packed, Value
+from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, OnnxNode, Packed, Value
 
 
 @cache
@@ -44,10 +44,10 @@ def type_proto(value: Any) -> Any:
 
     if value is None:
         return TypeProto()
-    if isinstance(value, (ListValue, Packed, Nothing)):
+    if isinstance(value, (ListValue, Packed, EmptyOptional)):
         inner = type_proto(value.items[0]) if isinstance(value, ListValue) and value.items else _element(value.element)
         made = TypeProto()
-        holder = made.optional_type if isinstance(value, Nothing) else made.sequence_type
+        holder = made.optional_type if isinstance(value, EmptyOptional) else made.sequence_type
         holder.elem_type.CopyFrom(inner)
         return made
     shape = [d if isinstance(d, int) else None for d in value.shape]

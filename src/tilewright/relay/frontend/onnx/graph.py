@@ -19,7 +19,7 @@ from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.declarations import Declarations
-from tilewright.relay.frontend.onnx.files.external import Beside
+from tilewright.relay.frontend.onnx.files.external import WeightFolders
 from tilewright.relay.frontend.onnx.files.reader import attributes_of, sparse_array, tensor_array
 from tilewright.relay.frontend.onnx.files.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.files.weights import Weights
@@ -39,8 +39,8 @@ from tilewright.relay.frontend.onnx.operators import node_name, plain_domain, su
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
 from tilewright.relay.frontend.onnx.unsupported import Findings, Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
+    AlreadyReported,
     Choice,
-    Listed,
     OnnxNode,
     SizesValue,
     Unknown,
@@ -70,7 +70,7 @@ class Importer:
     def __init__(
         self,
         name: str,
-        folder: Beside,
+        folder: WeightFolders,
         opsets: dict[str, int],
         freeze: bool,
         values: Weights,
@@ -344,7 +344,7 @@ class Importer:
         try:
             return convert()
         except OpNotImplemented as error:
-            if isinstance(error, Listed) and not found.problems:
+            if isinstance(error, AlreadyReported) and not found.problems:
                 raise
             text = "; ".join(found.problems) or str(error)
             raise Unknown(text, frozenset(found.values), found.shapes, whole=bool(found.problems)) from None
@@ -396,7 +396,7 @@ class Importer:
     def made(found: list[Any], what: str) -> list[Any]:
         """Results none of which was reported."""
         if any([v is FAILED for v in found]):
-            raise Listed(f"a node inside {what} is not supported (listed above)")
+            raise AlreadyReported(f"a node inside {what} is not supported (listed above)")
         return found
 
 

@@ -14,14 +14,14 @@ from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import one_value
 from tilewright.relay.frontend.onnx.files.reader import opset_versions, read_model
 from tilewright.relay.frontend.onnx.graph import FAILED, Importer
-from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, MaybeOf, PackedOf, Tree
+from tilewright.relay.frontend.onnx.interface import DynamicOptionalOf, Interface, Leaf, MapOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.renamed import export, with_node_names
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
 from tilewright.relay.frontend.onnx.value import (
     Choice,
+    DynamicOptional,
     ListValue,
     MapValue,
-    Maybe,
     OnnxNode,
     Packed,
     Unknown,
@@ -36,7 +36,7 @@ OPTIONS = ("use_nt_batch_matmul",)
 
 
 class Imported:
-    """What an import answers: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
+    """The result of an import: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
     contradicts its nodes."""
 
     __slots__ = ("contradictions", "interface", "mod", "params")
@@ -165,8 +165,8 @@ class _Fields:
             return [self.tree(f"{name}.{k}", v) for k, v in enumerate(value.items)]
         if isinstance(value, Choice):
             raise self.unsupported(Unknown(value.question.unknown, elements_of(value.condition), shapes=True))
-        if isinstance(value, Maybe):
-            return MaybeOf(self.tree(f"{name}.has", value.has), self.tree(name, value.held))
+        if isinstance(value, DynamicOptional):
+            return DynamicOptionalOf(self.tree(f"{name}.has", value.has), self.tree(name, value.held))
         if isinstance(value, Packed):
             return PackedOf(self.tree(name, value.elements), self.tree(f"{name}.shapes", value.shapes))
         return None

@@ -15,7 +15,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
-from tilewright.relay.frontend.onnx.value import ListValue, MapValue, Nothing, Value, as_value
+from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, MapValue, Value, as_value
 from tilewright.support.errors import ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import PrimExpr, SizeVar
@@ -93,7 +93,7 @@ class Inputs:
     def structured(self, info: Any, shape: Any) -> tuple[Any, Tree]:
         """A sequence, optional or map, of the structure that is given: (dtype, shape) of each tensor, as `interface.structure` says."""
         if shape is None and info.type.HasField("optional_type"):
-            return Nothing(element_of(info.type)), None
+            return EmptyOptional(element_of(info.type)), None
         if shape is None:
             raise OpNotImplemented(
                 f"{self.name}: the input {info.name!r} is not a tensor; give the dtypes and shapes of its tensors:"
@@ -104,7 +104,7 @@ class Inputs:
     def tree(self, name: str, shape: Any, element: str) -> tuple[Any, Tree]:
         """The value and the interface of a structure."""
         if shape is None:
-            return Nothing(element), None
+            return EmptyOptional(element), None
         if len(shape) == 2 and shape[0] == "map":
             keys = [k for k, _ in shape[1]]
             parts = [self.tree(f"{name}.{k}", s, element) for k, s in shape[1]]
@@ -188,7 +188,7 @@ def element_of(proto: Any) -> str:
 def known_value(value: Any, proto: Any) -> Any:
     """An input that is given with its elements."""
     if value is None:
-        return Nothing(element_of(proto))
+        return EmptyOptional(element_of(proto))
     if isinstance(value, (list, tuple)):
         return ListValue([known_value(v, proto) for v in value], element_of(proto))
     if isinstance(value, Mapping):

@@ -38,7 +38,7 @@ class PackedOf:
         self.elements, self.shapes = elements, shapes
 
 
-class MaybeOf:
+class DynamicOptionalOf:
     """An optional of an interface that a run may leave empty: the leaf that tells whether it holds something, and the tree of that."""
 
     __slots__ = ("has", "held")
@@ -48,7 +48,7 @@ class MaybeOf:
 
 
 Tree = Any
-"""A Leaf, a list of trees (a sequence), a PackedOf, a MaybeOf, a MapOf, or None (an optional that holds nothing)."""
+"""A Leaf, a list of trees (a sequence), a PackedOf, a DynamicOptionalOf, a MapOf, or None (an optional that holds nothing)."""
 
 
 class Interface:
@@ -92,7 +92,7 @@ def _restore(tree: Tree, found: Sequence[Any]) -> Any:
         return [_restore(t, found) for t in tree]
     if isinstance(tree, MapOf):
         return {k: _restore(t, found) for k, t in zip(tree.keys, tree.values, strict=True)}
-    if isinstance(tree, MaybeOf):
+    if isinstance(tree, DynamicOptionalOf):
         return _restore(tree.held, found) if _restore(tree.has, found) else None
     if isinstance(tree, PackedOf):
         elements, shapes = _restore(tree.elements, found), np.asarray(found[tree.shapes.place])

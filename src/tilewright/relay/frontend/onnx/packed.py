@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.value import ListValue, Maybe, Nothing, OnnxNode, Packed, Value, as_value
+from tilewright.relay.frontend.onnx.value import (
+    DynamicOptional,
+    EmptyOptional,
+    ListValue,
+    OnnxNode,
+    Packed,
+    Value,
+    as_value,
+)
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
@@ -45,9 +53,9 @@ def tensors(value: Any) -> list[Value]:
         return [value.elements, value.shapes]
     if type(value) is ListValue:
         return [t for v in value.items for t in tensors(v)]
-    if isinstance(value, Maybe):
+    if isinstance(value, DynamicOptional):
         return [value.has, *tensors(value.held)]
-    if isinstance(value, Nothing):
+    if isinstance(value, EmptyOptional):
         return []
     raise OpNotImplemented("it returns a map, which must be known at import")
 
@@ -61,8 +69,8 @@ def rebuilt(value: Any, made: list[Value]) -> Any:
         return Packed(rebuilt(value.elements, made), rebuilt(value.shapes, made))
     if isinstance(value, ListValue):
         return ListValue([rebuilt(v, made) for v in value.items], value.element)
-    if isinstance(value, Maybe):
-        return Maybe(rebuilt(value.has, made), rebuilt(value.held, made))
+    if isinstance(value, DynamicOptional):
+        return DynamicOptional(rebuilt(value.has, made), rebuilt(value.held, made))
     return value
 
 
@@ -74,9 +82,9 @@ def alike(a: Any, b: Any) -> bool:
         return a.element == b.element and a.rank == b.rank
     if type(a) is ListValue and type(b) is ListValue:
         return len(a.items) == len(b.items) and all([alike(x, y) for x, y in zip(a.items, b.items, strict=True)])
-    if isinstance(a, Maybe) and isinstance(b, Maybe):
+    if isinstance(a, DynamicOptional) and isinstance(b, DynamicOptional):
         return alike(a.held, b.held)
-    return isinstance(a, Nothing) and isinstance(b, Nothing)
+    return isinstance(a, EmptyOptional) and isinstance(b, EmptyOptional)
 
 
 def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
@@ -84,7 +92,7 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
     others."""
     if alike(a, b):
         return a, b
-    if isinstance(a, (Maybe, Nothing)) or isinstance(b, (Maybe, Nothing)):
+    if isinstance(a, (DynamicOptional, EmptyOptional)) or isinstance(b, (DynamicOptional, EmptyOptional)):
         one, other = maybe(node, a, b), maybe(node, b, a)
         if alike(one, other):
             return one, other
@@ -99,12 +107,12 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
 
 def maybe(node: OnnxNode, value: Any, other: Any) -> Any:
     """A value as an optional that may be empty; `other` is what it holds where it is empty now."""
-    if isinstance(value, Maybe):
+    if isinstance(value, DynamicOptional):
         return value
-    if not isinstance(value, Nothing):
-        return Maybe(Value(array=np.array(True)), value)
-    held = other.held if isinstance(other, Maybe) else other
-    if isinstance(held, Nothing):
+    if not isinstance(value, EmptyOptional):
+        return DynamicOptional(Value(array=np.array(True)), value)
+    held = other.held if isinstance(other, DynamicOptional) else other
+    if isinstance(held, EmptyOptional):
         return value
     made = []
     for t in tensors(held):
@@ -113,7 +121,7 @@ def maybe(node: OnnxNode, value: Any, other: Any) -> Any:
         made.append(
             Value(array=np.zeros(shape, t.dtype)) if known else node.value("zeros", shape=tuple(shape), dtype=t.dtype)
         )
-    return Maybe(Value(array=np.array(False)), rebuilt(held, made))
+    return DynamicOptional(Value(array=np.array(False)), rebuilt(held, made))
 
 
 def rank_of(sequence: Any) -> int | None:
@@ -127,7 +135,7 @@ def description(value: Any) -> str:
     """A value in words."""
     if isinstance(value, Value):
         return f"a tensor of {value.element} with {value.ndim} axes"
-    if isinstance(value, (Maybe, Nothing)):
+    if isinstance(value, (DynamicOptional, EmptyOptional)):
         return "an optional"
     return f"a sequence of {value.element}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import nearest, use_text
 from tilewright.relay.frontend.onnx.operators import node_name, operator_title
-from tilewright.relay.frontend.onnx.value import Listed, Unknown, converters
+from tilewright.relay.frontend.onnx.value import AlreadyReported, Unknown, converters
 
 ADVICE = {
     "com.microsoft.nchwc": "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED",
@@ -42,7 +42,7 @@ class Findings:
         if isinstance(error, Unknown):
             self.values |= error.values
             self.shapes |= error.shapes
-        if not isinstance(error, Listed):
+        if not isinstance(error, AlreadyReported):
             name = node_name(node)
             text = f"{node.op_type} {name!r}: {finding_of(error, name)}{remedy}"
             self.problems.append(Problem(text, operator_title(node), [name]))

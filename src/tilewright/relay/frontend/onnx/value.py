@@ -41,7 +41,7 @@ class Unknown(OpNotImplemented):
         return cls(str(error), values)
 
 
-class Listed(OpNotImplemented):
+class AlreadyReported(OpNotImplemented):
     """A graph or function inside a node has a node that is reported already, by its own name."""
 
 
@@ -130,8 +130,8 @@ class Packed:
 
 
 class Question(NamedTuple):
-    """A condition that a run answers, for messages: what it is; what there is where it holds, and where it does not; what is said where it
-    must be known."""
+    """A condition that is known only at run time, in words for messages: the condition, the value if it holds, the value if it does not,
+    and the error if it must be known at import."""
 
     condition: str
     yes: str
@@ -156,7 +156,7 @@ class Choice:
         self.condition, self.yes, self.no, self.question = condition, yes, no, question
 
 
-class Nothing:
+class EmptyOptional:
     """An optional of the model that holds nothing; `element`: the type that its contents would have."""
 
     __slots__ = ("element",)
@@ -165,7 +165,7 @@ class Nothing:
         self.element = element
 
 
-class Maybe:
+class DynamicOptional:
     """An optional of the model of which only a run knows whether it holds something: `has`, a scalar of bool, and what it holds then."""
 
     __slots__ = ("has", "held")
@@ -179,7 +179,18 @@ class Maybe:
         return str(self.held.element)
 
 
-Result = Expr | Value | ListValue | Packed | Choice | Maybe | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
+Result = (
+    Expr
+    | Value
+    | ListValue
+    | Packed
+    | Choice
+    | DynamicOptional
+    | EmptyOptional
+    | np.ndarray
+    | TupleWrapper
+    | Sequence[Any]
+)
 Converter = Callable[..., Result]
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()
@@ -347,7 +358,7 @@ class OnnxNode:
         return extent
 
     def wants(self, index: int) -> bool:
-        """Whether somebody reads output `index`."""
+        """Whether output `index` is used."""
         return index < len(self.outputs) and self.outputs[index] in self.used
 
     def refuse(self, attribute: str, value: Any, supported: str) -> OpAttributeUnImplemented:
@@ -381,7 +392,7 @@ def evaluate(value: Any) -> Any:
 
 def as_values(result: Any) -> list[Any]:
     """The results of a converter, as values."""
-    if isinstance(result, (Value, ListValue, Packed, Choice, Maybe, Nothing)) or result is None:
+    if isinstance(result, (Value, ListValue, Packed, Choice, DynamicOptional, EmptyOptional)) or result is None:
         return [result]
     if isinstance(result, (np.ndarray, Expr)):
         return [as_value(result)]

@@ -380,7 +380,7 @@ def extents_of(places: Iterable[Any]) -> set[str]:
 
 
 def is_alone(meta: Any, extents: Set[str]) -> bool:
-    """Whether a given number is a symbol that is nobody's extent."""
+    """Whether a given number is a symbol that is no tensor's extent."""
     import torch
 
     return isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol and str(meta.node.expr) not in extents
@@ -426,7 +426,7 @@ def _only_checked(node: Any) -> bool:
 
 
 def _read(node: Any, k: int) -> bool:
-    """Whether somebody reads result k of a node."""
+    """Whether result k of a node is used."""
     import operator
 
     return any([u.target is not operator.getitem or u.args[1] == k and bool(u.users) for u in node.users])

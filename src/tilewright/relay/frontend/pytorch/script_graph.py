@@ -28,7 +28,7 @@ def script_inputs(module: Any) -> dict[str, Any]:
 
 
 def inlined(module: Any) -> Any:
-    """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
+    """The graph of a script, with its own methods inlined, and without constant and unused parts."""
     import torch
 
     graph = module.graph.copy()

@@ -248,7 +248,7 @@ class ScriptImporter(Importer):
         return {k: self.read(v) for k, v in x.items()} if isinstance(x, dict) else x
 
     def hold(self, x: Any) -> Any:
-        """A converter's answer as a value of the environment."""
+        """The result of a converter as a value of the environment."""
         if isinstance(x, (Value, Quantized)):
             return Slot(x, self.level)
         return [self.hold(v) for v in x] if isinstance(x, list) else x

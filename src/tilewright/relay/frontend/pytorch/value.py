@@ -60,7 +60,7 @@ class TorchCall(Builder):
         self.target, self.home, self.used = target, home, used
 
     def wants(self, index: int) -> bool:
-        """Whether somebody reads result `index`."""
+        """Whether result `index` is used."""
         return self.used(index)
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:

@@ -15,7 +15,7 @@ from tilewright.relay.frontend.common.names import by_input, checked_shapes, ren
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
-from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
+from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, OpenedModel, open_model
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.runtime.host_functions.strings import CARRIER
@@ -58,7 +58,7 @@ def import_graph(
     outputs: Sequence[str] | None = None,
     convert_config: Mapping[str, Any] | None = None,
     signature: str | None = None,
-) -> tuple[Opened, IRModule, dict[str, Any]]:
+) -> tuple[OpenedModel, IRModule, dict[str, Any]]:
     """`from_tensorflow`, and what was opened."""
     if layout is not None and layout not in LAYOUTS:
         raise ModelError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
@@ -81,7 +81,7 @@ def import_graph(
 
 
 def _run(
-    importer: TensorFlowImporter, opened: Opened, shapes: Mapping[str, Sequence[Any]]
+    importer: TensorFlowImporter, opened: OpenedModel, shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[IRModule, dict[str, Any]]:
     scope = Scope(opened.nodes, {}, "the graph")
     needed = importer.check_supported(scope, [ref for _, ref in opened.outputs])

@@ -38,7 +38,7 @@ SOURCES = (
     "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Const", "VarHandleOp", "VariableV2", "Variable", "_Arg", "_Retval",
 )  # fmt: skip
 NEVER_FOLDED = ("Random", "TruncatedNormal", "Multinomial", "Parameterized", "Stateful", "Timestamp")
-"""How operators begin that answer differently each time."""
+"""Prefixes of operators whose results differ from call to call."""
 DEPTH = 64
 """How deep functions may call each other."""
 

@@ -25,13 +25,13 @@ def _item_zeros(c: Builder, x: TensorList) -> Value:
     shape = x.item_shape()
     if shape is None or any([isinstance(d, int) and d < 0 for d in shape]):
         raise OpNotImplemented(
-            "it reads items of a list that nobody wrote, and their shape is not said. Give element_shape"
+            "it reads items of a list that were not written, and their shape is not known. Give element_shape"
         )
     return c.full(shape, 0, x.dtype)
 
 
 def stacked(c: Builder, x: TensorList) -> Value:
-    """All items along a new first axis; those that nobody wrote are zeros."""
+    """All items along a new first axis; items that were not written are zeros."""
     if x.stacked is not None:
         return x.stacked
     if x.items is not None:

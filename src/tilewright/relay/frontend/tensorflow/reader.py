@@ -32,7 +32,7 @@ class Input:
         self.name, self.ref, self.shape, self.dtype = name, ref, shape, dtype
 
 
-class Opened:
+class OpenedModel:
     """A model: its graph, its title for messages, its inputs, its outputs (name, tensor), and its checkpoint."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Opened:
         return ""
 
 
-def open_model(source: Any, outputs: Sequence[str] | None = None, signature: str | None = None) -> Opened:
+def open_model(source: Any, outputs: Sequence[str] | None = None, signature: str | None = None) -> OpenedModel:
     """Open a GraphDef (TensorFlow's own, or its bytes), a .pb file or a SavedModel folder. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
@@ -177,12 +177,12 @@ def _parsed(kind: str, data: bytes, title: str) -> Any:
     return made
 
 
-def _graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened:
+def _graph(graph: Any, title: str, outputs: Sequence[str] | None) -> OpenedModel:
     with guarded(title, REMEDY):
         return _read_graph(graph, title, outputs)
 
 
-def _read_graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened:
+def _read_graph(graph: Any, title: str, outputs: Sequence[str] | None) -> OpenedModel:
     if not len(graph.node):
         raise ModelError(
             f"{title}: this is no TensorFlow graph: it has no nodes. Give a frozen GraphDef, or a SavedModel's folder"
@@ -205,15 +205,15 @@ def _read_graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened
             if name not in nodes:
                 raise ModelError(f"{title}: outputs names {o!r}, which no node makes{near_text(name, nodes)}")
             found.append((o, o))
-    return Opened(graph, title, inputs, found)
+    return OpenedModel(graph, title, inputs, found)
 
 
-def _saved(folder: Path, signature: str | None) -> Opened:
+def _saved(folder: Path, signature: str | None) -> OpenedModel:
     with guarded(str(folder), REMEDY):
         return _read_saved(folder, signature)
 
 
-def _read_saved(folder: Path, signature: str | None) -> Opened:
+def _read_saved(folder: Path, signature: str | None) -> OpenedModel:
     path = folder / SAVED
     title = str(folder)
     if not path.is_file():
@@ -242,7 +242,7 @@ def _read_saved(folder: Path, signature: str | None) -> Opened:
         for name, info in sorted(chosen.inputs.items())
     ]
     outputs = [(name, info.name) for name, info in sorted(chosen.outputs.items())]
-    found = Opened(meta.graph_def, title, inputs, outputs, meta.meta_info_def.tensorflow_version)
+    found = OpenedModel(meta.graph_def, title, inputs, outputs, meta.meta_info_def.tensorflow_version)
     found.folder, found.restore = folder, split_ref(meta.saver_def.restore_op_name)[0]
     # Files that tables are read from lie beside the graph, and nowhere else.
     found.assets = {

@@ -36,11 +36,11 @@ ADVICE = {
 Custom = Mapping[str, Callable[[Any], Any]]
 
 
-class Failed:
+class FailedResults:
     """Placeholders for the results of an operator that was reported."""
 
 
-FAILED: Any = Failed()
+FAILED: Any = FailedResults()
 
 
 class Importer:

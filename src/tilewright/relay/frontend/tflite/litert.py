@@ -1,4 +1,4 @@
-"""LiteRT's answers, had in a process of their own: on some models its reference kernels end the process that runs them.
+"""Results of LiteRT, computed in a separate process, because its reference kernels crash on some models.
 
 The process runs this file: `python litert.py MODEL INPUTS.npz RESULTS.npz KERNELS`.
 """

@@ -10,7 +10,7 @@ from tilewright.relay.cards.card import OPAQUE, OpCard, need
 from tilewright.relay.expr import Expr
 
 
-class _Border(OpCard):
+class RegionMark(OpCard):
     """The value itself."""
 
     compiler: str
@@ -30,13 +30,13 @@ class _Border(OpCard):
         return data
 
 
-class compiler_begin(_Border, key="annotation.compiler_begin"):
+class compiler_begin(RegionMark, key="annotation.compiler_begin"):
     """`data`, as an input of a region for the external code generator `compiler`."""
 
     samples = [(((2, 3),), {"compiler": "ccompiler"})]
 
 
-class compiler_end(_Border, key="annotation.compiler_end"):
+class compiler_end(RegionMark, key="annotation.compiler_end"):
     """`data`, as an output of a region for the external code generator `compiler`."""
 
     samples = [(((2, 3),), {"compiler": "ccompiler"})]

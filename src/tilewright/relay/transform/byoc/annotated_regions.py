@@ -25,7 +25,7 @@ class AnnotatedRegion:
 class AnnotatedRegionSet:
     """The regions of an expression, which the operators `annotation.compiler_begin` and `compiler_end` bound.
 
-    Raises TVMError for other operators, and where borders contradict each other."""
+    Raises TVMError for other operators, and if begin and end marks contradict each other."""
 
     def __init__(self, expr: Expr, region_begin_op: Any = None, region_end_op: Any = None) -> None:
         for given, known in ((region_begin_op, BEGIN), (region_end_op, END)):
@@ -48,5 +48,5 @@ class AnnotatedRegionSet:
         return iter(self.regions)
 
     def get_region(self, expr: Expr) -> AnnotatedRegion | None:
-        """The region that an expression or border belongs to; None when it is in none."""
+        """The region of an expression or of a begin or end mark; None if it is in none."""
         return self._of.get(expr)

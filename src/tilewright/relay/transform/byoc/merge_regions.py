@@ -152,7 +152,7 @@ def _merge_into_sources(
             known.merge(region, source)
 
 
-class _WithoutInnerBorders(ExprMutator):
+class _WithoutInnerMarks(ExprMutator):
     """Takes away the borders between parts of one region."""
 
     def __init__(self, regions: RegionSet) -> None:
@@ -182,7 +182,7 @@ def MergeCompilerRegions() -> Pass:
         mod = infer_module(mod)
         with deep_recursion():
             changed: dict[Any, Any] = {
-                g: f.replace(body=_WithoutInnerBorders(merged_regions(f.body)).visit(f.body))
+                g: f.replace(body=_WithoutInnerMarks(merged_regions(f.body)).visit(f.body))
                 for g, f in own_functions(mod).items()
             }
         return infer_module(mod.with_functions({**mod.functions, **changed}))

@@ -72,7 +72,7 @@ def name_of(e: Expr) -> str:
 
 
 class RegionSet:
-    """The regions under one expression. Raises TVMError where borders contradict each other."""
+    """The regions under one expression. Raises TVMError if begin and end marks contradict each other."""
 
     def __init__(self, root: Expr) -> None:
         self.order = list(post_order(root, skip=_skipped))

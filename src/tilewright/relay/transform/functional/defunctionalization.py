@@ -89,7 +89,7 @@ def _match(pattern: Type, concrete: Type, found: dict[TypeVar, Type]) -> None:
 
 
 class _Values(ExprMutator):
-    """Names of global functions that are values become calls of functions that answer them: calls have types where they stand."""
+    """Names of global functions that are values become calls of functions that return them: calls have types where they stand."""
 
     def __init__(self, mod: IRModule, made: dict[GlobalVar, Function]) -> None:
         super().__init__()

@@ -82,7 +82,7 @@ def _typed_function(func: Function, mod: IRModule | None) -> Function:
             )
     parts = t.fields if isinstance(t, TupleType) else (t,)
     if not all([isinstance(x, TensorType) for x in parts]):
-        raise TVMError(f"gradient takes a function that answers tensors, but this one answers {type_text(t)}")
+        raise TVMError(f"gradient takes a function that returns tensors, but this one returns {type_text(t)}")
     return func
 
 
@@ -425,7 +425,7 @@ class _Scope:
         return named, TupleGetItem(value, 1)
 
     def with_adjoints(self, sb: ScopeBuilder, out: Expr, t: Type) -> tuple[Expr, Any]:
-        """A result as a structure of pairs, and a function that answers its adjoint."""
+        """A result as a structure of pairs, and a function that returns its adjoint."""
         if isinstance(t, TupleType):
             parts = []
             for i, f in enumerate(t.fields):

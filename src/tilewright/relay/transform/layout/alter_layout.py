@@ -1,6 +1,6 @@
 """AlterOpLayout: convolutional graphs on channel blocks (NCHW16c) and dense layers on packed weights.
 
-Every operator is asked (`OpCard.layout_rule`) how it runs on the layouts that its arguments come in. What it answers is built;
+Every operator is asked (`OpCard.layout_rule`) how it runs on the layouts that its arguments come in. Its result is built;
 a value is brought to another layout only where a user of it asks for one, once for each layout. Weights are constants, so
 FoldConstant packs them afterwards.
 """

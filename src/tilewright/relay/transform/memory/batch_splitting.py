@@ -160,8 +160,8 @@ class Layer(NamedTuple):
     constants: int
 
 
-class Turns(NamedTuple):
-    """Layers for so many images at a time, of which `last` alone has a result that goes on; the bytes that it saves."""
+class SplitLayers(NamedTuple):
+    """Layers that run for `images` images at a time, and the bytes that this saves. Only the result of `last` is read by other layers."""
 
     saved: int
     images: int
@@ -177,7 +177,7 @@ def size(e: Expr) -> int:
 
 
 def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> list[Layer]:
-    """The calls that work on each image alone, from the inputs on."""
+    """The calls that process each image separately, from the inputs on."""
     found: list[Layer] = []
     of_batch: set[Expr] = set()
     for e in order:
@@ -197,8 +197,10 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
     return found
 
 
-def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int) -> Turns | None:
-    """The split that saves the most bytes, if any does."""
+def best_split(
+    layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int
+) -> SplitLayers | None:
+    """The split that saves the most bytes; None if none does."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
     # The layer that reads a result last; the end where others read it.
     until: dict[Expr, int] = {}
@@ -206,58 +208,58 @@ def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache
         for a in operands(e):
             if a in place:
                 until[a] = max(until.get(a, 0), place.get(e, len(layers)))
-    best: Turns | None = None
+    best: SplitLayers | None = None
     # As many images as threads, so that each has one of its own, or else fewer.
     for images in divisors(gcd(batch, threads), batch // 2):
-        turns, saved = batch // images, 0
+        parts, saved = batch // images, 0
         going_on: list[Call] = []
         for i, layer in enumerate(layers):
-            if layer.moved // turns <= cache < layer.moved:
+            if layer.moved // parts <= cache < layer.moved:
                 saved += layer.moved
-            saved -= (turns - 1) * (layer.constants + START)
+            saved -= (parts - 1) * (layer.constants + START)
             going_on = [v for v in (*going_on, layer.call) if until.get(v, len(layers)) > i]
             if i > 0 and len(going_on) == 1 and saved > 0 and (best is None or saved >= best.saved):
-                best = Turns(saved, images, layers[: i + 1], going_on[0])
+                best = SplitLayers(saved, images, layers[: i + 1], going_on[0])
     return best
 
 
 def operands(e: Expr) -> Sequence[Expr]:
-    """The tensors that a step of a program reads."""
+    """The tensors that a call, tuple or tuple element reads."""
     if isinstance(e, Call):
         return e.args
     return e.fields if isinstance(e, Tuple) else (e.tuple_value,) if isinstance(e, TupleGetItem) else ()
 
 
-def joined(turns: Turns, batch: int) -> Expr:
-    """The result of the layers, part by part."""
-    count = batch // turns.images
+def joined(split: SplitLayers, batch: int) -> Expr:
+    """The result of the layers, concatenated from the parts of the batch."""
+    count = batch // split.images
     inputs = {
-        a: None for x in turns.layers for a, part in zip(x.call.args, x.batched, strict=True) if part and type(a) is Var
+        a: None for x in split.layers for a, part in zip(x.call.args, x.batched, strict=True) if part and type(a) is Var
     }
-    functions = [of_images(x.call.op, x.batched, turns.images) for x in turns.layers]  # type: ignore[arg-type]
+    functions = [of_images(x.call.op, x.batched, split.images) for x in split.layers]  # type: ignore[arg-type]
     parts: list[Expr] = []
-    for turn in range(count):
-        values: dict[Expr, Expr] = {a: piece_of(a, turn * turns.images, turns.images) for a in inputs}
-        for layer, function in zip(turns.layers, functions, strict=True):
+    for k in range(count):
+        values: dict[Expr, Expr] = {a: piece_of(a, k * split.images, split.images) for a in inputs}
+        for layer, function in zip(split.layers, functions, strict=True):
             assert function is not None
             call = layer.call
             values[call] = Call(function, tuple([values.get(a, a) for a in call.args]), None, (), call.span)
-        parts.append(values[turns.last])
-    params = [Var(f"p{i}", fewer(turns.last, turns.images)) for i in range(count)]
+        parts.append(values[split.last])
+    params = [Var(f"p{i}", fewer(split.last, split.images)) for i in range(count)]
     return Call(
         primitive(params, constructor("concatenate")(Tuple(tuple(params)), axis=0), {"Primitive": 1}), tuple(parts)
     )
 
 
 def piece_of(x: Var, first: int, images: int) -> Expr:
-    """Some images of a batch, which lie one after the other in it."""
+    """Adjacent images of a batch."""
     p = Var("p0", x.checked_type)
     piece = constructor("strided_slice")(p, [first], [first + images], [1], axes=[0])
     return Call(primitive([p], piece, {"Primitive": 1}), (x,))
 
 
-def in_turn(func: Function) -> Function:
-    """The function with its first layers in turn, where that saves bytes."""
+def split_batch(func: Function) -> Function:
+    """The function with its first layers run for some images at a time, if that saves bytes."""
     target = Target.current(True)
     cache, threads = (target.cpu.l3_bytes // PART, target.cpu.threads) if target is not None else (0, 1)
     inputs = [p for p in func.params if len(static_shape(p) or ()) > 2]
@@ -267,15 +269,15 @@ def in_turn(func: Function) -> Function:
     order = list(post_order(func.body, skip=lambda e: isinstance(e, Function)))
     if all([size(e) + sum(map(size, operands(e))) <= cache for e in order]):
         return func
-    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache, threads)
-    return func if turns is None else func.replace(body=substitute(func.body, {turns.last: joined(turns, batch)}))
+    split = best_split(layers_of(order, batch, inputs), order, batch, cache, threads)
+    return func if split is None else func.replace(body=substitute(func.body, {split.last: joined(split, batch)}))
 
 
 def SplitBatch() -> Pass:
     """Split a batch for layers whose values do not fit into the last-level cache: run them for as many images at a time
     as fit.
     """
-    return typed_pass("SplitBatch", 2, lambda f, mod: in_turn(f), ("primitive_functions",))
+    return typed_pass("SplitBatch", 2, lambda f, mod: split_batch(f), ("primitive_functions",))
 
 
 __all__ = ["SplitBatch"]

@@ -389,7 +389,7 @@ _JUMPS = frozenset({"break", "continue", "break_loop", "continue_loop"})
 
 
 class _Irregular(Mutator):
-    """Loops that a statement may leave early are marked, so that nobody counts on their turns."""
+    """Marks loops that a statement can leave early, so that passes do not rely on their number of iterations."""
 
     def __init__(self) -> None:
         self.jumps = False

@@ -31,7 +31,7 @@ from tilewright.tir.transform.ssa import convert_ssa
 SCOPE, WRITE = "double_buffer_scope", "double_buffer_write"
 
 
-class Touches(Visitor):
+class AccessedVars(Visitor):
     """The data variables that a statement reads and writes. A buffer that is passed as a pointer counts as both."""
 
     def __init__(self) -> None:
@@ -67,9 +67,9 @@ class Touches(Visitor):
         self.visit_children(s)
 
 
-def touches(s: Any) -> Touches:
+def touches(s: Any) -> AccessedVars:
     """Collect the data variables that a statement reads and writes."""
-    walk = Touches()
+    walk = AccessedVars()
     walk.visit(s)
     return walk
 
@@ -148,7 +148,7 @@ class _Fits(Visitor):
 
 
 class _DoubleBuffer(Mutator):
-    """On the way up, each loop takes the double-buffered storage of its body out and fills it ahead."""
+    """On the way up, each loop moves the double-buffered storage of its body outside, and fills it one iteration early."""
 
     def __init__(self, uses: dict[Var, int], split: int = 1) -> None:
         self.uses, self.split = uses, split
@@ -191,7 +191,7 @@ class _DoubleBuffer(Mutator):
         return out
 
     def _one_ahead(self, new: For) -> tuple[Stmt, For, list[Allocate]] | Stmt | None:
-        """One more of the loop's storages filled ahead: what fills it first, the loop, the allocation that moves out of it."""
+        """Fills one more of the loop's storages early: what fills it first, the loop, the allocation that moves out of it."""
         chain: list[Stmt] = []
         body: Any = new.body
         while type(body) in (Allocate, AttrStmt, DeclBuffer) and not _is_scope(body):
@@ -209,7 +209,7 @@ class _DoubleBuffer(Mutator):
         return None
 
     def _split(self, s: For) -> Stmt:
-        """The loop taken several turns at a time, as the option "split_loop" asks: each half has a fixed place then."""
+        """The loop taken several iterations at a time, as the option "split_loop" asks: each half has a fixed place then."""
         n = self.split
         if n < 2 or not isinstance(s.extent, IntImm) or s.extent.value < n:
             return s
@@ -228,7 +228,7 @@ class _DoubleBuffer(Mutator):
     def _ahead(
         self, loop: For, chain: list[Stmt], parts: list[Stmt], k: int
     ) -> tuple[Stmt, For, list[Allocate]] | None:
-        """The loop with part k, which fills its storage, run one turn ahead; None where that would change the meaning."""
+        """The loop with part k, which fills its storage, run one iteration early; None if that would change the results."""
         attr: Any = parts[k]
         data: Var = getattr(attr.node, "data", attr.node)
         inside = [c for c in chain if type(c) is Allocate and c.buffer_var is data]
@@ -272,7 +272,7 @@ class _DoubleBuffer(Mutator):
 
 
 def _moved(half: PrimExpr, loop: For) -> PrimExpr:
-    """An expression in this turn's variable, written so that replacing the variable by the next turn's gives it."""
+    """An expression in this iteration's variable, written so that replacing the variable by the next iteration's gives it."""
     out: PrimExpr = substitute(half, {loop.loop_var: subtract(loop.loop_var, IntImm(loop.loop_var.dtype, 1))})
     return out
 

@@ -29,7 +29,7 @@ from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
 from tilewright.tir.expr import Call, IterVar, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
-from tilewright.tir.transform.base import Steady, call_name, prim_func_pass
+from tilewright.tir.transform.base import Invariants, call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_COPIES = 32
@@ -299,7 +299,7 @@ class _Partition(Mutator):
         certain: set[int] = set()
         guarded: set[int] = set()
         refused: set[int] = set()
-        steady = Steady(s.body)
+        steady = Invariants(s.body)
         for call, loops, inside_let in look.found:
             # What is tested before the loop must still be so in it.
             tested = not inside_let and all(map(steady, [call.args[0], *[e for f in loops for e in (f.min, f.extent)]]))

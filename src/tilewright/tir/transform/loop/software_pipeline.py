@@ -36,13 +36,13 @@ STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "sof
 
 
 class _Versions(Mutator):
-    """Accesses of buffers that have several versions -> accesses of the version of one turn."""
+    """Accesses of buffers that have several versions -> accesses of the version of one iteration."""
 
-    def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], turn: PrimExpr) -> None:
-        self.versions, self.turn = versions, turn
+    def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
+        self.versions, self.iteration = versions, iteration
 
     def _slot(self, count: int) -> PrimExpr:
-        return floormod(self.turn, IntImm(self.turn.dtype, count))
+        return floormod(self.iteration, IntImm(self.iteration.dtype, count))
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> Any:
@@ -116,7 +116,9 @@ class _Pipeline:
         if sorted(self.orders) != list(range(len(self.parts))):
             self.fail(f"{ORDER} must be a permutation of 0..{len(self.parts) - 1}, but is {self.orders}")
         if self.loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
-            self.fail(f"it is {ForKind.NAMES[self.loop.kind]}; only loops whose turns run in order can be pipelined")
+            self.fail(
+                f"it is {ForKind.NAMES[self.loop.kind]}; only loops whose iterations run in order can be pipelined"
+            )
         if min(self.stages) < 0:
             self.fail(f"{STAGE} must not be negative, but is {self.stages}")
         own = {b.data for b in self.buffers}
@@ -134,7 +136,7 @@ class _Pipeline:
                 outside = shared - own
                 if outside and self.stages[a] != self.stages[b]:
                     self.fail(
-                        f"statements {a} and {b} both access {_names(outside)}, which lives longer than one turn, so"
+                        f"statements {a} and {b} both access {_names(outside)}, which lives longer than one iteration, so"
                         f" they must have the same stage, but have {self.stages[a]} and {self.stages[b]}"
                     )
 
@@ -155,7 +157,7 @@ class _Pipeline:
         return out
 
     def _waits(self) -> dict[int, dict[int, int]]:
-        """Statement -> by asynchronous stage that it reads from, how many later turns of it may be unfinished."""
+        """Statement -> by asynchronous stage that it reads from, how many later iterations of it may be unfinished."""
         out: dict[int, dict[int, int]] = {}
         uses = [touches(p) for p in self.parts] if self.asynchronous else []
         for b, use in enumerate(uses):
@@ -163,7 +165,7 @@ class _Pipeline:
                 stage = self.stages[a]
                 if a == b or stage not in self.asynchronous or stage == self.stages[b] or not source.writes & use.reads:
                     continue
-                # Each statement of the stage commits once a turn; those ordered before this one have done so in this turn.
+                # Each statement of the stage commits once per iteration; those ordered before this one have done so in this iteration.
                 commits = [k for k, s in enumerate(self.stages) if s == stage]
                 between = self.stages[b] - stage - 1
                 now = len([k for k in commits if self.orders[k] < self.orders[b]])
@@ -184,8 +186,8 @@ class _Pipeline:
 
         waits = self._waits()
 
-        def turn(at: PrimExpr, guarded: bool) -> Stmt:
-            """All stages at one place of the pipeline; `guarded`: only those whose turn is one of the loop's."""
+        def iteration(at: PrimExpr, guarded: bool) -> Stmt:
+            """All stages at one place of the pipeline; `guarded`: only those whose iteration is one of the loop's."""
             out: list[Stmt] = []
             for number in ordered:
                 stage, part = self.stages[number], self.parts[number]
@@ -198,7 +200,7 @@ class _Pipeline:
                     inner = AttrStmt(None, "async_scope", IntImm("int32", 1), s)
                     s = AttrStmt(None, "async_commit_queue_scope", IntImm("int32", stage), inner)
                 for queue, late in waits.get(number, {}).items():
-                    # In the prologue and the epilogue fewer turns are under way: there all are waited for.
+                    # In the prologue and the epilogue fewer iterations are under way: there all are waited for.
                     count = IntImm("int32", 0 if guarded else late)
                     inner = AttrStmt(None, "async_wait_inflight_count", count, s)
                     s = AttrStmt(None, "async_wait_queue_scope", IntImm("int32", queue), inner)
@@ -214,19 +216,21 @@ class _Pipeline:
 
         kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
         begin = analyzer.simplify(add(loop.min, IntImm(dtype, depth)))
-        parts: list[Stmt] = [turn(analyzer.simplify(add(loop.min, IntImm(dtype, k))), True) for k in range(depth)]
+        parts: list[Stmt] = [iteration(analyzer.simplify(add(loop.min, IntImm(dtype, k))), True) for k in range(depth)]
         length = analyzer.simplify(subtract(end, begin))
         if not (isinstance(length, IntImm) and length.value <= 0):
             var = Var(loop.loop_var.name, dtype)
-            parts.append(For(var, begin, length, loop.kind, turn(var, False), loop.thread_binding, kept, loop.span))
+            parts.append(
+                For(var, begin, length, loop.kind, iteration(var, False), loop.thread_binding, kept, loop.span)
+            )
         # A loop shorter than the pipeline is deep has finished some places in the prologue already.
         first = analyzer.simplify(end) if isinstance(length, IntImm) and length.value >= 0 else None
         if first is not None:
-            parts += [turn(analyzer.simplify(add(first, IntImm(dtype, k))), True) for k in range(depth)]
+            parts += [iteration(analyzer.simplify(add(first, IntImm(dtype, k))), True) for k in range(depth)]
         else:
             for k in range(depth):
                 at = analyzer.simplify(add(end, IntImm(dtype, k)))
-                parts.append(_only_if(analyzer.simplify(at >= begin), turn(at, True)))
+                parts.append(_only_if(analyzer.simplify(at >= begin), iteration(at, True)))
         allocated = tuple([versions[b][0] if b in versions else b for b in self.buffers])
         block = Block((), (), (), f"{self.name}_pipeline", stmt_seq(*parts), None, allocated)
         return BlockRealize((), const_true(), block)

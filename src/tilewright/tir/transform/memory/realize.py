@@ -35,7 +35,7 @@ from tilewright.tir.transform.thread.thread_sync import scope_of
 
 
 class _Prefetches(Mutator):
-    """Loops marked "prefetch_scope" -> what the body touches, `offset` turns ahead, is named at its head."""
+    """Inserts, at the head of loops marked "prefetch_scope", Prefetch statements of what the body accesses `offset` iterations later."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -64,8 +64,8 @@ class _Prefetches(Mutator):
             raise TVMError(f"InjectPrefetch: nothing under the prefetch_scope of {buffer.name} reads it")
         if self.loops:
             var = self.loops[-1].loop_var
-            ahead = {var: add(var, s.value.astype(var.dtype))}  # type: ignore[attr-defined]
-            bounds = [Range.from_min_extent(substitute(r.min, ahead), substitute(r.extent, ahead)) for r in bounds]
+            later = {var: add(var, s.value.astype(var.dtype))}  # type: ignore[attr-defined]
+            bounds = [Range.from_min_extent(substitute(r.min, later), substitute(r.extent, later)) for r in bounds]
         return stmt_seq(Prefetch(buffer, tuple(bounds)), body)
 
 
@@ -95,7 +95,7 @@ class _Accesses(Visitor):
 
 
 class _Rolling(Mutator):
-    """BufferRealize marked "rolling_buffer_scope": rows that the last turn of a loop computed are kept, not computed again."""
+    """BufferRealize marked "rolling_buffer_scope": rows that the last iteration of a loop computed are kept, not computed again."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -119,7 +119,7 @@ class _Rolling(Mutator):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         new = self.rebuild(s)
         self.loops.pop()
-        # Realizations that were rolled inside hold what this loop's turns share: they live around it.
+        # Realizations that were rolled inside hold what this loop's iterations share: they live around it.
         body, kept = new.body, []
         while isinstance(body, _Lifted) and body.loop is s:
             kept.append(body)
@@ -142,11 +142,11 @@ class _Rolling(Mutator):
                     return self._roll(s, f, k, *plan)
         raise TVMError(
             f"InjectRollingBuffer: {s.buffer.name} has no dimension whose bounds move by less than their extent from one"
-            " turn of a serial loop to the next"
+            " iteration of a serial loop to the next"
         )
 
     def _plan(self, f: For, r: Range) -> tuple[int, int] | None:
-        """(step, extent) of bounds that move with a loop and overlap from turn to turn."""
+        """(step, extent) of bounds that move with a loop and overlap from iteration to iteration."""
         if f.loop_var not in used_vars(r.min) or not isinstance(r.extent, IntImm):
             return None
         following = substitute(r.min, {f.loop_var: add(f.loop_var, const(1, f.loop_var.dtype))})

@@ -167,7 +167,7 @@ class _LowerAllreduce(Mutator):
             ]
             live = half
         steps += [self._store(r, v) for r, v in zip(results, at(_zero()), strict=True)]
-        # Before the storage is written again, in the next turn of a loop, everyone must have read the result.
+        # Before the storage is written again, in the next iteration of a loop, everyone must have read the result.
         steps.append(barrier("shared"))
         return self._within(buffers, stmt_seq(*steps))
 

@@ -231,7 +231,7 @@ class _CoProc(Mutator):
         units = _units(new.body)
         if len(units) < 2:
             return new
-        # The first unit of the next turn waits for the last of this one.
+        # The first unit of the next iteration waits for the last of this one.
         first, last = units[0], units[-1]
         push, pop = (Evaluate(Call("int32", f"tir.vta.coproc_dep_{w}", (last, first))) for w in ("push", "pop"))
         body = stmt_seq(_in(first, pop), new.body, _in(last, push))

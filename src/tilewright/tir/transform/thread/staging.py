@@ -56,7 +56,7 @@ def rebuilt(loops: list[For], body: Stmt, fresh: bool = False) -> Stmt:
 
 
 class _LocalStage(Mutator):
-    """Marked copies into shared memory -> into registers first, so that the loads of one turn are all under way at once."""
+    """Marked copies into shared memory -> into registers first, so that the loads of one iteration are all under way at once."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -209,9 +209,11 @@ class _AutoCopy(Mutator):
                 raise TVMError(f"LowerAutoCopy: the extent of {var.name} around {b.name_hint} is not a constant")
             number = add(number, multiply(var.astype("int32"), const(threads, "int32")))  # type: ignore[attr-defined]
             threads *= extent.value
-        turns = -(-count // (threads * lanes))
-        turn, lane = Var("turn", "int32"), Var("vec", "int32")
-        flat: Any = add(multiply(add(multiply(turn, const(threads, "int32")), number), const(lanes, "int32")), lane)
+        iterations = -(-count // (threads * lanes))
+        iteration, lane = Var("turn", "int32"), Var("vec", "int32")
+        flat: Any = add(
+            multiply(add(multiply(iteration, const(threads, "int32")), number), const(lanes, "int32")), lane
+        )
         rest: Any = flat
         env2: dict[Var, PrimExpr] = {}
         for k in range(len(loops) - 1, -1, -1):
@@ -222,10 +224,10 @@ class _AutoCopy(Mutator):
         store: Any = substitute(inner, env2)
         condition = substitute(predicate, env2)
         guards = [c for c in conjuncts(condition) if not is_true(c)]
-        if turns * threads * lanes != count:
+        if iterations * threads * lanes != count:
             guards.insert(0, flat < count)
         loops_out = [
-            For(turn, 0, turns, ForKind.SERIAL, Evaluate(ZERO)),
+            For(iteration, 0, iterations, ForKind.SERIAL, Evaluate(ZERO)),
             *([For(lane, 0, lanes, ForKind.VECTORIZED, Evaluate(ZERO))] if lanes > 1 else []),
         ]
         if lanes == 1:
@@ -242,9 +244,9 @@ class _AutoCopy(Mutator):
 
         if not staged:
             return rebuilt(loops_out, guarded(store))
-        shape = (turns, lanes)
+        shape = (iterations, lanes)
         local = decl_buffer(shape, store.buffer.dtype, f"{store.buffer.name}_local", scope="local")
-        at = (turn, lane if lanes > 1 else ZERO)
+        at = (iteration, lane if lanes > 1 else ZERO)
         fetch = rebuilt(loops_out, guarded(BufferStore(local, store.value, at)))
         put = rebuilt(loops_out, guarded(store.replace(value=BufferLoad(local, at))), fresh=True)
         return BlockRealize((), const_true(), Block((), (), (), "local_stage", stmt_seq(fetch, put), None, (local,)))

@@ -52,7 +52,7 @@ from tilewright.tir.stmt_functor import substitute
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
 MOST_POINTS = 1 << 16
-"""Threads, times turns of loops, for which it is tried out whether an index tells them apart."""
+"""Threads, times iterations of loops, for which it is tried out whether an index tells them apart."""
 
 
 class Access:
@@ -174,7 +174,7 @@ class _Planner:
         return walk.found
 
     def _own_element(self, indices: tuple[PrimExpr, ...], loops: set[Var]) -> bool:
-        """Whether each thread touches elements of its own: an index tells thread, and turn of these loops, apart from others."""
+        """Whether each thread touches elements of its own: an index tells thread, and iteration of these loops, apart from others."""
         extents = self.threads | {v: self.extents.get(v) for v in loops}
         if any([n is None for n in extents.values()]):
             return False
@@ -185,7 +185,7 @@ class _Planner:
         if a.data is not b.data or not (a.write or b.write):
             return False
         if a.carried is None and a.second_half != b.second_half:
-            # A double buffer is written in the half that this turn of the loop does not read.
+            # A double buffer is written in the half that this iteration of the loop does not read.
             return False
         if a.indices is None or b.indices is None:
             return True
@@ -324,9 +324,9 @@ class _Planner:
         body, left = self.run(s.body, [])
         begin, divided = self._head(body)
         if any([self.conflict(a, b) for a in pending for b in begin]):
-            # Before the loop the barrier is waited at once, inside of it in every turn.
+            # Before the loop the barrier is waited at once, inside of it in every iteration.
             first, pending = [*first, barrier(self.scope)], []
-        # What the body leaves behind meets its own beginning in the next turn.
+        # What the body leaves behind meets its own beginning in the next iteration.
         carried = [a.from_last_turn(s) for a in left]
         if any([self.conflict(a, b) for a in carried for b in begin]):
             body, left = self.run(s.body, carried)
@@ -361,7 +361,7 @@ class _Planner:
             self.second_half |= isinstance(s, AttrStmt) and s.attr_key == "double_buffer_write"
             found, divided = self._head(s.body)
             self.second_half = outer
-            # A loop may have no turn at all.
+            # A loop may have no iteration at all.
             sure = not isinstance(s, While) and not (isinstance(s, For) and getattr(s.extent, "value", 0) < 1)
             return [*before, *found], divided and sure
         return self._expr_accesses(s)

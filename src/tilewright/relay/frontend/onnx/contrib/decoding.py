@@ -47,7 +47,7 @@ class Decoder(Tensors):
         return self.node.cast(logits, "float32")
 
 
-class Alone(Decoder):
+class DecoderOnly(Decoder):
     """A decoder that takes tokens, their positions, a mask, and for each layer the past (2, rows, heads, length, size)."""
 
     def __init__(self, node: OnnxNode, ids: Value, mask: Value | None, beams: int) -> None:
@@ -99,7 +99,7 @@ class Alone(Decoder):
         return [place, mask, *[self("take", p, rows, axis=1) for p in past]]
 
 
-class Guided(Decoder):
+class EncoderDecoder(Decoder):
     """An encoder, and a decoder that sees what it makes: keys and values of each layer, which stay as they are, beside those of its own.
 
     The encoder is given strings and their mask, and the token with which the decoder begins where it runs the decoder, too.
@@ -169,7 +169,7 @@ def decoder_of(node: OnnxNode, ids: Value, given: Mapping[str, Value | None], be
     """The decoder of a search's node."""
     kind, mask = int(node.get("model_type", 0)), given.get("attention_mask")
     if kind == 0:
-        return Alone(node, ids, mask, beams)
+        return DecoderOnly(node, ids, mask, beams)
     if kind == 1:
-        return Guided(node, ids, mask, beams)
+        return EncoderDecoder(node, ids, mask, beams)
     raise node.refuse("model_type", kind, "0 (a decoder alone), 1 (an encoder and a decoder)")

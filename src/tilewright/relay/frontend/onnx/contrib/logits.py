@@ -14,7 +14,7 @@ NEVER = float(np.finfo(np.float32).min)
 
 
 class Tensors:
-    """Operators as calls that answer values, and constants."""
+    """Calls of operators, and constants."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.node = node

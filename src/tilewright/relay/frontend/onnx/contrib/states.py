@@ -105,7 +105,7 @@ def _linear_attention(
     return [node.cast(as_value(out), dtype), node.cast(last[0], dtype if past is None else past.dtype)]
 
 
-class ByteCell(Cell):
+class QuantizedCell(Cell):
     """An LSTM whose weights (directions, inputs, 4 * hidden) are bytes; what they multiply is quantised as it comes."""
 
     def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
@@ -124,7 +124,7 @@ class ByteCell(Cell):
         scale, zero = self.scales[2 * which : 2 * which + 2]
         return dynamic_product(self.node, x, self.bytes[which], scale, zero, each_row)
 
-    def ahead(self, x: Value) -> Value:
+    def input_products(self, x: Value) -> Value:
         return add(self.node, self.product(x, 0), self.wb)
 
     def back(self, h: Value, weights: Value, bias: Value | None) -> Value:
@@ -143,10 +143,10 @@ def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
         (11, "zero points"),
     ):
         node.numbers(inputs[place], what)
-    return recurrent(node, inputs, ByteCell)
+    return recurrent(node, inputs, QuantizedCell)
 
 
-class SeeingCell(Cell):
+class AttentionCell(Cell):
     """An LSTM that looks at a memory: what it saw stands beside the inputs of the next step (Bahdanau's attention)."""
 
     def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
@@ -187,4 +187,4 @@ class SeeingCell(Cell):
 
 @onnx_op("AttnLSTM", domain=DOMAIN)
 def _seeing_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
-    return recurrent(node, [*inputs, *[None] * (14 - len(inputs))], SeeingCell)
+    return recurrent(node, [*inputs, *[None] * (14 - len(inputs))], AttentionCell)

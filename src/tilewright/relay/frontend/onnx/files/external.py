@@ -7,7 +7,7 @@ from pathlib import Path
 from tilewright.support.errors import ModelError
 
 
-class Beside:
+class WeightFolders:
     """Where a model's weights may lie: in its folder, and, where its file is a link (as stores of downloads have them), in the folder of
     the file that it leads to."""
 

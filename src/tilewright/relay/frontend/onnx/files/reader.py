@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import attribute_value, messages, numpy_type
 from tilewright.relay.frontend.onnx import compatibility
-from tilewright.relay.frontend.onnx.files.external import Beside, short
+from tilewright.relay.frontend.onnx.files.external import WeightFolders, short
 from tilewright.relay.frontend.onnx.files.weights import Weights, split_model
 from tilewright.support.errors import ModelError as ModelError
 from tilewright.support.errors import OpNotImplemented, said
@@ -26,7 +26,7 @@ MOST_DENSE = 1 << 32
 """Bytes that a sparse weight may take when it is dense."""
 
 
-def read_model(source: Any) -> tuple[Any, str, Beside, Weights]:
+def read_model(source: Any) -> tuple[Any, str, WeightFolders, Weights]:
     """(ModelProto, name for messages, folder of external data, values that the ModelProto lacks by initializer's name) of
     a path, bytes or ModelProto. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
@@ -34,21 +34,21 @@ def read_model(source: Any) -> tuple[Any, str, Beside, Weights]:
         if not path.is_file():
             what = "this is a folder" if path.is_dir() else "there is no such file"
             raise ModelError(f"{path}: {what}. Give the path of an .onnx file")
-        name, folder, size = str(path), Beside(path.parent, path), path.stat().st_size
+        name, folder, size = str(path), WeightFolders(path.parent, path), path.stat().st_size
         with path.open("rb") as file, ThreadPoolExecutor(1) as background:
             # The messages are imported while two other threads wait for memory.
             parts = background.submit(split_model, file, size)
             messages()
             data, weights = parts.result()
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        name, folder, size = "the given bytes", Beside(), memoryview(source).nbytes
+        name, folder, size = "the given bytes", WeightFolders(), memoryview(source).nbytes
         data, weights = split_model(io.BytesIO(source), size)
     else:
         if not isinstance(source, messages().ModelProto):
             raise TypeError(
                 f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}"
             )
-        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Beside(), {}
+        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", WeightFolders(), {}
     model = messages().ModelProto()
     try:
         model.ParseFromString(data)
@@ -89,7 +89,7 @@ def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str,
     return found
 
 
-def tensor_array(t: Any, folder: Beside, name: str, values: np.ndarray | None = None) -> np.ndarray:
+def tensor_array(t: Any, folder: WeightFolders, name: str, values: np.ndarray | None = None) -> np.ndarray:
     """The values of a TensorProto; raw and external data are mapped, not copied. `values`: its raw data, where it was read
     apart. Raises ModelError."""
     kinds = messages().TensorProto
@@ -130,7 +130,7 @@ def tensor_array(t: Any, folder: Beside, name: str, values: np.ndarray | None = 
         ) from None
 
 
-def sparse_array(s: Any, folder: Beside, name: str) -> np.ndarray:
+def sparse_array(s: Any, folder: WeightFolders, name: str) -> np.ndarray:
     """The dense values of a SparseTensorProto. Raises ModelError."""
     shape = tuple(s.dims)
     values = tensor_array(s.values, folder, name).reshape(-1)
@@ -154,7 +154,7 @@ def sparse_array(s: Any, folder: Beside, name: str) -> np.ndarray:
     return dense.reshape(shape)
 
 
-def attributes_of(proto: Any, folder: Beside, name: str) -> dict[str, Any]:
+def attributes_of(proto: Any, folder: WeightFolders, name: str) -> dict[str, Any]:
     """The attributes of a node as Python values; tensors as arrays, graphs as they are."""
     kinds = messages().AttributeProto
     result: dict[str, Any] = {}
@@ -171,7 +171,7 @@ def attributes_of(proto: Any, folder: Beside, name: str) -> dict[str, Any]:
     return result
 
 
-def _external(t: Any, shape: tuple[int, ...], folder: Beside, name: str) -> np.ndarray:
+def _external(t: Any, shape: tuple[int, ...], folder: WeightFolders, name: str) -> np.ndarray:
     kinds = messages().TensorProto
     entries = {e.key: e.value for e in t.external_data}
     location = entries.get("location", "")

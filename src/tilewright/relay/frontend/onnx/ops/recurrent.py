@@ -97,7 +97,7 @@ class Cell:
         limit = self.node.get("clip")
         return x if limit is None else self.call("clip", x, a_min=-float(limit), a_max=float(limit))
 
-    def ahead(self, x: Value) -> Value:
+    def input_products(self, x: Value) -> Value:
         """The products of the inputs of all steps with the weights: (steps, batch, gates * hidden)."""
         product = self.call("nn.matmul", x, self.w, transpose_b=True)
         return product if self.wb is None else self.call("add", product, self.wb)
@@ -172,7 +172,7 @@ def _one_direction(
             return node.value("reverse", v, axis=0)
         return node.value("reverse_sequence", v, node.cast(lengths, "int32"), seq_axis=0, batch_axis=1)
 
-    products = cell.ahead(turned(x) if backwards else x)
+    products = cell.input_products(turned(x) if backwards else x)
     state = []
     for k, width in enumerate(cell.widths()):
         given = inputs[5 + k] if k < cell.given and len(inputs) > 5 + k else None

@@ -10,7 +10,15 @@ from tilewright.relay.frontend.onnx import packed
 from tilewright.relay.frontend.onnx.inputs import element_of
 from tilewright.relay.frontend.onnx.ops.casting import element_type
 from tilewright.relay.frontend.onnx.ops.movement import dynamic_parts
-from tilewright.relay.frontend.onnx.value import ListValue, Maybe, Nothing, OnnxNode, Packed, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import (
+    DynamicOptional,
+    EmptyOptional,
+    ListValue,
+    OnnxNode,
+    Packed,
+    Value,
+    onnx_op,
+)
 
 Sequence = Any
 """A ListValue or a Packed."""
@@ -123,23 +131,23 @@ def _concat(node: OnnxNode, sequence: Sequence) -> Any:
 def _optional(node: OnnxNode, item: Any = None) -> Any:
     if item is not None:
         return item
-    return Nothing(element_of(node.get("type")))
+    return EmptyOptional(element_of(node.get("type")))
 
 
 @onnx_op("OptionalHasElement", since=15, typed=True)
 def _has_element(node: OnnxNode, item: Any = None) -> Any:
-    if isinstance(item, Maybe):
+    if isinstance(item, DynamicOptional):
         return Value(item.has.expr)
-    return Value(array=np.array(item is not None and not isinstance(item, Nothing)))
+    return Value(array=np.array(item is not None and not isinstance(item, EmptyOptional)))
 
 
 @onnx_op("OptionalGetElement", since=15, typed=True)
 def _get_element(node: OnnxNode, item: Any) -> Any:
-    if isinstance(item, Maybe):
+    if isinstance(item, DynamicOptional):
         full = node.cast(item.has, "int64")
         name = f"whether the optional that OptionalGetElement {node.name!r} reads holds something (1) or not (0)"
         held = [Value(node.call("dyn.within", t, full, low=1, high=1, name=name)) for t in packed.tensors(item.held)]
         return packed.rebuilt(item.held, held)
-    if isinstance(item, Nothing):
+    if isinstance(item, EmptyOptional):
         raise ValueError("the optional holds nothing")
     return item

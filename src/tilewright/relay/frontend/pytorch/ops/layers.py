@@ -1,4 +1,4 @@
-"""Converters of convolutions, pooling, borders and patches."""
+"""Converters of convolutions, pooling, padding and patches."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: S
 def _windows(
     extents: Sequence[int], outs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation: Sequence[int]
 ) -> np.ndarray:  # fmt: skip
-    """For each window (a row) the flat places that it covers, -1 for those in the border."""
+    """For each window (a row) the flat positions that it covers; -1 for those in the padding."""
     places = []
     for extent, out, k, s, p, d in zip(extents, outs, kernel, stride, pads, dilation, strict=True):
         at = np.arange(out)[:, None] * s - p + np.arange(k)[None, :] * d
@@ -208,7 +208,7 @@ def _avg_pool(
     n = _axes_of(c)
     size, pads, strides = _tuple(kernel, n), _tuple(padding, n, 0), _tuple(stride, n, kernel)
     if divisor and ceil_mode:
-        # A mean would count less of the windows that reach past the border, and its sum is wanted.
+        # A mean would count fewer elements of windows that reach past the padding; the sum is needed.
         x, pads, ceil_mode = _with_whole_windows(c, x, size, strides, pads), (0,) * n, False
     out = _pooled(
         c, x, "avg_pool", n, pool_size=size, strides=strides, padding=(*pads, *pads), ceil_mode=bool(ceil_mode),
@@ -220,7 +220,7 @@ def _avg_pool(
 def _with_whole_windows(
     c: TorchCall, x: Value, size: Sequence[int], strides: Sequence[int], pads: Sequence[int]
 ) -> Value:
-    """The input with its border, and as many zeros more as the last window takes that begins in the input or before it."""
+    """The padded input, with further zeros for the last window that begins inside the input or its leading padding."""
     n = len(size)
     width = [(0, 0)] * (x.ndim - n)
     for extent, k, s, p in zip(x.shape[-n:], size, strides, pads, strict=True):
@@ -269,10 +269,10 @@ def _adaptive_max(c: TorchCall, x: Value, size: Any) -> Any:
 
 
 def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
-    """x with borders: pads are pairs from the last axis on; negative ones cut off."""
+    """x padded by pairs of widths, for the last axis first; negative widths crop."""
     rank = x.ndim
     if mode in ("reflect", "replicate") and any([isinstance(v, int) and v < 0 for v in pads]):
-        # Borders are made of the whole first, and then cut.
+        # First pad all axes, then crop.
         whole = pad(c, x, [max(v, 0) if isinstance(v, int) else v for v in pads], mode)
         return pad(c, whole, [min(v, 0) if isinstance(v, int) else 0 for v in pads])
     pairs = [(pads[k], pads[k + 1]) for k in range(0, len(pads), 2)]
@@ -389,7 +389,7 @@ def _col2im(c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: 
     cells = places.shape[1]
     channels = wide // cells
     total = int(size[0]) * int(size[1])
-    # What lies in the border goes to a place after the image.
+    # Elements in the padding go to a position after the image.
     where = np.where(places.T < 0, total, places.T).reshape(1, -1)
     moved = c.transpose(c.reshape(x, [n * channels, cells * count]), [1, 0])
     start = c.full([total + 1, n * channels], 0, x.dtype)

@@ -464,7 +464,7 @@ def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], 
 
 @aten("resize", "resize_as")
 def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Any:
-    """As many of the elements as there is room for; those that nobody set are zeros."""
+    """As many of the elements as fit; elements that were not set are zeros."""
     shape = c.static(size.shape if isinstance(size, Value) else size, "its new size")
     flat, count = c.reshape(x, [-1]), int(np.prod(shape))
     (have,) = c.static(flat.shape, "the number of its elements")

@@ -1,4 +1,4 @@
-"""Converters of adjoints: models that answer gradients of their own (sensitivities, energies and forces) have them in their graphs."""
+"""Converters of adjoints: models whose outputs are gradients (sensitivities, energies and forces) contain them in their graphs."""
 
 from __future__ import annotations
 

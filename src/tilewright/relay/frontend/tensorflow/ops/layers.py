@@ -45,7 +45,7 @@ def _padding(
 
 
 def _windowed(c: NodeCall, x: Value, pads: tuple[Any, ...], start: int) -> tuple[Value, tuple[int, ...]]:
-    """The data with borders of its own where their widths are dynamic."""
+    """The data, padded by a separate operator if the padding is dynamic."""
     if all([isinstance(p, int) for p in pads]):
         return x, pads
     n = len(pads) // 2
@@ -118,7 +118,7 @@ def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
     size, strides = (_spatial(c, s, n) for s in sizes)
     pads = _padding(c, x.shape[start : start + n], size, strides, [1] * n)
     if not all([isinstance(p, int) for p in pads]):
-        raise OpNotImplemented("its border depends on a dynamic dimension: pin it, shape={input name: [...]}")
+        raise OpNotImplemented("its padding depends on a dynamic dimension: pin it, shape={input name: [...]}")
     key = "max" if c.op.startswith("Max") else "avg"
     return c.call(
         f"nn.{key}_pool{n}d", x, pool_size=tuple(size), strides=tuple(strides), padding=pads, layout=_layout(c, n)

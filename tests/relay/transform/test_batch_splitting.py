@@ -131,7 +131,7 @@ def optimized(mod: IRModule, target: str) -> IRModule:
         return relay.optimize(mod, target)[0]
 
 
-def test_layers_run_in_turn() -> None:
+def test_layers_run_for_some_images_at_a_time() -> None:
     """As many images at a time as threads; what comes after the last large layer is for all."""
     mod, _ = network(8)
     assert set(images_of(optimized(mod, LARGE))) == {8}
