@@ -137,6 +137,10 @@ class _Inference(OpenTypes):
             return None
         return t.fields[e.index]
 
+    def ref_create(self, e: RefCreate) -> Type:
+        """A reference, to which a value of another size may be written."""
+        return RefType(self.unifier.widened(self.found(e.value)))
+
     def ref_read(self, e: RefRead) -> Type | None:
         value = self.hole(e)
         return value if self.reference(e, e.ref, value) else None
@@ -326,7 +330,7 @@ class _Inference(OpenTypes):
         bound: dict[TypeVar, Type] = {}
         for i, v in enumerate(t.type_params):
             why = f"the type argument {v.name_hint} is not known here. Annotate the variable that this is bound to"
-            bound[v] = given[i] if i < len(given) else self.hole(e, why)
+            bound[v] = given[i] if i < len(given) else self.unifier.widened(self.hole(e, why))
         return substitute_types(FuncType(t.arg_types, t.ret_type), bound)  # type: ignore[return-value]
 
     def call(self, e: Call) -> Type | None:
@@ -445,7 +449,7 @@ class _Inference(OpenTypes):
         GlobalVar: global_var,
         Op: lambda i, op: FuncType((), UNIT),
         Constructor: constructor,
-        RefCreate: lambda i, e: RefType(i.found(e.value)),
+        RefCreate: ref_create,
         RefRead: ref_read,
         RefWrite: ref_write,
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.ir import (
     FuncType,
     IncompleteType,
+    IntImm,
     RefType,
     TensorType,
     TupleType,
@@ -26,6 +27,8 @@ class Unifier:
     def __init__(self, solved: Callable[[IncompleteType], None] | None = None) -> None:
         self.solutions: dict[IncompleteType, Type] = {}
         self.solved = solved
+        self.wide: set[IncompleteType] = set()
+        """Holes that stand for values of several sizes: what solves them says nothing of dimensions that are no numbers."""
         self._closed: dict[int, Type] = {}
         """Types that hold no holes, solved or not, by identity: what holds them need not look into them again."""
         self._held: dict[int, tuple[Type, IncompleteType]] = {}
@@ -129,11 +132,25 @@ class Unifier:
     def bind(self, hole: IncompleteType, t: Type) -> Type | None:
         if any([h is hole for h in self.holes(t)]):
             return None
+        if hole in self.wide:
+            t = self.widened(t)
         self.solutions[hole] = t
         self._resolved.clear()
         if self.solved is not None:
             self.solved(hole)
         return t
+
+    def widened(self, t: Type) -> Type:
+        """The type of values like those of `t` whose dimensions that are no numbers may be others, each for itself."""
+        t = self.prune(t)
+        if type(t) is IncompleteType:
+            self.wide.add(t)
+            return t
+        if isinstance(t, TensorType):
+            shape = [d if isinstance(d, (IntImm, AnyDim)) else AnyDim() for d in t.shape]
+            same = all([a is b for a, b in zip(shape, t.shape, strict=True)])
+            return t if same else TensorType(tuple(shape), t.dtype)
+        return map_parts(t, self.widened)
 
 
 def unify_tensors(a: TensorType, b: TensorType, join: bool) -> TensorType | None:
