@@ -1,4 +1,4 @@
-"""Operators that arithmetic bounds and that the models are not made of, beside ONNX Runtime and torch: each alone, at one and two threads.
+"""Compute-bound operators that the models do not contain, beside ONNX Runtime and torch: each alone, at one and two threads.
 
 python -m benchmarks operators [--threads 1,2] [--cases conv1d,attention] [--prepare]
 

@@ -1,4 +1,4 @@
-"""ToMixedPrecision: heavy operators compute on narrow floats, those that need the range or digits stay as they are.
+"""ToMixedPrecision: convolutions and products compute on narrow floats; operators that need a large range or high precision do not.
 
 Every operator is of a category: ALWAYS is worth casting for, FOLLOW computes in the narrow type when its operands are narrow already, NEVER
 gets its operands in the wide type.
@@ -240,8 +240,8 @@ def _scalar(e: Expr) -> bool:
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
-    """Compute convolutions and products in `mixed_precision_type` (float16 or bfloat16). Operators that need range or
-    digits keep their type; others follow their operands.
+    """Compute convolutions and products in `mixed_precision_type` (float16 or bfloat16). Operators that need a large range or high
+    precision keep their type; others follow their operands.
 
     missing_op_mode: an operator of no category raises TVMError (0), or is NEVER, with a warning (1) or silently (2).
     With the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they are what the
