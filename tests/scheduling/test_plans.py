@@ -19,7 +19,7 @@ from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.database import PlanDatabase, PlanWarning, append_plan
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.target.core import Core, core
+from tilewright.target.core import Core, core, numbers_of
 from tilewright.tir import PrimFunc
 from tilewright.topi import nn
 
@@ -202,6 +202,11 @@ def test_descriptions_of_cores() -> None:
     folder = Path(tvm.target.__file__).parent / "cores"
     families = {p.stem for p in folder.glob("*.toml")}
     assert all(isinstance(core(family, 32), Core) for family in families)
+    for family in families:
+        # What a relative states is not stated again.
+        own = numbers_of(family)
+        relative = core(own.pop("relative"), 32)._asdict() if "relative" in own else {}
+        assert all(relative.get(name) != value for name, value in own.items()), family
     found = {
         "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
         "avx512_amd": "llvm -mtriple=x86_64-linux-gnu -mcpu=znver5",

@@ -20,7 +20,7 @@ from tilewright.node import on
 from tilewright.relay.backend.kernels.machine_code import scheduled
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
-from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, useful_threads
+from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
 from tilewright.target.cpu import SCHEDULED_THREADS
 from tilewright.tir import For, ForKind, PrimFunc
@@ -33,9 +33,9 @@ TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
 @pytest.mark.parametrize(
     ("work", "target", "threads"),
     [
-        (PARALLEL_WORK - 1, "llvm", 1),
-        (PARALLEL_WORK, "llvm", 2),
-        (5 * PARALLEL_WORK, "llvm", 10),
+        ((1 << 15) - 1, "llvm", 1),
+        (1 << 15, "llvm", 2),
+        (5 << 15, "llvm", 10),
         (1 << 30, "llvm", SCHEDULED_THREADS),
         (1 << 30, "llvm -num-cores=3", 3),
         (1 << 30, "llvm -num-cores=1", 1),

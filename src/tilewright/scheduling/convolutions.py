@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tilewright.ir import DataType
-from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost, tiling
-from tilewright.scheduling.products import LINE, OWN_PANELS
+from tilewright.scheduling.cost import cycles_of_add, image_tile, padded_rows, register_tile, tiling
 from tilewright.scheduling.winograd import choose_winograd
 from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
@@ -15,18 +14,12 @@ from tilewright.topi.planner import Form, Tiling
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
-MISPLACED, LARGE = 1 << 20, 1 << 23
-"""Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
 MANY_GROUPS = 8
 """Groups from which on each one's padded data is computed where it is read."""
-SMALL, SMALL_PLAIN = 100, 1.3
-"""Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
-LINES = 2.3
-"""How much more it costs to relay lines, which are long, than images."""
-WINOGRAD = 0.55
-"""Time of Winograd's form, where it is taken, of a direct one."""
-COPY, PANELS, PHASES, NARROW, SCATTERED = 0.25, 0.3, 1.0, 1.8, 2.0
-"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, in rows of less than a vector, and by itself."""
+SMALL = 100
+"""Places of a result below which vectors along the image are mostly ends of rows."""
+ALIKE = 1.25
+"""The largest ratio of cycles at which tiles without padded work, which are simpler to write, are taken."""
 
 
 def has_own_data(w: Windows) -> bool:
@@ -51,22 +44,23 @@ def window_costs(w: Windows, lanes: int, core: Core) -> Mapping[str, float]:
     long = ceil_div(w.flat_places, lanes)
     # One filter's rows that follow each other without a gap are the result as it lies.
     lies = len(lead) == 0 or (w.is_product and w.filters == w.groups == 1)
-    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * COPY * 2)
+    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * core.image_copied * 2)
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, core, True).cycles + w.filters * places * core.folded
-    written = places * inner * SCATTERED
+    written = places * inner * core.image_scattered
     found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
-    if w.is_product and _is_misplaced(w, lanes):
-        found["panels"] = found["flat"] + places * inner * images * PANELS
+    if w.is_product and _is_misplaced(w, lanes, core):
+        found["panels"] = found["flat"] + places * inner * images * core.image_panels
         found["flat"] *= core.far
         found["rows"] *= core.far
     return found
 
 
-def _is_misplaced(w: Windows, lanes: int) -> bool:
+def _is_misplaced(w: Windows, lanes: int, core: Core) -> bool:
     """Whether the image of windows of one place is read better from a copy: its channels begin within vectors, or are very large, and
     many filters read them."""
     size = prod(w.out) * w.per_group * DataType(w.dtype).bytes
-    return w.filters >= OWN_PANELS and (size > LARGE or (size > MISPLACED and prod(w.out) % lanes != 0))
+    crossing = size > core.misplaced and prod(w.out) % lanes != 0
+    return w.filters >= core.far_reads and (size > core.large or crossing)
 
 
 def window_form(w: Windows, kind: str, lanes: int, core: Core) -> Form:
@@ -90,26 +84,26 @@ def window_tiles(w: Windows, vectors: int, core: Core) -> Tiling:
     found = tiling(w.filters, vectors, core)
     if w.groups > 1 and found.rows != w.filters:
         r, c = register_tile(w.filters, found.columns, core)
-        cycles = (tile_cost(r, c, core) or 2.0) * w.filters * found.columns
-        if cycles <= 1.25 * found.cycles:
+        cycles = cycles_of_add(r, c, core) * w.filters * found.columns
+        if cycles <= ALIKE * found.cycles:
             return Tiling(r, c, w.filters, found.columns, cycles)
     return found
 
 
 def plain_cycles(w: Windows, cpu: CpuFacts) -> float | None:
     """Cycles of the cheapest form, its copy in phases included; None where there is no such form."""
-    lanes = cpu.lanes(DataType(w.dtype).bits)
+    lanes, core = cpu.lanes(DataType(w.dtype).bits), cpu.core
     if lanes < 4 or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
         return None
     places = [o + v for o, v in zip(w.out, w.over, strict=True)]
     copied = prod(w.phases) * prod(places) * w.per_group * w.groups * get_const_int(w.data.shape[0])
     narrow = places[-1] < lanes
     strided, padded = any([s > 1 for s in w.strides]), any([*w.before, *w.after])
-    copies = copied * (NARROW if narrow else PHASES) if strided else 0.0
+    copies = copied * (core.image_narrow if narrow else core.image_phases) if strided else 0.0
     if padded and (narrow or not has_own_data(w)):
         # What groups pad for themselves in vectors stays near.
-        copies += copied * (NARROW if narrow else COPY)
-    return min(window_costs(w, lanes, cpu.core).values()) + copies
+        copies += copied * (core.image_narrow if narrow else core.image_copied)
+    return min(window_costs(w, lanes, core).values()) + copies
 
 
 def plain_is_faster(w: Windows, block_in: int, block_out: int, in_blocks: bool, cpu: CpuFacts) -> bool:
@@ -124,8 +118,8 @@ def plain_is_faster(w: Windows, block_in: int, block_out: int, in_blocks: bool, 
     if line:
         plain += _streamed(w, cpu)
     elif height * width < SMALL:
-        plain *= SMALL_PLAIN
-    relaying = LINES if line else 1.0
+        plain *= core.image_ends
+    relaying = core.relaid_lines if line else 1.0
     brought = relaying * relayout_cycles(images, channels, block_in, prod(w.extents), core)
     blocked = blocked_cycles(w, block_in, block_out, cpu)
     plain, blocked = (plain + brought, blocked) if in_blocks else (plain, blocked + brought)
@@ -140,14 +134,14 @@ def blocked_cycles(w: Windows, block_in: int, block_out: int, cpu: CpuFacts) -> 
     vectors = 1 if depthwise else ceil_div(w.filters, block_out)
     columns = padded_rows(width, vectors, core)
     lines, rows, c = image_tile(height, columns, vectors, core)
-    cost = 1.0 if depthwise else tile_cost(lines * rows, c, core) or 2.0
+    cost = 1.0 if depthwise else cycles_of_add(lines * rows, c, core)
     inner = (1 if depthwise else ceil_div(w.per_group, block_in) * block_in) * prod(w.window)
     outer = ceil_div(filters, block_out) if depthwise else vectors * w.groups
     cycles = images * height * columns * outer * inner * cost
     lanes = cpu.lanes(32)
     by_ones = {*w.strides, *w.dilations, w.groups} == {1} and w.window == [3, 3] and block_in == block_out == lanes
     if by_ones and choose_winograd(ceil_div(w.per_group, lanes) * lanes, vectors * lanes, (images, height, width), cpu):
-        cycles *= WINOGRAD
+        cycles *= core.winograd
     return cycles
 
 
@@ -158,7 +152,7 @@ def _streamed(w: Windows, cpu: CpuFacts) -> float:
         return 0.0
     tiles = tiling(w.filters, ceil_div(w.out[-1], cpu.lanes(32)), cpu.core)
     passes = ceil_div(tiles.columns, tiles.tile_columns)
-    return float(prod([shape_of(w.data)[0], w.groups, passes]) * size / LINE * cpu.core.first_missed)
+    return float(prod([shape_of(w.data)[0], w.groups, passes]) * size / cpu.core.line * cpu.core.first_missed)
 
 
 def relayout_cycles(images: int, channels: int, block: int, places: int, core: Core) -> float:

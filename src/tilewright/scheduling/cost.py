@@ -11,6 +11,10 @@ from tilewright.topi.planner import Tiling
 
 MAX_ROWS = 30
 """The largest number of rows of a tile."""
+SPILLED = 2.0
+"""Cycles per multiply-add where sums do not fit into registers: each is loaded and stored."""
+GAIN = 0.95
+"""Cycles that must be left over of those that there were for other rows to be computed: padded ones, or rows of all lines together."""
 
 
 @cache
@@ -33,6 +37,11 @@ def tile_cost(rows: int, columns: int, core: Core, vectors_of_rows: bool = False
     streamed = core.streamed * (rows + columns) / work if vectors_of_rows else core.streamed / rows
     loaded = (rows + columns + max(0, pointers - core.pointers)) / core.loads / work
     return max(1 / core.multiply_adds, loaded, core.latency / work, streamed)
+
+
+def cycles_of_add(rows: int, columns: int, core: Core, vectors_of_rows: bool = False, pointers: int = 0) -> float:
+    """Cycles per multiply-add of a tile, whether or not it fits the registers."""
+    return tile_cost(rows, columns, core, vectors_of_rows, pointers) or SPILLED
 
 
 @cache
@@ -61,7 +70,7 @@ def image_tile(height: int, width: int, columns: int, core: Core) -> tuple[int, 
     line, or several short lines.
     """
     rows, c = register_tile(width, columns, core)
-    best = (round(tile_cost(rows, c, core) or 2.0, 3), 4 / rows + 1 / c), (1, rows, c)
+    best = (round(cycles_of_add(rows, c, core), 3), 4 / rows + 1 / c), (1, rows, c)
     for lines in divisors(height, MAX_ROWS // width)[1:] if rows == width else ():
         for c in divisors(columns, 8):
             cost = tile_cost(lines * width, c, core)
@@ -78,18 +87,22 @@ def unroll_factor(extent: int, work: int, most: int) -> int:
     return max([d for d in divisors(extent, 16) if d * work <= max(most, work)])
 
 
+HEIGHTS = range(6, 17)
+"""Rows of tiles of which whole ones are computed: lower ones leave multipliers idle, higher ones more padded work."""
+
+
 @cache
 def padded_rows(rows: int, columns: int, core: Core, apart: bool = False) -> int:
     """The number of rows to compute in whole tiles: `rows`, or the next multiple of a tile height that costs less.
 
     `apart`: padded rows read existing rows, so every row needs its own address.
     """
-    exact = tile_cost(*register_tile(rows, columns, core), core) or 2.0
-    best, choice = exact * rows * 0.95, rows
-    for height in range(6, 17):
+    exact = cycles_of_add(*register_tile(rows, columns, core), core)
+    best, choice = exact * rows * GAIN, rows
+    for height in HEIGHTS:
         total = -(-rows // height) * height
         r, c = register_tile(total, columns, core)
-        cost = tile_cost(r, c, core, pointers=r if apart and total != rows else 0) or 2.0
+        cost = cycles_of_add(r, c, core, pointers=r if apart and total != rows else 0)
         if cost * total < best:
             best, choice = cost * total, total
     return choice
@@ -102,7 +115,7 @@ def tiling(rows: int, columns: int, core: Core, vectors_of_rows: bool = False) -
     Padded rows read existing rows, so every row needs its own address; so do columns that are `vectors_of_rows` of
     another matrix.
     """
-    best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, 2.0 * rows * columns)
+    best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, SPILLED * rows * columns)
     for r in range(1, min(rows, MAX_ROWS) + 1):
         for c in range(1, min(columns, 8) + 1):
             pointers = (r if rows % r else 0) + (c if vectors_of_rows and columns % c else 0)

@@ -25,7 +25,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Self
 
 from tilewright.scheduling.convolutions import plain_is_faster
-from tilewright.scheduling.cost import image_tile, padded_rows, register_tile, tile_cost
+from tilewright.scheduling.cost import GAIN, cycles_of_add, image_tile, padded_rows, register_tile
 from tilewright.scheduling.decisions import Decisions, Value
 from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
 from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
@@ -33,8 +33,8 @@ from tilewright.target import Target
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import ceil_div, prod
 
-GAIN, PANEL = 0.95, 4
-"""Cycles that must be left over of those that there were for rows to be counted together, and vectors in a panel of weights."""
+PANEL = 4
+"""Vectors in a panel of weights, at most."""
 
 HALO_BITS = 16
 """Bits of elements up to which producers write the halo: products of narrow ones take a half to a quarter of the time, so that copies
@@ -107,9 +107,9 @@ class GraphPlan(Decisions):
         core = self.target.cpu.core
         vectors, total = min(PANEL, ceil_div(columns, max(lanes, 1))), prod(lead)
         lines, rows, c = image_tile(lead[-2], lead[-1], vectors, core)
-        before = tile_cost(lines * rows, c, core) or 2.0
+        before = cycles_of_add(lines * rows, c, core)
         computed = padded_rows(total, vectors, core)
-        after = (tile_cost(*register_tile(computed, vectors, core), core) or 2.0) * computed / total
+        after = cycles_of_add(*register_tile(computed, vectors, core), core) * computed / total
         model = "together" if after < GAIN * before else "apart"
         name = f"product({_times([*lead, columns])}).rows"
         return self.choose(name, model, lambda: ["apart", "together"]) == "together"

@@ -10,13 +10,6 @@ from tilewright.target.cpu import CpuFacts
 from tilewright.topi.planner import Blocks, Tiling
 from tilewright.topi.utils import ceil_div
 
-OWN_PANELS, FAR_BYTES, FAR_ROW = 48, 1 << 17, 1 << 11
-"""Rows of the first matrix from which on it pays to copy a second one of so many bytes whose rows are so far apart, so that tiles
-read it in one stream."""
-
-LINE = 64
-"""Bytes of a cache line."""
-
 LEAST_ROWS = 32
 """Queries of a head from which on keys are read often enough to be packed for it."""
 
@@ -31,8 +24,8 @@ def product_costs(
     size = m * k * 4
     # Scalars of the first matrix come one by one: what is not in the first cache is waited for.
     missed = core.second_missed if size > cpu.l2_bytes else core.first_missed if size > cpu.l1_bytes else 0.0
-    tiled = k * tiles.cycles + passes * size / LINE * missed
-    far = m >= OWN_PANELS and k * n * 4 > FAR_BYTES and n * 4 >= FAR_ROW
+    tiled = k * tiles.cycles + passes * size / core.line * missed
+    far = m >= core.far_reads and k * n * 4 > core.far_bytes and n * 4 >= core.far_row
     summed = ceil_div(k, lanes) * tiling(m, n, core, True).cycles + m * n * core.folded
     found = {} if right_along_k else {"columns": tiled * (core.far if far else 1.0)}
     found["panels"] = tiled + n * k * (core.gathered if right_along_k else core.copied)
@@ -52,7 +45,7 @@ def long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
     most = cpu.vector_registers * 3 // 4
     columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.threads)))
     computed = ceil_div(vectors, columns) * columns
-    return Tiling(1, columns, 1, computed, computed / 2)
+    return Tiling(1, columns, 1, computed, computed / cpu.core.multiply_adds)
 
 
 def attention_blocks(heads: int, queries: int, keys: int, width: int, dtype: str, cpu: CpuFacts) -> Blocks:

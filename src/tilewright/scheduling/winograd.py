@@ -14,6 +14,9 @@ from tilewright.target.cpu import CpuFacts
 STEPS = 3
 """The number of parallel loops over a group's steps, if threads share these instead of groups."""
 
+GAIN = 0.8
+"""Cycles that must be left over of the direct form's, since the form needs workspaces and rounds more."""
+
 ALIKE = 1.03
 """The largest ratio of cycles at which plans count as equally fast."""
 
@@ -39,7 +42,7 @@ class WinogradPlan:
 def direct_cycles(channels: int, filters: int, pixels: int, lanes: int, core: Core) -> float:
     """Cycles of a direct 3 x 3 convolution on one core."""
     work = 9 * channels * filters * pixels / (core.multiply_adds * lanes) / core.direct
-    return max(work, 36 * channels * filters / core.from_memory)
+    return max(work, 4 * 9 * channels * filters / core.from_memory)
 
 
 @cache
@@ -120,7 +123,7 @@ def winograd_plans(channels: int, filters: int, pixels: tuple[int, int, int], cp
 
 
 def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], cpu: CpuFacts) -> WinogradPlan | None:
-    """The fastest plan of these; None where it would gain less than a fifth."""
+    """The fastest plan of these; None where it would gain too little."""
     direct = direct_cycles(channels, filters, prod(pixels), cpu.lanes(32), cpu.core)
-    plans = [p for p in winograd_plans(channels, filters, pixels, cpu).values() if p.cycles < 0.8 * direct]
+    plans = [p for p in winograd_plans(channels, filters, pixels, cpu).values() if p.cycles < GAIN * direct]
     return min(plans, key=lambda p: p.cycles, default=None)

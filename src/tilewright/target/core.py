@@ -1,7 +1,8 @@
 """Descriptions of processor cores: the numbers that the cost model of schedules works with, as data in `cores/`, one file for each family.
 
 A number is either a fact of the family (its optimisation guide) or was fitted to measurements; each file says which machine it was fitted
-on. A family without measurements of its own has those of its nearest relative.
+on. A family without measurements of its own has those of its nearest relative: its file names it (`relative`), and states only what
+differs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Core(NamedTuple):
@@ -34,6 +35,10 @@ class Core(NamedTuple):
     """Multiply-adds in the body of a reduction's only loop, at most."""
     short_body: int
     """The same in the innermost of several loops."""
+    window_tile: int
+    """Multiply-adds of a tile of windows (depthwise convolutions, pooling), whose kernel offsets are unrolled, at most."""
+    window_body: int
+    """The same in the body of a loop."""
     copied: float
     """Time for an element that is copied by vectors."""
     gathered: float
@@ -42,10 +47,24 @@ class Core(NamedTuple):
     """Time to add up the lanes of one sum."""
     far: float
     """Factor for a matrix that is read where it lies although its rows are on pages far apart."""
+    far_bytes: int
+    """Bytes of such a matrix, at least."""
+    far_row: int
+    """Bytes of its rows, at least."""
+    far_reads: int
+    """Rows of the other matrix from which on it pays to copy it, so that tiles read it in one stream."""
+    misplaced: int
+    """Bytes of an image from which on it pays to copy it if vectors of it cross cache lines."""
+    large: int
+    """Bytes of an image from which on it pays to copy it in any case."""
+    line: int
+    """Bytes of a cache line."""
     first_missed: float
     """Time for a cache line of broadcast scalars that the first cache does not hold."""
     second_missed: float
     """The same where the second does not."""
+    memory_latency: float
+    """Time until a cache line comes from memory."""
     direct: float
     """Share of the peak rate that direct convolutions reach."""
     products: float
@@ -56,25 +75,69 @@ class Core(NamedTuple):
     """Bytes that a core reads from memory in a cycle."""
     from_last_cache: float
     """Bytes that it reads from the last-level cache in a cycle."""
+    image_copied: float
+    """Time for an element of an image that is copied by vectors into its padding."""
+    image_panels: float
+    """The same into panels."""
+    image_phases: float
+    """The same from the steps of a stride."""
+    image_narrow: float
+    """The same in rows of less than a vector."""
+    image_scattered: float
+    """The same one by one."""
+    image_ends: float
+    """Factor for vectors along small images, which are mostly ends of rows."""
+    winograd: float
+    """Time of Winograd's form, where it is taken, as a share of the direct form's."""
     start: float
     """Time until all threads have started a parallel loop."""
+    shared_elements: int
+    """Elements of an element-wise kernel from which on two threads are faster than one."""
+    adds_of_element: int
+    """Multiply-adds that take as long as one of these elements: products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in
+    two threads as in one, those of 131,000 0.9 times (16 lanes of float32)."""
+    joined_product: float
+    """Time of a product up to which it counts that threads start for it: joined with others, it needs no start of its own. Measured with 1
+    to 512 rows, 16 to 3072 columns, two and three branches: below, two threads take up to 17 % less for all that an attention does, and one
+    as long as before; above, be it arithmetic or the reading of weights that bounds the product, joining changes nothing."""
+    joined_convolution: float
+    """The same of a convolution. Measured with kernels of 1x1 and 3x3, 7x7 to 112x112 pixels, 32 to 1024 channels read and 8 to 192
+    written, two and three branches: small convolutions take 0.87 to 0.97 of the time joined, on two threads; others, whose tiles are wide
+    and long by themselves, 0.97 to 1.09."""
     relaid: float
     """Time for an element that is brought from one layout to another."""
     relaid_parts: float
     """The same where blocks of channels are not full."""
+    relaid_lines: float
+    """Factor for images of one line, which is long."""
     relayout: float
     """Time for the kernel that does it, beside its elements."""
+
+    @property
+    def in_flight(self) -> int:
+        """Sums that are enough to keep the multipliers busy while each waits for its last multiply-add."""
+        return int(self.multiply_adds * self.latency)
+
+
+def numbers_of(family: str) -> dict[str, Any]:
+    """What the file of a family states; `relative` names another family."""
+    text = (files("tilewright.target") / "cores" / f"{family}.toml").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    for name, value in tomllib.loads(text).items():
+        found.update(value if isinstance(value, dict) else {name: value})
+    return found
 
 
 @lru_cache(maxsize=32)
 def core(family: str, registers: int) -> Core:
     """The description of a family, with so many vector registers. Raises KeyError for a file that lacks a number or has one too many."""
-    text = (files("tilewright.target") / "cores" / f"{family}.toml").read_text(encoding="utf-8")
-    numbers = {name: value for table in tomllib.loads(text).values() for name, value in table.items()}
+    numbers = numbers_of(family)
+    while relative := numbers.pop("relative", None):
+        numbers = {**numbers_of(relative), **numbers}
     wanted = set(Core._fields) - {"family", "registers"}
     if numbers.keys() != wanted:
         raise KeyError(f"cores/{family}.toml: {sorted(numbers.keys() ^ wanted)}")
     return Core(family=family, registers=registers, **numbers)
 
 
-__all__ = ["Core", "core"]
+__all__ = ["Core", "core", "numbers_of"]

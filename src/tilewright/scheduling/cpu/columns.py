@@ -15,9 +15,6 @@ from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
 
-STRIP = 8
-"""The number of vectors that are summed in parallel."""
-
 
 def is_columns(block: BlockView, target: Target) -> bool:
     """Whether a block reduces one tensor, with static sizes, over whole axes other than the last, and the last holds at
@@ -50,7 +47,7 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
     # Strips of one width, and at least one for each thread.
     threads = useful_threads(block.iterations, target)
-    model = max(-(-vectors // STRIP), min(vectors, -(-threads // others)))
+    model = max(-(-vectors // target.cpu.core.in_flight), min(vectors, -(-threads // others)))
     strips = view.plan.choose(f"{block.name}.strips", model, lambda: range(max(1, vectors // 32), vectors + 1))
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])

@@ -77,20 +77,14 @@ class _Axes:
 UNROLLED = 128
 """Iterations of an epilogue's loops up to which they are unrolled."""
 
-ADDS_OF_ELEMENT = 4
-"""The multiply-adds that take as long as one element of an element-wise kernel, at the size where threads begin to pay.
-Products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in two threads as in one, those of 131,000 0.9
-times (16 lanes of float32).
-"""
 
-
-def work_of(block: BlockView, group: int) -> int:
+def work_of(block: BlockView, group: int, core: Core) -> int:
     """The work of a contraction, in elements of an element-wise kernel.
 
     It counts multiply-adds, of which an instruction does `group` in a lane. If an operand is read for few multiply-adds
     (one row by a matrix), it counts the elements of the operand.
     """
-    return max(block.iterations // (ADDS_OF_ELEMENT * group), block.largest_read)
+    return max(block.iterations // (core.adds_of_element * group), block.largest_read)
 
 
 def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> None:
@@ -98,7 +92,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     sch = view.sch
     cpu = target.cpu
     dot = dot_product_of(block, target)
-    work = work_of(block, dot.group if dot is not None else 1)
+    work = work_of(block, dot.group if dot is not None else 1, cpu.core)
     lane_sums = LANE_SUMS in block.block.annotations
     packed = None if lane_sums else block.packed_read(block.spatial[-1])
     panel = None if packed is None else packed[1]
@@ -188,7 +182,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
             sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels, shares
         )
     for reader in epilogue:
-        mark_early(sch, first, lines * rows * columns * reduced, reader)
+        mark_early(sch, first, lines * rows * columns * reduced, reader, cpu.core)
     init = sch.decompose_reduction(block.rv, first)
 
     sch.unroll(last_inner)

@@ -10,11 +10,9 @@ The data that an epilogue reads besides the sums (a residual) is fetched during 
 from __future__ import annotations
 
 from tilewright.ir import IntImm
+from tilewright.target.core import Core
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.transform.memory.software_prefetch import EARLY, PANELS, tensors_of
-
-ENOUGH_WORK = 1024
-"""The multiply-adds on vectors of a tile that take as long as fetching a cache line from memory."""
 
 
 def mark_ahead(
@@ -30,10 +28,10 @@ def mark_ahead(
         sch.annotate(steps[-1], PANELS, [name, count.value // (panels * times), panels, rows, len(steps) - 1])
 
 
-def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> None:
+def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV, core: Core) -> None:
     """Mark what an epilogue reads of tensors for prefetch before the reduction loop, which does `work` multiply-adds on
-    vectors.
+    vectors, and so takes at least as long as memory for a cache line.
     """
-    if work >= ENOUGH_WORK and tensors_of(sch.get(epilogue)):
+    if work >= core.memory_latency * core.multiply_adds and tensors_of(sch.get(epilogue)):
         sch.annotate(epilogue, EARLY, 1)
         sch.annotate(sums, EARLY, 1)

@@ -12,7 +12,7 @@ from math import prod
 from tilewright.ir import IntImm
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
-from tilewright.scheduling.cpu.sharing import PARALLEL_WORK, PIECES, parallelize, useful_threads
+from tilewright.scheduling.cpu.sharing import PIECES, parallelize, useful_threads
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 
@@ -22,8 +22,8 @@ FOLD = 16
 RAGGED = 4
 """The minimal number of vectors in a row whose last vector may be masked."""
 
-ACCUMULATORS = 4
-"""The number of vectors over which a long reduction is spread, so that additions need not wait for each other."""
+SHORT = 4
+"""Steps of a reduction in parallel up to which they are unrolled."""
 
 
 def schedule_rows(view: KernelView, target: Target) -> None:
@@ -100,7 +100,7 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
     threads = useful_threads(block.iterations, target)
     if rows >= threads or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
         return set()
-    most = min(PIECES * threads, block.iterations // PARALLEL_WORK)
+    most = min(PIECES * threads, block.iterations // target.cpu.core.shared_elements)
     parts = max([n for n in range(1, most + 1) if extent.value % n == 0], default=1)
     if parts < 2:
         return set()
@@ -145,7 +145,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     if lanes == 1:
         return []
     partial: list[tuple[BlockRV, int]] = []
-    first = first_width(view, block, lanes)
+    first = first_width(view, block, lanes, int(target.cpu.core.latency))
     # Each step adds the halves of vectors; scalars would wait for one another.
     narrower = [w for w in (lanes, lanes // 2, lanes // 4) if w < first]
     for width in (first, *narrower) if first else ():
@@ -165,9 +165,9 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     return partial
 
 
-def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
+def first_width(view: KernelView, block: BlockView, lanes: int, accumulators: int) -> int:
     """The number of elements of a row to reduce in parallel: several vectors, or a wide enough divisor of the row; 0 if
-    the row is too short.
+    the row is too short. accumulators: vectors enough that additions need not wait for each other.
 
     If there are several axes, the last can be short. Each of its elements is then summed separately.
     """
@@ -175,16 +175,16 @@ def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
     known = divisor_of(extent)
     if not isinstance(extent, IntImm):
         # A whole number of vectors is all that can be told of an extent that is not known.
-        return next((w for w in (lanes * ACCUMULATORS, lanes, lanes // 2) if known % w == 0), 0)
+        return next((w for w in (lanes * accumulators, lanes, lanes // 2) if known % w == 0), 0)
     least = 1 if len(block.reduction) > 1 else 2
     for vector in (lanes, lanes // 2):
-        for several in range(ACCUMULATORS * lanes // vector, 1, -1):
+        for several in range(accumulators * lanes // vector, 1, -1):
             if vector >= 4 and known % (vector * several) == 0 and known >= least * vector * several:
                 return vector * several
     if known % lanes == 0 and known >= 2 * lanes:
         return lanes
-    if known >= RAGGED * lanes * ACCUMULATORS:
-        return lanes * ACCUMULATORS
+    if known >= RAGGED * lanes * accumulators:
+        return lanes * accumulators
     if known >= RAGGED * lanes:
         return lanes
     return lanes // 2 if known % (lanes // 2) == 0 and known >= lanes else 0
@@ -207,7 +207,7 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
     sch.reorder(*steps, lane_loop)
     # Where the lanes are all there is, no step is left.
     init = sch.decompose_reduction(block, steps[0] if steps else lane_loop)
-    if len(steps) == 1 and extent_of(sch.get(steps[0])) <= ACCUMULATORS:
+    if len(steps) == 1 and extent_of(sch.get(steps[0])) <= SHORT:
         sch.unroll(steps[0])
     wide = now.vector_elements(width, lanes)
     for one in (block, init):

@@ -15,16 +15,14 @@ from tilewright.scheduling.cpu.kernel import divisor_of, extent_of
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 
-PARALLEL_WORK = 1 << 15
-"""The iterations of an element-wise kernel from which on two threads are faster than one."""
-
 PIECES = 8
 """The iterations of a parallel loop for each thread. With several, a late thread delays the others little."""
 
 
 def useful_threads(work: int, target: Target) -> int:
     """The number of threads for a kernel of so many iterations; 1 if a second thread would not pay."""
-    return max(1, min(target.cpu.threads, 2 * work // PARALLEL_WORK)) if work >= PARALLEL_WORK else 1
+    least = target.cpu.core.shared_elements
+    return max(1, min(target.cpu.threads, 2 * work // least)) if work >= least else 1
 
 
 def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
@@ -35,7 +33,11 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
     if threads < 2 or not loops:
         return
     start, end = most_even(sch, loops, threads)
-    if start and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
+    if (
+        start
+        and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]])
+        < target.cpu.core.shared_elements
+    ):
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
         start, end = 0, leading_dynamic(sch, loops)
     enough = PIECES * threads
@@ -85,4 +87,4 @@ def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, in
     return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
 
 
-__all__ = ["PARALLEL_WORK", "PIECES", "leading_dynamic", "most_even", "parallelize", "useful_threads"]
+__all__ = ["PIECES", "leading_dynamic", "most_even", "parallelize", "useful_threads"]

@@ -23,24 +23,17 @@ from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
+from tilewright.target.core import Core
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.stages import LANE_SUMS, NEAR
 
 KERNEL_OFFSETS = 64
 """Windows with more kernel offsets than this have loops."""
-TILE = 400
-"""The largest number of multiply-adds of a tile."""
-UNROLLED = 192
-"""The number of them in the body of a loop."""
-ACCUMULATORS = 8
-"""The number of columns that keeps the multipliers busy while each waits for its sum."""
-LATENCY = 4
-"""The cycles after which a sum can be updated again."""
 RAGGED = 1.1
 """The least gain of a narrower last tile, since it is additional code."""
 BAND_BYTES = 1 << 15
-"""The size of the padded input of one band of rows."""
+"""The size of the padded input of one band of rows: it stays in the first cache of any core."""
 
 
 def is_windowed(block: BlockView, target: Target) -> bool:
@@ -80,18 +73,20 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
     return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
 
 
-def column_tile(columns: int, kernel_offsets: int, weights: bool, registers: int, held: int = 1) -> int:
+def column_tile(columns: int, kernel_offsets: int, weights: bool, core: Core, held: int = 1) -> int:
     """The number of columns to compute at once, such that registers remain for the weights of all kernel offsets, or
     else of one.
 
     If it does not divide the number of columns, the last tile is narrower. held: registers that each column takes.
     """
-    kept = kernel_offsets + 2 if weights and kernel_offsets + 2 + ACCUMULATORS <= registers else 4
-    most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // kernel_offsets)))
+    registers = core.registers
+    kept = kernel_offsets + 2 if weights and kernel_offsets + 2 + core.in_flight <= registers else 4
+    unrolled = (core.window_tile if weights else core.window_body) // kernel_offsets
+    most = max(1, min(columns, (registers - kept) // held, max(4, unrolled)))
 
     def cycles(tile: int) -> float:
-        """Of one kernel offset over all columns: two multiply-adds in each, the next of a sum only when the last is done; a weight."""
-        return max(tile / 2, LATENCY) + 0.5 if tile else 0.0
+        """Of one kernel offset over all columns: the multiply-adds, the next of a sum only when the last is done; a load of a weight."""
+        return max(tile / core.multiply_adds, core.latency) + 1 / core.loads if tile else 0.0
 
     def rank(tile: int) -> tuple[float, int]:
         whole, rest = divmod(columns, tile)
@@ -119,7 +114,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     # Extremes tested for NaN keep an operand beside each result, until the next one shares its test.
     value = block.block.body.value if isinstance(block.block.body, BufferStore) else None
     tested = isinstance(value, (Max, Min)) and value.dtype.is_float and not cpu.extremes_keep_nan
-    model = column_tile(columns, prod(extents), weights, cpu.core.registers, 2 if tested else 1)
+    model = column_tile(columns, prod(extents), weights, cpu.core, 2 if tested else 1)
     tile = view.plan.choose(f"{block.name}.columns", model, lambda: range(1, min(columns, cpu.core.registers) + 1))
 
     wide, vector = sch.split(vector, [None, lanes])
@@ -134,7 +129,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     _attach_padding(view, block, bands, target)
     # What is computed in bands overlaps, and is seen through before loops are fused.
     shared = sch.fuse(*channels, bands)
-    serial = _serial(reduction, extents, tile)
+    serial = _serial(reduction, extents, tile, cpu.core)
     init = sch.decompose_reduction(block.rv, reduction[0])
     for loop in reduction[serial:]:
         sch.unroll(loop)
@@ -146,10 +141,10 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
         sch.parallel(shared)
 
 
-def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
+def _serial(reduction: list[LoopRV], extents: list[int], tile: int, core: Core) -> int:
     """The number of outer reduction loops that stay loops, so that the body is not too long."""
     for outer in range(len(reduction)):
-        if prod(extents[outer:]) * tile <= UNROLLED:
+        if prod(extents[outer:]) * tile <= core.window_body:
             return outer
     return len(reduction) - 1
 
