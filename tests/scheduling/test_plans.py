@@ -54,7 +54,25 @@ def columns() -> tuple[Any, Arrays, np.ndarray]:
     return lambda data: tvm.topi.exp(tvm.topi.sum(data, axis=0)), [x], np.exp(x.sum(0))
 
 
-CASES = {"product": product, "packed": packed, "pooling": pooling, "columns": columns}
+def softmax() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(5).standard_normal((3, 100), np.float32)
+    e = np.exp(x - x.max(1, keepdims=True))
+    return nn.softmax, [x], e / e.sum(1, keepdims=True)
+
+
+def whole() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(6).standard_normal((1, 1 << 15), np.float32)
+    return lambda data: tvm.topi.sum(data, axis=1), [x], x.sum(1)
+
+
+CASES = {
+    "product": product,
+    "packed": packed,
+    "pooling": pooling,
+    "columns": columns,
+    "softmax": softmax,
+    "whole": whole,
+}
 
 
 def made(case: str, plan: KernelPlan) -> tuple[PrimFunc, Arrays, np.ndarray]:
@@ -84,6 +102,22 @@ def test_each_choice_computes_the_same(case: str) -> None:
         result = np.zeros(expected.shape, np.float32)
         interp.run(func, [*arrays, result])
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4, err_msg=str(given))
+
+
+def test_rows_decide() -> None:
+    """Lanes and vectors of each stage, and the parts of a sum that threads share; what is given changes the kernel."""
+    plans = {case: KernelPlan(TARGET) for case in ("softmax", "whole")}
+    plain = {case: made(case, plan)[0] for case, plan in plans.items()}
+    assert plans["softmax"].values() == {
+        "T_softmax_maxelem.lanes": 16,
+        "T_softmax_expsum.lanes": 16,
+        "T_softmax_exp.vector": 16,
+        "T_softmax_norm.vector": 8,
+    }
+    assert plans["whole"].values() == {"T_sum.parts": 1, "T_sum.lanes": 32}
+    for case, given in (("softmax", {"T_softmax_maxelem.lanes": 8}), ("whole", {"T_sum.parts": 8})):
+        func, *_ = made(case, KernelPlan(TARGET, given))
+        assert not tvm.ir.structural_equal(func, plain[case])
 
 
 def test_as_json_and_again() -> None:

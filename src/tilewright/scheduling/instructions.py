@@ -163,6 +163,12 @@ def row_tiles(rows: int) -> tuple[int, int]:
     return height, tiles * height
 
 
+def whole_row_tiles(rows: int) -> list[int]:
+    """The numbers of rows to compute, at least `rows`, that tiles of one height fill well."""
+    totals = {-(-rows // height) * height for height in range(1, MOST_ROWS + 1)}
+    return sorted([n for n in totals if row_tiles(n)[1] == n])
+
+
 def step_groups(groups: int) -> int:
     """The number of groups of a reduction's innermost axis that a register takes at once: a divisor."""
     return max(divisors(groups, SIDE))
@@ -173,3 +179,9 @@ def whole_steps(groups: int) -> int:
     if 4 * step_groups(groups) >= 3 * min(groups, SIDE):
         return groups
     return -(-groups // SIDE) * SIDE
+
+
+def padded_steps(groups: int) -> list[int]:
+    """The numbers of groups to which a reduction can be filled up for tiles: whole registers, and `groups` where a step is long enough."""
+    whole = -(-groups // SIDE) * SIDE
+    return sorted({n for n in (groups, whole) if step_groups(n) >= LEAST_STEPS})

@@ -18,15 +18,25 @@ from typing import Any
 
 from tilewright.ir import DataType
 from tilewright.scheduling.convolutions import has_own_data, window_costs, window_form
-from tilewright.scheduling.cost import DYNAMIC_ROWS, MAX_ROWS, padded_rows, tile_cost, tiling, whole_tiles
+from tilewright.scheduling.cost import (
+    DYNAMIC_ROWS,
+    MAX_ROWS,
+    cycles_of_add,
+    padded_rows,
+    tile_cost,
+    tiling,
+    whole_tiles,
+)
 from tilewright.scheduling.decisions import Decision, Decisions, Value
 from tilewright.scheduling.instructions import (
     LEAST_STEPS,
     MOST_COLUMNS,
     dot_products,
+    padded_steps,
     row_tiles,
     takes_tiles,
     tile_product,
+    whole_row_tiles,
     whole_steps,
 )
 from tilewright.scheduling.products import attention_blocks, cheapest_product, long_tiles, product_costs
@@ -86,7 +96,7 @@ class KernelPlan(Planner, Decisions):
         if (r, c) == (model.tile_rows, model.tile_columns):
             return model
         computed = ceil_div(rows, r) * r, ceil_div(columns, c) * c
-        cost = tile_cost(r, c, core, vectors_of_rows) or 2.0
+        cost = cycles_of_add(r, c, core, vectors_of_rows)
         return Tiling(r, c, *computed, cost * computed[0] * computed[1])
 
     def grouped(self, p: Matrices, types: tuple[str, str], name: str) -> GroupedForm | None:
@@ -96,9 +106,12 @@ class KernelPlan(Planner, Decisions):
             return None
         if whole is not None and p.k >= whole.group * LEAST_STEPS:
             # Rows that there are not are zeros of the copy, for registers load neighbours.
-            lanes = MOST_COLUMNS if p.n > SIDE else SIDE
-            steps = whole_steps(ceil_div(p.k, whole.group))
-            return GroupedForm(whole.group, lanes, steps, row_tiles(p.m)[1], ceil_div(p.n, lanes), None, True)
+            model = MOST_COLUMNS if p.n > SIDE else SIDE
+            lanes = self.choose(f"{name}.panel", model, lambda: (SIDE, MOST_COLUMNS))
+            groups = ceil_div(p.k, whole.group)
+            steps = self.choose(f"{name}.groups", whole_steps(groups), lambda: padded_steps(groups))
+            rows = self._rows_of_tiles(f"{name}.rows", p.m)
+            return GroupedForm(whole.group, lanes, steps, rows, ceil_div(p.n, lanes), None, True)
         if not found:
             return None
         lanes, group = found[0].lanes, found[0].group
@@ -131,8 +144,12 @@ class KernelPlan(Planner, Decisions):
         heights = range(1, MAX_ROWS + 1)
         return self.choose(name, model, lambda: sorted({ceil_div(rows, h) * h for h in heights if h <= max(rows, 16)}))
 
-    def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any) -> int | None:
-        return row_tiles(rows)[1] if takes_tiles(self.target, types, groups) else None
+    def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any, name: str) -> int | None:
+        return self._rows_of_tiles(name, rows) if takes_tiles(self.target, types, groups) else None
+
+    def _rows_of_tiles(self, name: str, rows: int) -> int:
+        """How many rows to compute, so that tile registers are filled well."""
+        return self.choose(name, row_tiles(rows)[1], lambda: whole_row_tiles(rows))
 
     def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:
         if not isinstance(width, int):

@@ -102,9 +102,9 @@ class Planner:
         """The number of rows of a product with packed weights to compute instead of lead[-1]. None: exactly lead[-1]."""
         return None
 
-    def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any) -> int | None:
+    def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any, name: str) -> int | None:
         """The number of rows to compute if tile registers multiply these types, with `groups` groups in the innermost reduction
-        axis. None: no tile registers for them."""
+        axis. None: no tile registers for them. name: the decision's."""
         return None
 
     def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:

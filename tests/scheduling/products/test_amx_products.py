@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import run
-from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel, scheduled
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.tile_products import tile_of
 from tilewright.target import Target
@@ -102,6 +103,62 @@ def test_batch_matmul(kind: str, m: int, k: int, n: int, transpose_a: bool) -> N
     left, right = (x.transpose(0, 2, 1) if transpose_a else x).astype("float64"), y.transpose(0, 2, 1).astype("float64")
     sizes = np.abs(left) @ np.abs(right)
     check(func, kind, [x, y], (2, m, n), left @ right, (k + 1) * 2.0**-23 * sizes if kind == "bf16" else 0)
+
+
+def dense_case(kind: str) -> tuple[Any, list[Array], Array]:
+    g = KINDS[kind].group
+    a, b = random((37, 9 * g), KINDS[kind].dtypes[0]), random((1, 9, 32, g), KINDS[kind].dtypes[1], 1)
+    want = a.astype("float64") @ b.transpose(1, 3, 0, 2).reshape(9 * g, 32).astype("float64")
+    return lambda x, y: topi.nn.dense_pack(x, y, None, KINDS[kind].dtypes[2]), [a, b], want
+
+
+def batch_case(kind: str) -> tuple[Any, list[Array], Array]:
+    a, b = random((2, 13, 21), KINDS[kind].dtypes[0]), random((2, 20, 21), KINDS[kind].dtypes[1], 1)
+    want = a.astype("float64") @ b.transpose(0, 2, 1).astype("float64")
+    return lambda x, y: topi.nn.batch_matmul(x, y, None, KINDS[kind].dtypes[2]), [a, b], want
+
+
+def conv_case(kind: str) -> tuple[Any, list[Array], Array]:
+    g = KINDS[kind].group
+    a, w = (
+        random((1, 1, 6, 8, 32), KINDS[kind].dtypes[0]),
+        random((2, 1, 1, 1, 32 // g, 16, g), KINDS[kind].dtypes[1], 1),
+    )
+    plain = w.transpose(1, 4, 6, 0, 5, 2, 3).reshape(32, 2, 16).astype("float64")
+    want = np.einsum("hwc,coj->ohwj", a[0, 0].astype("float64"), plain)[None]
+    return lambda x, y: topi.nn.conv2d_NCHWc(x, y, 1, 0, 1, out_dtype=KINDS[kind].dtypes[2]), [a, w], want
+
+
+@pytest.mark.parametrize("case", [dense_case, batch_case, conv_case])
+@pytest.mark.parametrize("kind", ["bf16", "u8s8"])
+def test_each_choice_computes_the_same(kind: str, case: Any) -> None:
+    """Rows, panels and groups of the compute; registers, and the sizes of tiles: what is given is taken, and replays from the trace."""
+    compute, arrays, want = case(kind)
+
+    def made(plan: KernelPlan) -> tir.PrimFunc:
+        with TARGET, plan:
+            tensors = [te.placeholder(a.shape, str(a.dtype)) for a in arrays]
+            func = te.create_prim_func([*tensors, compute(*tensors)])
+        sch = scheduled(func, TARGET, plan)
+        again = tir.Schedule(func)
+        sch.trace.apply_to_schedule(again)
+        assert tvm.ir.structural_equal(again.mod["main"], sch.mod["main"])
+        return sch.mod["main"]
+
+    plan = KernelPlan(TARGET)
+    made(plan)
+    space = plan.space()
+    kinds = {name.rpartition(".")[2] for name in space}
+    assert kinds >= {"tile", "registers"} and kinds & {"rows", "columns"}
+    assert all(plan.values()[name] in choices for name, choices in space.items())
+    picks = [{name: choices[i]} for name, choices in space.items() for i in {0, len(choices) // 2, len(choices) - 1}]
+    for given in picks:
+        other = KernelPlan(TARGET, given)
+        func = made(other)
+        assert not other.unfit(), given
+        out = np.zeros(want.shape, KINDS[kind].dtypes[2])
+        run(func, [*arrays, out])
+        np.testing.assert_allclose(out.astype("float64"), want, rtol=1e-4, atol=1e-4, err_msg=str(given))
 
 
 def test_what_is_no_sum_of_products_stays() -> None:

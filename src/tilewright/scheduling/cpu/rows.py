@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.sharing import PIECES, parallelize, useful_threads
@@ -21,6 +22,9 @@ FOLD = 16
 
 RAGGED = 4
 """The minimal number of vectors in a row whose last vector may be masked."""
+
+MOST_VECTORS = 8
+"""Vectors over which a reduction can be spread."""
 
 SHORT = 4
 """Steps of a reduction in parallel up to which they are unrolled."""
@@ -101,7 +105,9 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
     if rows >= threads or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
         return set()
     most = min(PIECES * threads, block.iterations // target.cpu.core.shared_elements)
-    parts = max([n for n in range(1, most + 1) if extent.value % n == 0], default=1)
+    choices = divisors(extent.value, PIECES * threads)
+    model = max([n for n in choices if n <= most], default=1)
+    parts = view.plan.choose(f"{block.name}.parts", model, lambda: choices)
     if parts < 2:
         return set()
     outer, _ = sch.split(loops[0], [parts, None], disable_predication=True)
@@ -145,7 +151,9 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     if lanes == 1:
         return []
     partial: list[tuple[BlockRV, int]] = []
-    first = first_width(view, block, lanes, int(target.cpu.core.latency))
+    model = first_width(view, block, lanes, int(target.cpu.core.latency))
+    row = sch.get(view.loops(block)[-1]).extent
+    first = view.plan.choose(f"{block.name}.lanes", model, lambda: widths_of_row(row, lanes, model))
     # Each step adds the halves of vectors; scalars would wait for one another.
     narrower = [w for w in (lanes, lanes // 2, lanes // 4) if w < first]
     for width in (first, *narrower) if first else ():
@@ -163,6 +171,17 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
         sch.set_scope(factored, 0, "local")
         partial.append((factored, width))
     return partial
+
+
+def widths_of_row(extent: PrimExpr, lanes: int, model: int) -> list[int]:
+    """The numbers of elements of a row that can be reduced in parallel: whole vectors, of rows whose length is not known those that divide
+    it. 0: one after the other."""
+    widths = [lanes // 2, *[lanes * n for n in range(1, MOST_VECTORS + 1)]]
+    if isinstance(extent, IntImm):
+        fits = [w for w in widths if 4 <= w <= extent.value]
+    else:
+        fits = [w for w in widths if w >= 4 and divisor_of(extent) % w == 0]
+    return sorted({0, model, *fits})
 
 
 def first_width(view: KernelView, block: BlockView, lanes: int, accumulators: int) -> int:
@@ -248,7 +267,9 @@ def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV
     lanes = target.cpu.lanes(BlockView(sch, block).block.writes[0].buffer.dtype.bits)
     if below and extent_of(sch.get(below[-1])) > lanes // 2:
         extent = extent_of(sch.get(below[-1]))
-        width = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
+        model = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
+        widths = {model, *[n for n in (lanes, 2 * lanes, 4 * lanes) if n <= max(extent, lanes)]}
+        width = view.plan.choose(f"{sch.get(block).name_hint}.vector", model, lambda: sorted(widths))
         _, vector = sch.split(below[-1], [None, width])
         # Refused where neighbouring rows need parts of it in common (a padded input below windows).
         with sch.tried(f"vectors of {sch.get(block).name_hint}"):

@@ -22,7 +22,7 @@ from tilewright.scheduling.cpu.injective import schedule_injective, schedule_red
 from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.rows import schedule_rows
-from tilewright.scheduling.cpu.tile_products import schedule_tiles, tile_of
+from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
 from tilewright.scheduling.kernel_plan import KernelPlan
@@ -86,7 +86,7 @@ def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
     contractions = sorted(found, key=lambda b: -b.iterations)
     for block in contractions:
         tiles = tile_of(block, target)
-        if tiles is not None:
+        if tiles is not None and by_tiles(view.plan, block, target):
             schedule_tiles(view, block, target, tiles)
         elif is_windowed(block, target):
             schedule_windows(view, block, target)

@@ -11,13 +11,15 @@ A product in groups (scheduling/instructions.py) can be computed by tiles if the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import FloatImm, IntImm
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.contraction import vectorize_tile
+from tilewright.scheduling.cpu.contraction import is_contraction, vectorize_tile
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, uses
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import (
@@ -28,6 +30,7 @@ from tilewright.scheduling.instructions import (
     step_groups,
     tile_product,
 )
+from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir import Add, BufferLoad, BufferRegion, BufferStore, Cast, Mul, Var
 from tilewright.tir.schedule import BlockRV, LoopRV
@@ -37,13 +40,46 @@ from tilewright.tir.tensor_intrin.amx import DOT, FILL, SCOPE, SIDE, STORE, STOR
 @dataclass(frozen=True)
 class Found:
     """The axes of a block computed by tiles: rows, lines above them, columns, and panels (positions among its spatial
-    axes).
+    axes); the model's tile, and the sizes that other tiles can have.
     """
 
     tile: Tile
     row: int
     line: int | None
     panel: int | None
+    rows: Sequence[int]
+    columns: Sequence[int]
+    steps: Sequence[int]
+    panels: Sequence[int] = (0,)
+    lines: Sequence[int] = (0,)
+
+    def tiles(self) -> list[Tile]:
+        """The tiles that registers hold."""
+        every = product(self.rows, self.columns, self.steps, self.panels, self.lines)
+        return [t for sizes in every if (t := self.of(sizes)).fits]
+
+    def sizes(self, tile: Tile) -> tuple[int, ...]:
+        """What is decided about a tile: (rows, columns, steps), and, of blocks of channels, (panels, lines)."""
+        matrix = (tile.rows, tile.columns, tile.steps)
+        return matrix if self.panel is None else (*matrix, tile.panels, tile.lines)
+
+    def of(self, sizes: tuple[int, ...]) -> Tile:
+        """The tile of such sizes."""
+        rows, columns, steps, *blocks = sizes
+        panels, lines = blocks or (0, 0)
+        return self.tile._replace(rows=rows, columns=columns, steps=steps, panels=panels, lines=lines)
+
+
+def chosen_tile(plan: KernelPlan, block: BlockView, found: Found) -> Tile:
+    """The tile that the plan decides."""
+    model = found.sizes(found.tile)
+    return found.of(plan.choose(f"{block.name}.tile", model, lambda: [found.sizes(t) for t in found.tiles()]))
+
+
+def by_tiles(plan: KernelPlan, block: BlockView, target: Target) -> bool:
+    """Whether tile registers compute a block that they can compute; vector registers may do, too."""
+    choices = ("tiles", "vectors") if is_contraction(block, target) else ("tiles",)
+    return plan.choose(f"{block.name}.registers", "tiles", lambda: choices) == "tiles"
 
 
 def tile_of(block: BlockView, target: Target) -> Found | None:
@@ -55,10 +91,10 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
         return None
     data, weight = block.block.reads
     write = block.block.writes[0]
-    product = tile_product(target, str(data.buffer.dtype), str(weight.buffer.dtype), str(write.buffer.dtype))
+    taken = tile_product(target, str(data.buffer.dtype), str(weight.buffer.dtype), str(write.buffer.dtype))
     group, step, column = reduction[-1], reduction[-2], spatial[-1]
     extent = dict(zip(block.block.iter_vars, block.extents, strict=True))
-    if product is None or extent[group] != product.group or len(weight.region) < 3 or not _sums_products(block):
+    if taken is None or extent[group] != taken.group or len(weight.region) < 3 or not _sums_products(block):
         return None
     places = [r.min for r in weight.region]
     if places[-1] is not group.var or places[-3] is not step.var or column.var not in uses(places[-2]).vars:
@@ -71,19 +107,19 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     row_step = _step_of(data.region[-2].min, row.var)
     if row.var in set().union(*_vars(weight)) or not row_step:
         return None
-    steps = step_groups(extent[step])
-    if steps < LEAST_STEPS or row_tiles(extent[row])[1] != extent[row]:
+    if step_groups(extent[step]) < LEAST_STEPS or row_tiles(extent[row])[1] != extent[row]:
         return None
     packed = block.packed_read(column)
     if packed is None and places[-2] is not column.var:
         return None
     if len(reduction) == 2 and row_step == 1:
         panel = extent[column] if packed is None else packed[1]
-        return _matrix(block, product.kind, extent[row], panel, steps) if extent[column] % panel == 0 else None
+        fits = extent[column] % panel == 0
+        return _matrix(block, taken.kind, extent[row], panel, extent[step]) if fits else None
     line_step = _step_of(data.region[-3].min, spatial[-3].var) if len(spatial) == 5 else 0
     if packed is not None or len(reduction) != 5 or len(weight.region) != 7 or not line_step:
         return None
-    return _blocks(block, product.kind, steps, (line_step, row_step))
+    return _blocks(block, taken.kind, extent[step], (line_step, row_step))
 
 
 def _sums_products(block: BlockView) -> bool:
@@ -108,30 +144,37 @@ def _step_of(index: Any, var: Var) -> int:
     return form[0].value if form and isinstance(form[0], IntImm) and form[0].value > 0 else 0
 
 
-def _matrix(block: BlockView, kind: str, rows: int, panel: int, steps: int) -> Found | None:
-    width = next((w for w in (MOST_COLUMNS, SIDE) if panel % w == 0), panel if panel < SIDE else 0)
-    if not width:
+def _matrix(block: BlockView, kind: str, rows: int, panel: int, groups: int) -> Found | None:
+    widths = [w for w in (MOST_COLUMNS, SIDE) if panel % w == 0] or ([panel] if panel < SIDE else [])
+    if not widths:
         return None
-    tile = Tile(kind, max(divisors(rows, MOST_ROWS)), width, steps)
-    return Found(tile, len(block.spatial) - 2, None, None) if tile.fits else None
+    tile = Tile(kind, max(divisors(rows, MOST_ROWS)), widths[0], step_groups(groups))
+    steps = divisors(groups, SIDE)
+    return (
+        Found(tile, len(block.spatial) - 2, None, None, divisors(rows, MOST_ROWS), widths, steps) if tile.fits else None
+    )
 
 
-def _blocks(block: BlockView, kind: str, steps: int, strides: tuple[int, int]) -> Found | None:
+def _blocks(block: BlockView, kind: str, groups: int, strides: tuple[int, int]) -> Found | None:
     """A convolution on channel blocks, (N, panels, lines, rows, columns)."""
     _, panels, lines, rows, columns = (block.extents[block.block.iter_vars.index(v)] for v in block.spatial)
     height = max(divisors(rows, MOST_ROWS))
     together = 2 if height <= SIDE and lines % 2 == 0 and rows == height else 1
-    width = next((w for w in (MOST_COLUMNS, SIDE) if columns % w == 0), columns)
+    widths = [w for w in (MOST_COLUMNS, SIDE) if columns % w == 0] or [columns]
+    width = widths[0]
     # In groups of channels each panel reads channels of its own.
     shared = block.spatial[1].var not in set().union(*_vars(block.block.reads[0]))
     pair = 2 if panels % 2 == 0 and shared and width <= SIDE else 1
-    tile = Tile(kind, height, width, steps, pair, together, *strides)
-    return Found(tile, 3, 2, 1) if tile.fits else None
+    tile = Tile(kind, height, width, step_groups(groups), pair, together, *strides)
+    if not tile.fits:
+        return None
+    heights, steps = divisors(rows, MOST_ROWS), divisors(groups, SIDE)
+    return Found(tile, 3, 2, 1, heights, widths, steps, divisors(pair, 2), divisors(together, 2))
 
 
 def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Found) -> None:
     """Schedule a contraction by tiles, and its epilogue if it has one."""
-    sch, tile = view.sch, found.tile
+    sch, tile = view.sch, chosen_tile(view.plan, block, found)
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     loops = [by_axis[v] for v in block.spatial]
     reduction = [by_axis[v] for v in block.reduction]
@@ -194,4 +237,4 @@ def _first_inside(view: KernelView, rv: BlockRV, at: LoopRV) -> LoopRV:
     return loops[[view.sch.get(loop) for loop in loops].index(view.sch.get(at)) + 1]
 
 
-__all__ = ["Found", "schedule_tiles", "tile_of"]
+__all__ = ["Found", "by_tiles", "schedule_tiles", "tile_of"]

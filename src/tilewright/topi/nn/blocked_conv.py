@@ -57,7 +57,7 @@ def conv2d_NCHWc(
     per_group = o_outer // groups
     tiled = None
     if at_once and isinstance(oh, int) and isinstance(ow, int):
-        tiled = planner().tiled_rows(ow, (data.dtype, kernel.dtype, dtype), ki)
+        tiled = planner().tiled_rows(ow, (data.dtype, kernel.dtype, dtype), ki, "conv2d_NCHWc.columns")
     # Registers of tiles load neighbouring columns: padded work reads padding.
     found = (
         Columns(tiled, True)
@@ -94,7 +94,7 @@ def reads_only_padding(
     (_, _, h, w, _), kind = data
     (filters, _, kh, kw, inner, _, *at_once), weights = kernel
     _, _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
-    tiled = planner().tiled_rows(columns, (kind, weights, dtype), inner) if at_once else None
+    tiled = planner().tiled_rows(columns, (kind, weights, dtype), inner, "conv2d_NCHWc.columns") if at_once else None
     if tiled is not None:
         return bool(tiled == columns)
     padded = any([*before, *after])

@@ -120,7 +120,7 @@ def _whole_rows(data: te.Tensor, types: tuple[str, str, str], groups: Any) -> tu
     if len(shape) < 2 or not all([isinstance(d, int) for d in shape]):
         return None
     *_, rows, inner = shape
-    whole = planner().tiled_rows(rows, types, groups)
+    whole = planner().tiled_rows(rows, types, groups, "T_dense_pack.rows")
     if whole is None or whole == rows:
         return None if whole is None else (data, None)
 
