@@ -93,6 +93,55 @@ def test_what_is_given_is_built() -> None:
     assert not [op for op in plain if op.endswith("NCHWc")]
 
 
+def test_branches_are_decided() -> None:
+    """Products and convolutions of the same data: each plan joins what the other leaves apart."""
+    x = relay.var("x", shape=(1, 64, 8, 8))
+    y = relay.reshape(x, (64, 64))
+    results = [relay.nn.max_pool2d(relay.nn.conv2d(x, constant(n, 64, 1, 1)), (2, 2)) for n in (24, 32)]
+    results += [relay.transpose(relay.nn.dense(y, constant(n, 64))) for n in (8, 24)]
+    mod = IRModule.from_expr(relay.Function([x], relay.Tuple(results)))
+    plain, plan = operators(mod, {})
+    branches = {n: v for n, v in plan.values().items() if n.endswith(".branch") or n.startswith("branches(")}
+    assert branches == {
+        "dense(64x64x8, 32 bits).branch": "joined",
+        "dense(64x64x24, 32 bits).branch": "joined",
+        next(n for n in branches if n.startswith("branches(nn.conv2d(1x64x8x8, ")): "joined",
+    }
+    apart, _ = operators(mod, dict.fromkeys(branches, "apart"))
+    assert (
+        sum([n for op, n in apart.items() if "conv2d" in op])
+        == sum([n for op, n in plain.items() if "conv2d" in op]) + 1
+    )
+    assert (
+        sum([n for op, n in apart.items() if "dense" in op]) == sum([n for op, n in plain.items() if "dense" in op]) + 1
+    )
+
+
+def test_batch_splitting_is_decided() -> None:
+    """What saves no bytes can be given, and what saves them be refused."""
+    target = "llvm -mcpu=haswell -num-cores=2 -l3-cache-bytes=262144"
+    x = relay.var("x", shape=(4, 8, 32, 32))
+    y: relay.Expr = x
+    for i in range(4):
+        y = relay.nn.relu(
+            relay.nn.conv2d(y, relay.const(np.full((8, 8, 3, 3), 0.01 * (i + 1), "float32")), padding=(1, 1))
+        )
+    mod = IRModule.from_expr(relay.Function([x], relay.nn.global_avg_pool2d(y)))
+
+    def optimized(given: dict[str, Any]) -> tuple[int, GraphPlan]:
+        with tvm.transform.PassContext(opt_level=3), GraphPlan(target, given) as plan:
+            found = list_op_freqs(relay.optimize(mod, target)[0])
+        return found.get("concatenate", 0), plan
+
+    _, plan = optimized({})
+    name = next(n for n in plan.values() if n.startswith("batch(4x8x32x32, "))
+    choices = plan.space()[name]
+    assert choices[0] == [4, 0] and plan.values()[name] in choices and {c[0] for c in choices} == {1, 2, 4}
+    for value in choices:
+        parts, other = optimized({name: value})
+        assert parts == (0 if value[1] == 0 else 1) and not other.refused
+
+
 def test_a_plan_as_json_gives_the_same_program() -> None:
     mod, _ = network()
     before, plan = operators(mod, {})

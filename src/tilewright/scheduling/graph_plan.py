@@ -13,6 +13,9 @@
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
     product(...).rows       whether rows are counted along all leading axes (together) or along the last two (apart)
     attention(...).form     in blocks of queries, or as products and a softmax (whole)
+    dense(...).branch   whether a product joins others of the same data (joined), or runs by itself (apart)
+    branches(...).form  the same of convolutions
+    batch(...).split    (images at a time, first layers that run so); (images, 0): all images at once
     nn.contrib_conv2d_NCHWc(...).halo   whether the producer of the data writes it, or the convolution copies the data
 
 Operators that solve the same problem share a decision. What is decided about kernels stands in their KernelPlans.
@@ -20,10 +23,11 @@ Operators that solve the same problem share a decision. What is decided about ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, Self
 
+from tilewright.scheduling.batches import BatchSplit, Traffic, batch_splits, best_split
 from tilewright.scheduling.convolutions import plain_is_faster
 from tilewright.scheduling.cost import GAIN, cycles_of_add, image_tile, padded_rows, register_tile
 from tilewright.scheduling.decisions import Decisions, Value
@@ -122,6 +126,40 @@ class GraphPlan(Decisions):
         model = "blocks" if attention_pays(heads, queries, keys, cpu) else "whole"
         name = f"attention({heads}x{queries}x{keys}).form"
         return self.choose(name, model, lambda: ["blocks", "whole"]) == "blocks"
+
+    def joins_product(self, rows: int, inner: int, columns: int, bits: int) -> bool:
+        """Whether a product by constant weights is joined with others of the same data: where starting threads for it counts."""
+        model = "joined" if rows * inner * columns <= self.target.cpu.core.joined_product else "apart"
+        name = f"dense({rows}x{inner}x{columns}, {bits} bits).branch"
+        return self.choose(name, model, lambda: ["apart", "joined"]) == "joined"
+
+    def joins_convolutions(self, problem: str, filters: Sequence[int], work: Sequence[int]) -> bool:
+        """Whether convolutions of the same data become one. problem: the first one; filters, work: of each, in multiply-adds.
+
+        Filters of one vector and less take 0.57 to 0.97 of the time joined; others, where starting threads counts for all.
+        """
+        cpu = self.target.cpu
+        narrow = any([f <= min(max(cpu.lanes(32), 4), 16) for f in filters])
+        small = all([w <= cpu.core.joined_convolution for w in work])
+        name = f"branches({problem}, {'+'.join(map(str, filters))} filters).form"
+        return self.choose(name, "joined" if narrow or small else "apart", lambda: ["apart", "joined"]) == "joined"
+
+    def batch_split(
+        self, inputs: Sequence[Sequence[int]], layers: Sequence[Traffic], ends: Collection[int]
+    ) -> BatchSplit | None:
+        """How many images of a batch go through how many first layers at a time; None: all of them. inputs: the shapes of what holds
+        the images; ends: numbers of layers after which one value goes on."""
+        batch = inputs[0][0]
+        splits: dict[tuple[int, ...], BatchSplit] = {
+            (s.images, s.layers): s for s in batch_splits(layers, ends, batch, self.target.cpu)
+        }
+        if not splits:
+            return None
+        model = best_split([*splits.values()])
+        name = f"batch({', '.join(map(_times, inputs))}, {len(layers)} layers).split"
+        whole = (batch, 0)
+        value = self.choose(name, whole if model is None else (model.images, model.layers), lambda: [whole, *splits])
+        return splits.get(value)
 
     def halo_by_producer(self, problem: str, bits: int) -> bool:
         """Whether the producer of a convolution's data writes it with its halo around it."""

@@ -96,11 +96,12 @@ class Core(NamedTuple):
     adds_of_element: int
     """Multiply-adds that take as long as one of these elements: products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in
     two threads as in one, those of 131,000 0.9 times (16 lanes of float32)."""
-    joined_product: float
-    """Time of a product up to which it counts that threads start for it: joined with others, it needs no start of its own. Measured with 1
-    to 512 rows, 16 to 3072 columns, two and three branches: below, two threads take up to 17 % less for all that an attention does, and one
-    as long as before; above, be it arithmetic or the reading of weights that bounds the product, joining changes nothing."""
-    joined_convolution: float
+    joined_product: int
+    """Multiply-adds of a product up to which it counts that threads start for it: joined with others, it needs no start of its own.
+    Measured with 1 to 512 rows, 16 to 3072 columns, two and three branches: below, two threads take up to 17 % less for all that an
+    attention does, and one as long as before; above, be it arithmetic or the reading of weights that bounds the product, joining changes
+    nothing."""
+    joined_convolution: int
     """The same of a convolution. Measured with kernels of 1x1 and 3x3, 7x7 to 112x112 pixels, 32 to 1024 channels read and 8 to 192
     written, two and three branches: small convolutions take 0.87 to 0.97 of the time joined, on two threads; others, whose tiles are wide
     and long by themselves, 0.97 to 1.09."""

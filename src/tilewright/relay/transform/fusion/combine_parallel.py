@@ -23,11 +23,12 @@ from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
-from tilewright.relay.op.convolution.conv import vector_lanes
+from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
 from tilewright.relay.typing.open_types import type_of
+from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.target import Target
 from tilewright.tir.buffer import DATA_ALIGNMENT
 
@@ -216,12 +217,6 @@ class _BatchMatmul(Joiner):
         return 2
 
 
-SMALL = 1 << 19
-"""Multiply-adds of a product for which starting threads counts: four microseconds of a core. Measured with 1 to 512 rows, 16 to 3072
-columns, two and three branches (AVX-512): below, two threads take up to 17 % less for all that an attention does, and one as long as
-before; above, be it arithmetic or the reading of weights that bounds the product, joining changes nothing."""
-
-
 class _SmallProducts(_Dense):
     """Products by constant weights that threads hardly pay for: one start instead of several, or one where none paid."""
 
@@ -232,10 +227,20 @@ class _SmallProducts(_Dense):
         shape, weight = static_shape(call), constant_of(call.args[1])
         if shape is None or weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False):
             return None
-        along = self.along(call)
-        if prod(shape) * weight.shape[1 - along] > SMALL:
-            return None
-        return call.op, attrs_key(card.replace(units=None)), weight.shape[1 - along], weight.dtype
+        return call.op, attrs_key(card.replace(units=None)), weight.shape[1 - self.along(call)], weight.dtype
+
+    def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
+        plan = graph_plan() or GraphPlan("llvm -mcpu=x86-64-v4")
+
+        def is_joined(call: Call) -> bool:
+            *lead, columns = static_shape(call) or ()
+            weight = constant_of(call.args[1])
+            assert weight is not None
+            return plan.joins_product(
+                prod(lead), weight.shape[1 - self.along(call)], columns, 8 * weight.dtype.itemsize
+            )
+
+        return [c for c in calls if is_joined(c)]
 
     def along(self, call: Call) -> int:
         """The axis of the weight that columns of the result stand along."""
@@ -249,12 +254,6 @@ class _SmallProducts(_Dense):
     def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
         """Whether fewer kernels are left: a piece that no kernel can read in place is copied by one of its own."""
         return sum([not read_in_place(e, used) for e in ends]) < len(ends) - 1
-
-
-SMALL_CONVOLUTION = 1 << 20
-"""Multiply-adds of a convolution beside which starting threads counts. Measured with kernels of 1x1 and 3x3, 7x7 to 112x112 pixels, 32 to
-1024 channels read and 8 to 192 written, two and three branches (AVX-512): filters of one vector and less take 0.57 to 0.97 of the time
-joined, small convolutions 0.87 to 0.97 on two threads; others, whose tiles are wide and long by themselves, 0.97 to 1.09."""
 
 
 class _SmallConvolutions(_Conv2D):
@@ -280,11 +279,11 @@ class _SmallConvolutions(_Conv2D):
         if own or any([offset % DATA_ALIGNMENT for offset in offsets]):
             # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
             return False
-        lanes = vector_lanes()
-        if any([shape[1] <= lanes for shape in shapes]):
-            return True
-        kernel_offsets = prod((static_shape(calls[0].args[1]) or ())[1:])
-        return all([prod(shape) * kernel_offsets <= SMALL_CONVOLUTION for shape in shapes])
+        plan, first = graph_plan(), card_of(calls[0])
+        assert plan is not None and isinstance(first, Convolution)
+        sums = prod((static_shape(calls[0].args[1]) or ())[1:])
+        problem = first.problem(*[a.checked_type for a in calls[0].args])
+        return plan.joins_convolutions(problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes])
 
 
 def _is_joined(call: Call, used: Users) -> bool:

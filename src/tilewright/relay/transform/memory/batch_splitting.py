@@ -6,14 +6,14 @@ A layer's results should still be in the cache when the next layer reads them; t
 Layers that treat each image independently run for as many images as fit, up to a point where a single value goes on. The pass works on
 primitive functions, because their inputs and outputs are the values that go through memory.
 
-The number of images and the last layer are chosen to save the most bytes of memory traffic: those of layers that fit only after
-splitting, less the cost of every repetition: the constants of all layers and the start of their threads.
+The program's plan decides the number of images and the last layer: by the bytes of memory traffic that are saved
+(scheduling/batches.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from math import gcd, prod
+from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.ir import Op, TensorType
@@ -24,13 +24,8 @@ from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.rewriting import card_of, static_shape, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
-from tilewright.scheduling.cost import divisors
-from tilewright.target import Target
-
-PART = 2
-"""A layer's data fit where they take this part of the last cache: its constants, what goes on beside it, and others are there too."""
-START = 1 << 17
-"""Bytes that the last cache gives in the time that a kernel takes to start its threads."""
+from tilewright.scheduling.batches import Traffic, cache_of_batch
+from tilewright.scheduling.graph_plan import graph_plan
 
 
 class Step(NamedTuple):
@@ -161,9 +156,8 @@ class Layer(NamedTuple):
 
 
 class SplitLayers(NamedTuple):
-    """Layers that run for `images` images at a time, and the bytes that this saves. Only the result of `last` is read by other layers."""
+    """Layers that run for `images` images at a time. Only the result of `last` is read by other layers."""
 
-    saved: int
     images: int
     layers: Sequence[Layer]
     last: Call
@@ -197,10 +191,8 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
     return found
 
 
-def best_split(
-    layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, threads: int
-) -> SplitLayers | None:
-    """The split that saves the most bytes; None if none does."""
+def ends_of(layers: Sequence[Layer], order: Sequence[Expr]) -> dict[int, Call]:
+    """The numbers of first layers, two or more, of which others read a single result; and that result."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
     # The layer that reads a result last; the end where others read it.
     until: dict[Expr, int] = {}
@@ -208,19 +200,13 @@ def best_split(
         for a in operands(e):
             if a in place:
                 until[a] = max(until.get(a, 0), place.get(e, len(layers)))
-    best: SplitLayers | None = None
-    # As many images as threads, so that each has one of its own, or else fewer.
-    for images in divisors(gcd(batch, threads), batch // 2):
-        parts, saved = batch // images, 0
-        going_on: list[Call] = []
-        for i, layer in enumerate(layers):
-            if layer.moved // parts <= cache < layer.moved:
-                saved += layer.moved
-            saved -= (parts - 1) * (layer.constants + START)
-            going_on = [v for v in (*going_on, layer.call) if until.get(v, len(layers)) > i]
-            if i > 0 and len(going_on) == 1 and saved > 0 and (best is None or saved >= best.saved):
-                best = SplitLayers(saved, images, layers[: i + 1], going_on[0])
-    return best
+    found: dict[int, Call] = {}
+    going_on: list[Call] = []
+    for i, layer in enumerate(layers):
+        going_on = [v for v in (*going_on, layer.call) if until.get(v, len(layers)) > i]
+        if i > 0 and len(going_on) == 1:
+            found[i + 1] = going_on[0]
+    return found
 
 
 def operands(e: Expr) -> Sequence[Expr]:
@@ -259,18 +245,24 @@ def piece_of(x: Var, first: int, images: int) -> Expr:
 
 
 def split_batch(func: Function) -> Function:
-    """The function with its first layers run for some images at a time, if that saves bytes."""
-    target = Target.current(True)
-    cache, threads = (target.cpu.l3_bytes // PART, target.cpu.threads) if target is not None else (0, 1)
+    """The function with its first layers run for some images at a time, if the plan decides so."""
+    plan = graph_plan()
+    cache = 0 if plan is None else cache_of_batch(plan.target.cpu)
     inputs = [p for p in func.params if len(static_shape(p) or ()) > 2]
     batch = batch_of(inputs)
-    if not cache or batch is None or batch < 2:
+    if plan is None or not cache or batch is None or batch < 2:
         return func
     order = list(post_order(func.body, skip=lambda e: isinstance(e, Function)))
     if all([size(e) + sum(map(size, operands(e))) <= cache for e in order]):
         return func
-    split = best_split(layers_of(order, batch, inputs), order, batch, cache, threads)
-    return func if split is None else func.replace(body=substitute(func.body, {split.last: joined(split, batch)}))
+    layers = layers_of(order, batch, inputs)
+    ends = ends_of(layers, order)
+    shapes = [static_shape(p) or () for p in inputs]
+    found = plan.batch_split(shapes, [Traffic(x.moved, x.constants) for x in layers], ends)
+    if found is None:
+        return func
+    split = SplitLayers(found.images, layers[: found.layers], ends[found.layers])
+    return func.replace(body=substitute(func.body, {split.last: joined(split, batch)}))
 
 
 def SplitBatch() -> Pass:
