@@ -16,7 +16,7 @@ class PresburgerSet(IntSet, key="arith.PresburgerSet"):
     constraint: PrimExpr = TRUE
 
     def is_nothing(self) -> bool:
-        """Whether certainly no point is in the set: every alternative contradicts itself."""
+        """Whether the set is certainly empty: every alternative is contradictory."""
         analyzer = Analyzer()
         analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
         # not (a and (b or c)) in and-of-ors form has the alternatives of the set as its negated clauses.

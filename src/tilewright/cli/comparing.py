@@ -497,7 +497,7 @@ class RuntimeComparison:
         ]
 
     def first_differing(self, found: Sequence[tuple[Layer, list[Difference]]]) -> FirstDifference | None:
-        """The first node that differs although everything it reads agrees; else the first node that differs."""
+        """The first node that differs although all of its inputs agree; if there is none, the first node that differs."""
         errors = {layer.name: max([d.error for d in group]) for layer, group in found}
         wrong = {layer.name for layer, group in found if any([d.differs(self.limit) for d in group])}
         differing = [(layer, group) for layer, group in found if layer.name in wrong]

@@ -180,8 +180,8 @@ _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
 
 
 def register_back_end(back_end: BackEnd, override: bool = False) -> None:
-    """Makes a code generator known for its kind of target. TVMError where there is no such kind, and where it has a code generator, unless
-    that is to be overridden."""
+    """Registers a code generator for its kind of target. Raises TVMError if there is no such kind, or, unless `override`, if it has
+    a code generator."""
     if kind_named(back_end.kind) is None:
         raise TVMError(
             f"there is no target kind {back_end.kind!r}; make one first: target.register_kind({back_end.kind!r})"

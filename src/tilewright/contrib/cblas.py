@@ -1,4 +1,4 @@
-"""Matrix products by the BLAS that NumPy brings, as external tensor operations under their classic names."""
+"""Matrix products by the BLAS of NumPy's package, as external tensor operations with their classic names."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class PipelineModule:
 
     @staticmethod
     def load_library(config_file_name: str | os.PathLike[str]) -> PipelineModule:
-        """The pipeline that PipelineExecutorFactoryModule.export_library wrote."""
+        """Loads a pipeline that PipelineExecutorFactoryModule.export_library wrote."""
         return PipelineModule(LoadedPipeline(config_file_name))
 
 

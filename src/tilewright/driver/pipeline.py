@@ -70,8 +70,8 @@ def lower_phases(
 ) -> list[list[Pass]]:
     """The passes of `lower`, by phase.
 
-    threads: with all that only programs bound to thread axes need, or (False) with none of it; where that is not known,
-    with what leaves other programs as they are. upto: how far programs are lowered, as back ends say it.
+    threads: True: with the passes that only programs with thread axes need. False: without them. None, if this is not known: with
+    those that do not change other programs. upto: how far programs are lowered, as in `BackEnd.takes`.
     """
     config = ctx.config
     blocks: list[Pass] = [

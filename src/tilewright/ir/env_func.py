@@ -1,4 +1,4 @@
-"""Functions of the global registry as nodes: in JSON and in attributes stands their name."""
+"""Functions of the global registry as nodes, which JSON and attributes refer to by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.runtime import get_global_func
 
 
 class EnvFunc(Node, key="EnvFunc"):
-    """The global function of a name."""
+    """A global function, referred to by its name."""
 
     name: str
 

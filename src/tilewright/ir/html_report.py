@@ -104,7 +104,7 @@ class HtmlReport:
         write_whole(self.path, self.render().encode())
 
     def begin_step(self, name: str) -> None:
-        """A part of the compilation that is not a pass begins (`ir.steps.step`)."""
+        """Records the begin of a part of the compilation that is not a pass (`ir.steps.step`)."""
         self._begin_working()
         self._begun.append(Step(name, time.perf_counter()))
 

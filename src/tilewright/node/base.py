@@ -359,12 +359,12 @@ _json_hooks: list[Callable[..., Any]] = []
 
 
 def install_script(script: Callable[..., str], show: Callable[..., None]) -> None:
-    """Called by `Node.script` and `Node.show`; set by the script room, which is above this one."""
+    """Sets the functions behind `Node.script` and `Node.show`. The package `script`, which is above this one, calls it."""
     _script_hooks[:] = [script, show]
 
 
 def install_json(save: Callable[[Any], str], load: Callable[[str], Any]) -> None:
-    """The content of pickles; set by the JSON of nodes, which reads their declarations."""
+    """Sets the functions that save and load nodes in pickles. The module of nodes as JSON calls it."""
     _json_hooks[:] = [save, load]
 
 

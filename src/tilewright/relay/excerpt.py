@@ -14,7 +14,7 @@ BEFORE, AFTER = 3, 1
 
 
 def excerpt(root: Expr, culprit: Expr, name: GlobalVar | None = None) -> str:
-    """The head of the function and the lines around `culprit` in it; "" where it has no line of its own."""
+    """The head of the function and the printed lines around `culprit`; "" if `culprit` has no line of its own."""
     printer = Printer()
     with deep_recursion():
         printer.shared = {e for e, by in users([root]).items() if len(by) > 1}

@@ -110,8 +110,8 @@ register_converter("RelayExpr", RelayExpr, _expr)
 
 
 class TempExpr(RelayExpr):
-    """Base of expressions that a rewriting makes for its own use: they carry what it knows, until `realize` gives the expression that
-    they stand for. No program holds one."""
+    """Base of temporary expressions, which a rewriting uses to store information about an expression. `realize` returns that
+    expression. Finished programs contain none."""
 
     __slots__ = ()
 

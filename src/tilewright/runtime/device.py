@@ -57,7 +57,7 @@ class Device(_ffi.Device):
 
     @property
     def compute_version(self) -> str | None:
-        """The version of code that the device runs, such as "8.0" of CUDA."""
+        """The compute capability of the device, such as "8.0" for CUDA."""
         return self._text(4)
 
     @property

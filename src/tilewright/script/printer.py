@@ -342,7 +342,7 @@ class Printer:
         return Expr((f"metadata[{quoted(key)}][{number}]",))
 
     def stands_in_metadata(self, node: object) -> bool:
-        """Whether an entry of the metadata has this very variable in it."""
+        """Whether an entry of the metadata contains this variable object."""
         return id(node) in self._inside
 
 

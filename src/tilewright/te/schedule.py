@@ -123,7 +123,7 @@ class Schedule:
         return schedule_rewrite.cache_read(self, tensor, scope, ops)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Compute `tensor` in storage `scope`. Its own stage becomes a copy from there. Returns the computed tensor.
+        """Computes `tensor` in storage of scope `scope`; its own stage becomes a copy from there. Returns the computed tensor.
 
         For a list or tuple with all outputs of one operation, returns the list of computed tensors.
         """

@@ -1,4 +1,4 @@
-"""Requirements of tests on machine and package: features, the marks they put on tests, and the available targets."""
+"""Requirements of tests for the machine and its packages: features, pytest marks, and the available targets."""
 
 from __future__ import annotations
 

@@ -90,9 +90,9 @@ def _copied(value: Any) -> Any:
 
 
 def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
-    """A pytest fixture. cache_return_value: computed once for each combination of its arguments; tests get copies.
+    """A pytest fixture. cache_return_value: it is computed once for each combination of its arguments, and tests get copies.
 
-    The cache holds values of arguments that can be hashed and of Nodes. It is off where TVM_TEST_DISABLE_CACHE is set.
+    Arguments of cached fixtures must be hashable or Nodes. TVM_TEST_DISABLE_CACHE turns the cache off.
     """
     import pytest
 

@@ -271,7 +271,7 @@ def tvm_bmma_sync(
 
 
 def tvm_fill_fragment(fragment: Any, m: Any, n: Any, k: Any, index: Any, value: Any) -> Call:
-    """Fills a fragment with a value."""
+    """Fills a fragment of a matrix unit with a value."""
     return _call("handle", "tvm_fill_fragment", fragment, m, n, k, index, value)
 
 

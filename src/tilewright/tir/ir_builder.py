@@ -154,7 +154,7 @@ class IRBuilder:
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """Statements that run where the condition of the if_scope just closed does not hold."""
+        """The scope of statements that run if the condition of the preceding if_scope is false."""
         last = self._sequences[-1][-1] if self._sequences[-1] else None
         if not isinstance(last, IfThenElse) or last.else_case is not None:
             raise RuntimeError("else_scope can only follow an if_scope")

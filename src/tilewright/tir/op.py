@@ -202,7 +202,7 @@ def isnullptr(value: Any, span: BaseSpan | None = None) -> Call:
 
 
 def likely(cond: Any, span: BaseSpan | None = None) -> PrimExpr:
-    """A condition that nearly always holds."""
+    """The condition, marked as true in nearly all iterations, which LoopPartition uses."""
     cond = as_prim_expr(cond)
     return cond if isinstance(cond, IntImm) else Call(cond.dtype, "likely", (cond,), span)
 

@@ -156,7 +156,7 @@ register_store(BufferStore)
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
-    """The bounds within which a buffer exists while the body runs."""
+    """The region of a buffer that is allocated while the body runs."""
 
     buffer: Def[Buffer]
     bounds: tuple[Range, ...]

@@ -447,7 +447,7 @@ class Builder:
         )
 
     def check_constraints(self, sums: Sequence[Sum]) -> None:
-        """That each bounded sum of iterators is used as a whole, or not at all. Raises NotAffine."""
+        """Raises NotAffine unless each bounded sum of iterators is used as a whole or not at all."""
         for bounded in self.constraints:
             mark = bounded.mark
             inside = [s.mark for s in bounded.shape.args]

@@ -75,7 +75,7 @@ def scope_of(var: Any) -> str:
 
 
 def is_shared(scope: str) -> bool:
-    """Whether several threads see one storage of this scope that each of them declares."""
+    """Whether storage of this scope that each thread declares is one storage for several threads."""
     return scope.split(".")[0] in ("shared", "warp")
 
 

@@ -127,7 +127,7 @@ ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_CODE, ARRAY_BITS, ARRA
 
 
 def struct_get(stack: list[dict[int, Any]], index: int, field: int) -> Any:
-    """A field of a structure; its address is the structure itself."""
+    """A field of a structure. The address of the structure is represented by the structure itself."""
     return stack[index] if field == ARRAY_ADDRESS else stack[index][field]
 
 

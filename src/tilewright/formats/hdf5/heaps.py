@@ -47,7 +47,8 @@ def _collection(source: Source, address: int) -> dict[int, memoryview]:
 
 
 class FractalHeap:
-    """A heap whose blocks grow: those in the first two rows of a table have one size, those of each further row twice the size before."""
+    """A heap with blocks of growing size: the blocks of the first two rows of a table have one size; in each further row the size
+    doubles."""
 
     def __init__(self, source: Source, address: int) -> None:
         self.source = source

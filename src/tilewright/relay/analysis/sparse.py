@@ -1,4 +1,4 @@
-"""Which weights are worth keeping as sparse matrices, and those matrices: `sparse_dense` and `sparse_conv2d`."""
+"""Selection of weights that are worth storing as sparse matrices, and their conversion: `sparse_dense` and `sparse_conv2d`."""
 
 from __future__ import annotations
 

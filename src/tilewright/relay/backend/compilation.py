@@ -46,7 +46,7 @@ def precision() -> str:
 
 
 def pipeline(config: CompilationConfig | None = None) -> Passes:
-    """The relay passes, in order; `config` names the devices and their targets."""
+    """The relay passes of a build, in order. config: the devices and their targets."""
     devices = [transform.PlanDevices(config)] if config is not None else []
     alone = config is None or len(config.targets) == 1
     checks = PassContext.current().config.get("relay.check_bounds", False)

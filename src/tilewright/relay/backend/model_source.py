@@ -1,4 +1,5 @@
-"""A compiled model as its back end writes it as source: kernels and entry under the names and conventions that the options ask for."""
+"""Whole models as source: passes the kernels and the entry of a compiled model to a back end, with the names and conventions that
+the options ask for."""
 
 from __future__ import annotations
 

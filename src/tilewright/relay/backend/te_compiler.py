@@ -65,7 +65,7 @@ NAME_LIMIT = 80
 
 
 def source_of(func: Function) -> str:
-    """Names of the model's nodes that a primitive function stands for."""
+    """The names of the model's nodes from which a primitive function was made."""
     from tilewright.relay.printer import span_text
 
     names: dict[str, None] = {}
@@ -252,7 +252,7 @@ def get() -> TECompiler:
 
 
 def lower_to_primfunc(relay_func: Function, target: Target | str) -> tir.PrimFunc:
-    """The loops of a function of operators, before they are scheduled."""
+    """The unscheduled PrimFunc of a relay function."""
     chosen = Target(target) if isinstance(target, str) else target
     with deep_recursion(), chosen:
         return TECompiler(chosen).kernel(typed_function(relay_func)).func.with_attr("target", chosen)

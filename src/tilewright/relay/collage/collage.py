@@ -31,7 +31,7 @@ class CostEstimator:
     """Measures: compiles the module for the virtual machine and runs its main on random arguments."""
 
     def estimate(self, mod: IRModule, target: Target) -> float:
-        """Seconds that main takes; infinity where the target cannot compile it."""
+        """The seconds that main takes; infinity if the target cannot compile it."""
         return float(estimate_seconds(mod, target))
 
 

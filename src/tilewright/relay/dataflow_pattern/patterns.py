@@ -17,7 +17,7 @@ def register_use(name: str, use: Callable[..., Any]) -> None:
 
 
 class DFPattern:
-    """Root of patterns. One pattern object that stands at two places must match one expression at both."""
+    """Base of patterns. A pattern object that occurs twice must match the same expression in both places."""
 
     def __call__(self, *args: DFPattern | None) -> CallPattern:
         """A call of what this matches; `None` as the only argument leaves the arguments open."""

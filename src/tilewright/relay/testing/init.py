@@ -37,7 +37,7 @@ class Initializer:
 
 
 class Xavier(Initializer):
-    """Weights as wide as the number of inputs and outputs says (X. Glorot, Y. Bengio, 2010)."""
+    """Initialises weights by the numbers of inputs and outputs (X. Glorot, Y. Bengio, 2010)."""
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
         self.rnd_type, self.factor_type, self.magnitude = rnd_type, factor_type, float(magnitude)

@@ -1,4 +1,4 @@
-"""Layers that make their own weights, named after them."""
+"""Layers that create their own weight variables, named after the layer."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ COLORS = ((1, 0, 1), (0, 0, 1), (0, 1, 1), (0, 1, 0), (1, 1, 0), (1, 0, 0))
 
 
 class Box(NamedTuple):
-    """A box by its middle and size."""
+    """A box, given by its centre and size."""
 
     x: float
     y: float
@@ -123,8 +123,8 @@ def draw_detections(
     names: Sequence[str],
     classes: int,
 ) -> Image:
-    """Draws a frame for each detection likelier than `thresh` into the picture [3, rows, columns] of numbers from 0 to 1, which is given
-    back; with a font (a file of TrueType) its classes are written above it, for which Pillow is needed."""
+    """Draws a frame for each detection with a probability above `thresh` into the image (3, rows, columns) with values from 0 to 1,
+    and returns the image. With a TrueType font it also writes the names of the classes, which needs Pillow."""
     _, rows, columns = image.shape
     width = max(1, rows * 6 // 1000)
     for d in dets:

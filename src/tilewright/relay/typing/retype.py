@@ -94,7 +94,7 @@ def _annotations(f: Function) -> list[Type]:
 
 
 def widen_dimensions(mod: IRModule) -> IRModule:
-    """The module with its symbolic dimensions in int64, in which sizes are counted; the same one if they are."""
+    """The module with its symbolic dimensions in int64, the type of sizes; unchanged if they are."""
     widen = _Widen()
 
     def change(t: Type) -> Type:

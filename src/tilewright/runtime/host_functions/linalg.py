@@ -191,7 +191,7 @@ def householder(config: Any, a: np.ndarray, scales: np.ndarray) -> Arrays:
 
 @hosted
 def lu_order(config: Any, a: np.ndarray) -> Arrays:
-    """(both triangles in one matrix, the row of the input that each of its rows is)."""
+    """(both triangular factors in one matrix, the input row of each of its rows)."""
 
     def factors(a: np.ndarray) -> Arrays:
         made, swaps = triangles(a)

@@ -55,7 +55,8 @@ class ModuleSource:
         return self._binary_kind or self.type_key
 
     def hold(self, code: Callable[[], bytes]) -> None:
-        """Keeps code in libraries that cannot be linked: a line with the name of the Python module that loads it, and its bytes."""
+        """Stores code in a library that cannot link it: a line with the name of the Python module that loads the code, then the
+        code."""
         self.hold_as(HELD, code)
 
     @property

@@ -110,7 +110,7 @@ class ModuleName:
 
 
 class AnyModule(ModuleName):
-    """`cls` outside of a module, where functions of any name may be called."""
+    """`cls` outside of a module; functions of any name can be called through it."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -55,7 +55,7 @@ class Frame:
 
 
 class MetaVar:
-    """A value that an assignment binds as it is, instead of making a variable of the program."""
+    """A value that an assignment binds to a name, without making a variable of the program."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -158,7 +158,7 @@ class ScriptParser(Expressions):
         return scope.enter(self)
 
     def end(self, scope: Scope, finished: bool) -> None:
-        """Leaves the scope that was entered last."""
+        """Leaves the innermost scope."""
         body = self.folded() if finished else None
         self.items, depth = self._begun.pop()
         made = scope.leave(self, body) if finished else None

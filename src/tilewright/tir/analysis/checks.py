@@ -125,7 +125,7 @@ class _OutOfBounds(Visitor):
 
 
 def OOBChecker() -> Pass:
-    """A pass that raises ValueError for accesses that are certain to leave their buffer, and changes nothing."""
+    """A pass that raises ValueError for accesses that are certainly out of bounds. It changes nothing."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         for gvar, func in mod.functions.items():

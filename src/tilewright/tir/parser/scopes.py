@@ -102,7 +102,7 @@ def attr(node: Any, attr_key: str, value: Any) -> Around:
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
-    """The index of a thread; T.launch_thread gives its extent."""
+    """The index of a thread axis; T.launch_thread sets its extent."""
     p = tir_parser("T.env_thread")
     check_tag(thread_tag)
     var = _named("T.env_thread", Var("v", dtype))

@@ -112,7 +112,7 @@ class ExprEmitter:
         return b.define_here(name)
 
     def speculates(self, e: PrimExpr) -> bool:
-        """Whether `e` may be computed although it is not wanted: no loads, no calls, no division by unknowns."""
+        """Whether `e` may be computed although its value is not needed: no loads, no calls, no division by an unknown number."""
         if isinstance(e, (Var, IntImm, FloatImm, StringImm)):
             return True
         if isinstance(e, BinaryOpExpr):

@@ -177,7 +177,7 @@ class Operands:
         return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{len(mask)} x i32> <{', '.join(mask)}>", a, b)
 
     def joined(self, parts: list[str], dtype: DataType, lanes: int) -> str:
-        """The first `lanes` elements of vectors of one type, one after another."""
+        """The first `lanes` elements of the concatenation of vectors of one type."""
         count = dtype.lanes
         while len(parts) > 1:
             t = llvm_type(dtype.with_lanes(count))

@@ -1,4 +1,4 @@
-"""Buffer accesses: loads, stores and masks, and what is remembered of memory."""
+"""Buffer accesses: loads, stores, masks, and metadata about memory."""
 
 from __future__ import annotations
 

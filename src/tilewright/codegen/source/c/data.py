@@ -40,7 +40,7 @@ def _rows(rows: np.ndarray[Any, Any]) -> str:
 
 
 def bytes_text(head: str, name: str, data: bytes | np.ndarray[Any, Any]) -> str:
-    """The definition of bytes as an object `name`, aligned as any value may need it; `head` stands before its type."""
+    """The definition of bytes as an object `name`, with the largest alignment of any type. head: text before its type."""
     size = len(data) if isinstance(data, bytes) else data.nbytes
     members = f"char bytes[{max(-(-size // ROW), 1)}][{ROW}] TW_NO_STRING; int64_t whole; double real; void* pointer;"
     return f"{head} union {{ {members} }} {name} TW_ALIGN(64) = {{{{\n{rows_text(data) or chr(34) * 2}\n}}}};\n"

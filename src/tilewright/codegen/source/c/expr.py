@@ -172,7 +172,7 @@ class ExprEmitter:
         return Text(f"{name}({', '.join(args)})")
 
     def lanes(self, dtype: DataType, name: str, *args: str) -> Text:
-        """A function of a vector type."""
+        """The name of a function on vectors of a type."""
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
     def on_add(self, e: Any) -> Text:

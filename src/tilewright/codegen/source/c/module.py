@@ -103,7 +103,7 @@ class ModuleEmitter:
         return i
 
     def reinterpreted(self, source: DataType, to: DataType) -> str:
-        """The name of a function that takes the bits of one vector for another's."""
+        """The name of a function that converts the bits of one vector type to another type."""
         a, r = self.vector(source), self.vector(to)
         name = f"{a}_as_{r}"
         return self._map(name, f"TW_BITS({name}, {r}, {a})")

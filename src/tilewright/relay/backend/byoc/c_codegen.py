@@ -109,7 +109,7 @@ class CSourceCodegen:
 
 
 def leaves(t: Type) -> list[TensorType]:
-    """The tensors of a type, tuples flattened."""
+    """The tensor types in a type, including those in nested tuples."""
     if isinstance(t, TupleType):
         return [x for f in t.fields for x in leaves(f)]
     assert isinstance(t, TensorType)

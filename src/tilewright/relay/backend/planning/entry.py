@@ -65,7 +65,7 @@ def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> Prim
 
 
 def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
-    """The entry beside the kernels that it calls, which are declared by their parameters only."""
+    """The entry, with declarations of the kernels that it calls."""
     functions: dict[GlobalVar, Any] = {}
     for call in plan.calls:
         name = prefix + call.kernel.name

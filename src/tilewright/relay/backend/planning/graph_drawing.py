@@ -36,7 +36,8 @@ def rows_of(plan: Plan) -> list[Row]:
 
 
 def edges_of(plan: Plan) -> list[tuple[int, int]]:
-    """(row that makes a value, row that reads it), each once: a call reads what was last written to the bytes that it reads."""
+    """Pairs of rows: one that computes a value, and one that reads it. A call depends on the call that last wrote the bytes that it
+    reads."""
     written: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     found: dict[tuple[int, int], None] = {}
 

@@ -134,7 +134,7 @@ class GraphWriter:
             self.at[place] = (index, k)
 
     def shown(self, place: Place) -> tuple[int, int]:
-        """An output under the shape that the program gives it."""
+        """An output with the shape that it has in the program."""
         t, entry = self.plan.outputs[place.index], self.entry(place)
         return entry if structural_equal(t, place.type) else self.view(entry, place.shown(t))
 

@@ -28,7 +28,7 @@ class Storage:
 
 
 def align(size: int) -> int:
-    """Rounded up to the alignment; empty tensors take no bytes."""
+    """A size rounded up to the alignment; 0 for empty tensors."""
     return -(-size // DATA_ALIGNMENT) * DATA_ALIGNMENT
 
 

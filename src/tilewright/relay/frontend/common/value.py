@@ -42,7 +42,7 @@ class Value:
         return self._expr
 
     def unknown(self, why: str) -> OpNotImplemented:
-        """The error of a value that only pinned shapes would make known."""
+        """The error for a value that would be known if shapes were pinned."""
         return OpNotImplemented(why)
 
     @property

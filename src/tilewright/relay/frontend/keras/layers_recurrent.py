@@ -1,4 +1,4 @@
-"""Recurrent layers: cells, what repeats them, both directions, convolutional ones."""
+"""Recurrent layers: cells, their repetition, bidirectional and convolutional layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a layer's weights are: in a live model, in the groups of a weights file, or in a legacy file's lists of names."""
+"""Stores of a layer's weights: a live model, the groups of a weights file, or the lists of names of a legacy file."""
 
 from __future__ import annotations
 

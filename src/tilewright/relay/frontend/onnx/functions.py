@@ -39,7 +39,7 @@ def check_flags(node: OnnxNode) -> None:
 
 
 def type_proto(value: Any) -> Any:
-    """The ONNX type of a value: what functions whose body depends on their context are given."""
+    """The ONNX type of a value, which functions with a context-dependent body need."""
     from onnx import TypeProto, helper
 
     if value is None:

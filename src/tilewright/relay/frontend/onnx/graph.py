@@ -97,7 +97,7 @@ class Importer:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's own operators where the walk is."""
+        """The opset of ai.onnx at the node that is being converted."""
         return self.opsets.get("", 1)
 
     def check_supported(self, graph: Any) -> None:

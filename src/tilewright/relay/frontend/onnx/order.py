@@ -19,7 +19,7 @@ def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
 
 
 def all_nodes(nodes: Sequence[Any]) -> Iterable[Any]:
-    """Nodes, and those in graphs inside them."""
+    """The nodes, including those in subgraphs."""
     yield from nodes
     for g in subgraphs(nodes):
         yield from g.node

@@ -170,7 +170,7 @@ def at(node: OnnxNode, s: Packed, k: Value) -> Value:
 
 
 def inserted(node: OnnxNode, s: Packed, item: Value, k: Value | None) -> Packed:
-    """The sequence with a tensor before the one at place k, or at its end."""
+    """The sequence with a tensor inserted before position k, or appended."""
     if item.element != s.element or item.ndim != s.rank:
         raise OpNotImplemented(
             f"it puts {description(item)} into a sequence of {s.element} whose tensors have {s.rank} axes"

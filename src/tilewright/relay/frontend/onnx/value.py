@@ -58,7 +58,7 @@ class Value(CommonValue):
         self.kind = kind
 
     def unknown(self, why: str) -> Unknown:
-        """The error of a value that only pinned shapes would make known."""
+        """The error for a value that would be known if shapes were pinned."""
         return Unknown(why, shapes=True, whole=True)
 
     def plain(self) -> Value:

@@ -276,7 +276,7 @@ class ExportedImporter(Importer):
         return []
 
     def attribute(self, module: Any, target: str) -> Any:
-        """A graph or tensor that a graph holds."""
+        """A graph or tensor that is an attribute of a graph module."""
         found = module
         for part in target.split("."):
             found = getattr(found, part)
@@ -374,7 +374,7 @@ class ExportedImporter(Importer):
 
 
 def extents_of(places: Iterable[Any]) -> set[str]:
-    """The symbols that stand as extents of the tensors that a graph is given."""
+    """The symbols that are extents of the graph's input tensors."""
     shapes = [getattr(n.meta.get("val"), "shape", ()) for n in places]
     return {str(d.node.expr) for shape in shapes for d in shape if hasattr(d, "node")}
 

@@ -179,7 +179,7 @@ class Importer:
         return TorchCall("output", "output", self).tensor(value).expr
 
     def problem(self, title: str, error: Exception, operator: str = "") -> None:
-        """Note a call that is not supported, or raise what makes the import senseless."""
+        """Records a call that is not supported, or raises the error if the import cannot continue."""
         if isinstance(error, NotImplementedError):
             self.problems.append(Problem(f"{title}: {error}", operator, [title]))
         elif isinstance(error, TVMError):

@@ -213,7 +213,7 @@ def open_script(path: Path) -> Any:
 
 
 def need_whole_storages(path: Path, tensors: Mapping[str, Any]) -> None:
-    """ModelError where a tensor claims more bytes than the archive has for it: PyTorch reads on past them."""
+    """Raises ModelError if a tensor has more bytes than its storage in the archive. PyTorch itself would read past the end."""
     with zipfile.ZipFile(path) as archive:
         sizes = Counter([i.file_size for i in archive.infolist()])
     seen = set()

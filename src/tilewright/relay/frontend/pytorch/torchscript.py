@@ -63,7 +63,7 @@ def import_script(
 
 
 class ScriptImporter(Importer):
-    """The import of one TorchScript graph. `scripted`: what was not supported is what only scripts have."""
+    """The import of one TorchScript graph. scripted: an unsupported operator was found that traced models do not have."""
 
     def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
         super().__init__(title, default_dtype, custom, friendly)

@@ -32,7 +32,7 @@ class Plan:
         return [n for n in found.values() if any([split_ref(r)[0] in enters for r in n.input])]
 
     def is_loop_merge(self, node: Any) -> bool:
-        """Whether a Merge begins a loop's rounds rather than ends a branch."""
+        """Whether a Merge is the head of a loop, and not the end of a branch."""
         sources = [self.nodes.get(split_ref(r)[0]) for r in node.input]
         return any([s is not None and s.op in ("NextIteration", "RefNextIteration") for s in sources])
 

@@ -93,7 +93,7 @@ class Value(CommonValue):
 
     @property
     def expr(self) -> Expr:
-        """The relay expression; a weight becomes a parameter when it is first read as it is."""
+        """The relay expression. A weight becomes a parameter when it is first read in its stored form."""
         if self._expr is None and self.home is not None:
             self._expr = self.home(self)
         return CommonValue.expr.fget(self)  # type: ignore[attr-defined,no-any-return]

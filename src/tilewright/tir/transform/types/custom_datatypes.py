@@ -57,7 +57,7 @@ def get_type_code(type_name: str) -> int:
 
 
 def get_type_registered(type_code: int) -> bool:
-    """Whether a type has this code."""
+    """Whether a type with this code is registered."""
     return type_code in _codes.values()
 
 

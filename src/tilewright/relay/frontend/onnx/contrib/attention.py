@@ -1,4 +1,5 @@
-"""Attention as ONNX Runtime has it: packed weights, separate heads, buffers of keys and values that steps of decoding fill."""
+"""Converters of ONNX Runtime's attention operators: packed weights, separate heads, caches of keys and values that decoding steps
+fill."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Decoder(Tensors):
     prompt: Value
 
     def first(self) -> tuple[Value, list[Value]]:
-        """(the scores (rows, words) of what follows the prompt, the state)."""
+        """(scores (rows, words) of the first token after the prompt, the state)."""
         raise OpNotImplemented("its kind of model has no first step")
 
     def next(self, tokens: Value, state: Sequence[Value], length: Value) -> tuple[Value, list[Value]]:

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 
 def seen_blocks(rows: np.ndarray, columns: np.ndarray, block: int) -> np.ndarray:
-    """(layouts, places, places): which keys a query at a place may see, from the blocks of each row of blocks."""
+    """(layouts, positions, positions): the keys that each query may attend to, from the blocks of each row of blocks."""
     layouts, count = rows.shape[0], rows.shape[1] - 1
     table = np.zeros((layouts, count, count), bool)
     for n in range(layouts):

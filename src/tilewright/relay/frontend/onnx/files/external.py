@@ -8,8 +8,7 @@ from tilewright.support.errors import ModelError
 
 
 class WeightFolders:
-    """Where a model's weights may lie: in its folder, and, where its file is a link (as stores of downloads have them), in the folder of
-    the file that it leads to."""
+    """The folders in which weight files are allowed: that of the model file, and, if the model file is a link, that of its target."""
 
     __slots__ = ("folder", "homes", "names")
 

@@ -93,7 +93,7 @@ class OnnxFormat(formats.ModelFormat):
         )
 
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
-        """ONNX Runtime, its own optimizer switched off."""
+        """The model in ONNX Runtime, without its graph optimisations."""
         return OnnxRuntimeReference(path)
 
 

@@ -126,7 +126,7 @@ def _wrong_types(proto: Any, known: Schema, domain: str, inputs: list[Any]) -> s
 
 
 def wrong_axis(proto: Any, inputs: list[Any]) -> str:
-    """The fault of the axis of a node that could not be converted; "" if there is none."""
+    """What is wrong with the axis of a node that could not be converted; "" if nothing is."""
     axis = next((a.i for a in proto.attribute if a.name == "axis"), None)
     if axis is None or not inputs or not isinstance(inputs[0], Value) or -inputs[0].ndim <= axis < inputs[0].ndim:
         return ""

@@ -49,7 +49,7 @@ class Cell:
 
     @property
     def given(self) -> int:
-        """How many of its states the model may give, and gets back."""
+        """The number of states that can be inputs and outputs of the operator."""
         return 2 if self.kind == "LSTM" else 1
 
     def widths(self) -> list[int]:

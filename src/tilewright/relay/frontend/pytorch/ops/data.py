@@ -14,7 +14,7 @@ from tilewright.runtime.host_functions.registry import config_text, host_functio
 
 
 def columns(c: TorchCall, x: Value) -> list[Value]:
-    """The places where x is not zero: for each axis, an index for each place, in order."""
+    """The indices of the nonzero elements of x: one vector for each axis, in order."""
     if x.array is not None and x.is_number:
         return [Value(array=p.astype(np.int64)) for p in np.nonzero(x.array)]
     rows = places_of(c, x)

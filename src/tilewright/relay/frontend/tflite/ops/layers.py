@@ -103,7 +103,7 @@ def halves_for(node: Node, x: Value, weights: Value) -> tuple[Value, Value]:
 
 
 def need_centred(x: Value, quant: Quant) -> None:
-    """Raises OpNotImplemented where numbers of a type that TFLite takes to lie around 0 have a zero point."""
+    """Raises OpNotImplemented for a nonzero zero point of a type that TFLite requires to be symmetric."""
     if quant.zero.any():
         raise OpNotImplemented(
             f"its tensor {x.name!r} of {x.dtype} has the zero point {quant.zero[quant.zero != 0][0]}; supported: 0"

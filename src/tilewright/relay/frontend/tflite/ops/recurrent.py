@@ -47,7 +47,7 @@ class Rounding:
         self.dtype = like.dtype if like is not None else "float32"
 
     def kept(self, x: Value) -> Value:
-        """x as the next step sees it."""
+        """x, rounded as the next step reads it."""
         if self.quant is None:
             return x
         return real(self.node, stored_real(self.node, x, self.quant, self.dtype), self.quant)

@@ -42,7 +42,7 @@ def _slice(node: Node, x: Value, begin: Value, size: Value) -> Value:
 
 
 def dynamic_slice(node: Node, x: Value, begin: Value, sizes: Sequence[int]) -> Value:
-    """`sizes` elements of each axis from a place that the model computes; it is moved so that they fit."""
+    """A slice with `sizes` elements along each axis, at computed positions, which are clipped so that the slice is inside x."""
     shape = node.static(x)
     small([sum([max(n, 0) for n in sizes])], "its result")
     sizes = [n if n >= 0 else d for n, d in zip(sizes, shape, strict=True)]
