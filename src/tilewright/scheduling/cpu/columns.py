@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.scheduling.cpu.contraction import attach_epilogue
+from tilewright.scheduling.cpu.epilogue import attach_epilogue
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
