@@ -106,7 +106,8 @@ def facts_of(block: BlockView, target: Target) -> _Facts:
     extent = panel or block.extents[len(block.spatial) - 1]
     widest = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     lanes = dot.lanes if dot is not None else vector_width(extent, widest)
-    return _Facts(dot, lane_sums, packed, panel, lanes, work_of(block, dot.group if dot is not None else 1, target.cpu.core))
+    work = work_of(block, dot.group if dot is not None else 1, target.cpu.core)
+    return _Facts(dot, lane_sums, packed, panel, lanes, work)
 
 
 class _Tile(NamedTuple):

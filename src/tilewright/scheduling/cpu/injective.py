@@ -18,60 +18,74 @@ from tilewright.topi.stages import MATERIALIZE
 
 def schedule_injective(view: KernelView, block: BlockView, target: Target) -> None:
     """for i: for j: S   -->   parallel i: for j // lanes: vectorize j % lanes: S"""
-    sch = view.sch
     loops = view.loops(block)
     if not loops:
         return
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
-    extents = view.extents(loops)
-    last = extents[-1]
-    total = prod(extents)
-    crossing = crossing_of(block, target)
-    if crossing is not None and len(loops) == len(block.spatial):
+    total, whole = prod(view.extents(loops)), len(loops) == len(block.spatial)
+    crossing = crossing_of(block, target) if whole else None
+    if crossing is not None:
         loops, inside = schedule_crossing(view, block, crossing)
-        parallelize(sch, loops, total, target, inside)
-        return
-    if pads_pixels(block, target) and len(loops) == len(block.spatial):
+    elif whole and pads_pixels(block, target):
         loops, inside = schedule_padding(view, block, target)
-        parallelize(sch, loops, total, target, inside)
-        return
-    ends = parts_of(block, loops, lanes)
-    if ends:
+    elif ends := parts_of(block, loops, lanes):
         schedule_parts(view, loops, ends, target)
         return
-    even = 4 * lanes if block.is_chained else lanes
-    together = block.neighbouring_axes() if last % even and len(loops) == len(block.spatial) else 1
-    together = next((n for n in range(together, 1, -1) if _one_row(sch, block, loops[-n:], lanes)), 1)
+    else:
+        loops, inside = vectorize_rows(view, block, loops, lanes)
+    parallelize(view.sch, loops, total, target, inside)
+
+
+def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lanes: int) -> tuple[list[LoopRV], int]:
+    """for i: for j: S   -->   for i: for j // width: vectorize j % width: S
+
+    Returns (the loops outside, the width).
+    """
+    sch = view.sch
+    together = rows_together(view, block, loops, lanes)
     if together > 1:
-        # Rows that follow each other are one row: fewer vectors are cut off, and several side by side come out even.
         loops = [*loops[:-together], sch.fuse(*loops[-together:])]
-        extents = view.extents(loops)
-        last = extents[-1]
-    inner = vector_width(last, lanes)
-    if inner > 1 and last > lanes and -(-last // lanes) + 1 < last // inner and not _gathers(block, inner, lanes):
-        # Whole vectors, the last of them masked, are fewer than narrow ones.
-        inner = lanes
-    near = inner < lanes and len(block.block.writes) == 1 and block.is_near(block.spatial[-1])
-    if inner == 1 and 4 < last < 2 * lanes and near:
-        # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
-        inner = min(lanes, 1 << (last - 1).bit_length())
-    elif MATERIALIZE in block.block.annotations and last > 4 and inner < lanes and near:
-        # Whole vectors, the last of them masked, are fewer than narrow ones.
-        inner = min(lanes, 1 << (last - 1).bit_length())
-    grouped = last < lanes and lanes % last == 0 and len(loops) > 1 and extents[-2] * last % lanes == 0
-    if MATERIALIZE in block.block.annotations and grouped:
+    *outer, last = view.extents(loops)
+    width = width_along(block, last, lanes)
+    divide = bool(outer) and last < lanes and lanes % last == 0 and outer[-1] * last % lanes == 0
+    if divide and MATERIALIZE in block.block.annotations:
         # Operands packed in groups: a vector runs over several.
         loops = [*loops[:-2], sch.fuse(*loops[-2:])]
-        inner = lanes
-    if inner == lanes and isinstance(sch.get(loops[-1]).extent, IntImm):
-        inner = block.vector_elements(last, lanes)
-    if inner > 1:
-        widths = {inner, *[n for n in (lanes, 2 * lanes, 4 * lanes) if inner % lanes == 0 and n <= max(last, lanes)]}
-        inner = view.plan.choose(f"{block.name}.vector", inner, lambda: sorted(widths))
-        outer, vector = sch.split(loops[-1], [None, inner])
-        sch.vectorize(vector)
-        loops = [*loops[:-1], outer]
-    parallelize(sch, loops, total, target, max(inner, 1))
+        width = lanes
+    if width == lanes and isinstance(sch.get(loops[-1]).extent, IntImm):
+        width = block.vector_elements(last, lanes)
+    if width == 1:
+        return loops, 1
+    widths = {width, *[n for n in (lanes, 2 * lanes, 4 * lanes) if width % lanes == 0 and n <= max(last, lanes)]}
+    width = view.plan.choose(f"{block.name}.vector", width, lambda: sorted(widths))
+    along, vector = sch.split(loops[-1], [None, width])
+    sch.vectorize(vector)
+    return [*loops[:-1], along], width
+
+
+def rows_together(view: KernelView, block: BlockView, loops: list[LoopRV], lanes: int) -> int:
+    """The innermost loops that are one row: where rows follow each other, fewer vectors are cut off, and several side by side come out
+    even.
+    """
+    even = 4 * lanes if block.is_chained else lanes
+    if view.extents(loops)[-1] % even == 0 or len(loops) != len(block.spatial):
+        return 1
+    most = block.neighbouring_axes()
+    return next((n for n in range(most, 1, -1) if _one_row(view.sch, block, loops[-n:], lanes)), 1)
+
+
+def width_along(block: BlockView, last: int, lanes: int) -> int:
+    """The lanes of vectors along rows of so many elements; 1 for none."""
+    width = vector_width(last, lanes)
+    if width > 1 and last > lanes and -(-last // lanes) + 1 < last // width and not _gathers(block, width, lanes):
+        # Whole vectors, the last of them masked, are fewer than narrow ones.
+        return lanes
+    if width == lanes or last <= 4 or len(block.block.writes) != 1 or not block.is_near(block.spatial[-1]):
+        return width
+    if MATERIALIZE in block.block.annotations or (width == 1 and last < 2 * lanes):
+        # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements, or narrow vectors.
+        return min(lanes, 1 << (last - 1).bit_length())
+    return width
 
 
 def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
