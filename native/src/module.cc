@@ -99,7 +99,7 @@ int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMF
 }
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
                             alloc_workspace, Pool::give, call_packed, call_from,
-                            [](void* data, int32_t device_type, int32_t device_id) { free_workspace(data, device_type, device_id); }};
+                            free_workspace};
 
 class SharedLibrary : public Library {
  public:

@@ -222,6 +222,48 @@ define i32 @__tvm_ffi_parallel_failing(ptr %self, ptr %args, i32 %n, ptr %ret) {
   ret i32 %code
 }
 """
+# take(bytes, device type, device number) and give(address, device type, device number): workspaces, by the entries of the context.
+WORKSPACES = r"""
+@__tilewright_context = global [8 x ptr] zeroinitializer
+define internal i64 @number(ptr %args, i64 %i) {
+  %at = mul i64 %i, 16
+  %place = add i64 %at, 8
+  %p = getelementptr i8, ptr %args, i64 %place
+  %v = load i64, ptr %p
+  ret i64 %v
+}
+define i32 @__tvm_ffi_take(ptr %self, ptr %args, i32 %n, ptr %ret) {
+  %bytes = call i64 @number(ptr %args, i64 0)
+  %kind = call i64 @number(ptr %args, i64 1)
+  %which = call i64 @number(ptr %args, i64 2)
+  %k = trunc i64 %kind to i32
+  %w = trunc i64 %which to i32
+  %entry = getelementptr [8 x ptr], ptr @__tilewright_context, i32 0, i32 2
+  %alloc = load ptr, ptr %entry
+  %data = call ptr %alloc(i64 %bytes, i32 %k, i32 %w)
+  %address = ptrtoint ptr %data to i64
+  store i32 1, ptr %ret
+  %pad = getelementptr i8, ptr %ret, i64 4
+  store i32 0, ptr %pad
+  %rp = getelementptr i8, ptr %ret, i64 8
+  store i64 %address, ptr %rp
+  %none = icmp eq ptr %data, null
+  %code = sext i1 %none to i32
+  ret i32 %code
+}
+define i32 @__tvm_ffi_give(ptr %self, ptr %args, i32 %n, ptr %ret) {
+  %address = call i64 @number(ptr %args, i64 0)
+  %kind = call i64 @number(ptr %args, i64 1)
+  %which = call i64 @number(ptr %args, i64 2)
+  %data = inttoptr i64 %address to ptr
+  %k = trunc i64 %kind to i32
+  %w = trunc i64 %which to i32
+  %entry = getelementptr [8 x ptr], ptr @__tilewright_context, i32 0, i32 6
+  %free = load ptr, ptr %entry
+  %code = call i32 %free(ptr %data, i32 %k, i32 %w)
+  ret i32 %code
+}
+"""
 MODEL_SYMBOLS = [
     "__tilewright_context", "__tilewright_run", "scale", "increment", "__tvm_ffi_parallel", "__tvm_ffi_parallel_failing",
 ]  # fmt: skip

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.runtime.simulator import Simulator, simulator
+from tests.runtime import native
+from tests.runtime.simulator import TYPE, Simulator, simulator
 from tilewright import nd, runtime
 from tilewright.runtime.device_api import register_device_api
 
@@ -234,12 +235,8 @@ def test_a_driver_that_is_not_there() -> None:
 
 
 def library() -> ctypes.CDLL:
-    """The runtime's C names, as programs in other languages call them."""
-    from importlib.util import find_spec
-
-    spec = find_spec("tilewright.runtime._ffi")
-    assert spec is not None and spec.origin is not None
-    return ctypes.CDLL(spec.origin.rpartition("/")[0] + "/libtilewright_runtime.so")
+    """The runtime's C names, as programs in other languages call them: those of the library that this process has."""
+    return ctypes.CDLL(runtime.libinfo.LIBRARY)
 
 
 class DLDevice(ctypes.Structure):
@@ -278,6 +275,38 @@ def test_classic_c_names(sim: Simulator, kind: int) -> None:
     assert allocate(DLDevice(15, 0), 1, 1, DLDataType(2, 32, 1), ctypes.byref(out)) != 0
     with pytest.raises(ValueError, match="device type webgpu has no runtime"):
         runtime._ffi.synchronize(tvm.webgpu(0), 0)
+
+
+def test_workspaces_of_compiled_code(sim: Simulator) -> None:
+    """What a library takes by its context's entries: kept for the thread, told apart by device, gone with the thread."""
+    held = native.Jit(native.WORKSPACES, ["__tilewright_context", "__tvm_ffi_take", "__tvm_ffi_give"])
+    module = runtime.Module.from_symbols(held.symbols, held)
+    take, give = module["take"], module["give"]
+
+    def use() -> None:
+        here, there = take(1000, TYPE, 0), take(1000, TYPE, 1)
+        assert here != there and len(sim.live) == 2
+        assert take(1000, TYPE, 0) not in (here, there) and len(sim.live) == 3
+        with pytest.raises(ValueError, match=rf"this thread has no workspace on vpi\(1\) at {here:#x}"):
+            give(here, TYPE, 1)
+        give(here, TYPE, 0)
+        with pytest.raises(ValueError, match=rf"this thread has no workspace on vpi\(0\) at {here:#x}"):
+            give(here, TYPE, 0)
+        assert take(900, TYPE, 0) == here and len(sim.live) == 3
+        give(here, TYPE, 0)
+        sim.room = 1 << 16
+        with pytest.raises(MemoryError, match="has no"):
+            take(1 << 20, TYPE, 0)
+        on_cpu = take(100, 1, 0)
+        give(on_cpu, 1, 0)
+        # What was not given back goes as well.
+
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(use).result()
+    finally:
+        sim.room = 1 << 40
+    assert not sim.live
 
 
 def test_arrays_that_outlive_the_interpreter() -> None:

@@ -113,7 +113,7 @@ typedef struct {
   int32_t (*call_packed)(const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
   /* The same, but first what the library and its imports have; `slot` is the address of its `__tvm_ffi__library_ctx`. */
   int32_t (*call_from)(void* slot, const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
-  void (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
+  int32_t (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id); /* 0, or an error is left for this thread */
 } TWContext;
 
 /* What devices of one type can do. The packed function `device_api.<name of the type>` returns the table as an opaque pointer (or raises

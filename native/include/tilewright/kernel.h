@@ -720,7 +720,7 @@ typedef struct {
   void (*free_workspace)(void* data);
   int32_t (*call_packed)(const char* name, const tw_any* args, int32_t count, tw_any* result);
   int32_t (*call_from)(void* slot, const char* name, const tw_any* args, int32_t count, tw_any* result);
-  void (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
+  int32_t (*free_device_workspace)(void* data, int32_t device_type, int32_t device_id);
   void* more[1];
 } tw_context;
 
