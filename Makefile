@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -84,6 +84,18 @@ test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what 
 
 test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
+
+# The system's loader takes the library of LD_LIBRARY_PATH before the one that lies beside the module. Its size is not the wheel's.
+SANITIZED := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g
+build/sanitizers/libtilewright_runtime.so: $(NATIVE)
+	cmake -S native -B build/sanitizers -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$(SANITIZED)" -DCMAKE_C_FLAGS="$(SANITIZED)"
+	cmake --build build/sanitizers --parallel 2
+	@touch $@
+
+test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  ## the runtime under gcc's address and undefined behaviour sanitizers: tests of the runtime and of executors (minutes)
+	LD_LIBRARY_PATH=$(CURDIR)/build/sanitizers LD_PRELOAD=$$(gcc -print-file-name=libasan.so) \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -q -p no:cacheprovider \
+	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite/convert.py build/tflite
