@@ -123,9 +123,9 @@ def test_code_is_imported(form: str, tmp_path: Any) -> None:
 
 
 def test_code_that_cannot_be_imported() -> None:
-    with pytest.raises(tvm.TVMError, match="import_llvm: LLVM cannot read what is imported"):
+    with pytest.raises(tvm.TVMError, match="import_llvm: LLVM cannot read the imported IR"):
         calls_add_seven("define nonsense")
-    with pytest.raises(tvm.TVMError, match="import_llvm: LLVM cannot read what is imported: .*nowhere.ll"):
+    with pytest.raises(tvm.TVMError, match="import_llvm: LLVM cannot read the imported IR: .*nowhere.ll"):
         calls_add_seven("nowhere.ll")
 
 

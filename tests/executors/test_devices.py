@@ -297,7 +297,7 @@ def test_virtual_devices() -> None:
     assert (v.device_type(), v.virtual_device_id, v.memory_scope, v.device) == (1, 1, "global", CPU1)
     assert tvm.ir.load_json(tvm.ir.save_json(v)) == v != tvm.target.VirtualDevice(CPU1)
     assert not tvm.target.VirtualDevice().is_constrained
-    with pytest.raises(TVMError, match="this virtual device says nothing of the device"):
+    with pytest.raises(TVMError, match="this virtual device does not name a device"):
         _ = tvm.target.VirtualDevice().device
     assert CONFIG.optional_homogeneous_target is None and CONFIG.default_primitive_virtual_device.device == CPU0
 

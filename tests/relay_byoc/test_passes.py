@@ -458,8 +458,8 @@ def test_a_region_that_waits_for_itself_is_refused() -> None:
     with pytest.raises(TVMError) as caught:
         relay.transform.PartitionGraph()(module([x], body))
     assert str(caught.value) == (
-        "the region of a that holds nn.relu, add depends on itself: one of its results goes through what is outside of the"
-        " region, and comes back into it. End the region before; MergeCompilerRegions makes no such regions"
+        "the region of a that holds nn.relu, add depends on itself: one of its results is used outside of the region to"
+        " compute an input of it. End the region before; MergeCompilerRegions makes no such regions"
     )
 
 

@@ -362,7 +362,7 @@ error: 3 is not a type, but int
     pass
 """,
         """\
-error: the function f has no decorator that says what it is
+error: the function f has no decorator
  --> <string>:1:1
   |
 1 | def f():

@@ -177,7 +177,7 @@ def test_buffers_given_to_tensors() -> None:
     np.testing.assert_allclose(out, whole[:, :4] + other, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="^create_prim_func: argument 0 is buffer wide, which stands for no tensor"):
         tvm.lower(s, [wide, b, c])
-    with pytest.raises(ValueError, match="^lower: binds goes with a te.Schedule; a PrimFunc has buffers of its own$"):
+    with pytest.raises(ValueError, match="^lower: binds is for a te.Schedule; a PrimFunc has its own buffers$"):
         tvm.lower(func, binds={a: wide})
 
 

@@ -175,7 +175,7 @@ REFUSED: list[tuple[Callable[[Any, Any], Any], str]] = [
     ),
     (
         lambda s, t: s[t].prefetch(t.op.input_tensors[0], t.op.axis[0], 1),
-        "prefetch: stage accumulated: j is a loop of a hybrid script, which cannot be told what it does",
+        "prefetch: stage accumulated: j is a loop of a hybrid script, which cannot be tensorized",
     ),
     (
         lambda s, t: s[t].fuse(),

@@ -75,7 +75,7 @@ def test_unpacked_functions_carry_no_shapes() -> None:
     assert out["f"].attrs["calling_conv"] == "aot"
     n = tir.Var("n", "int32")
     a = tir.decl_buffer((n,), name="A")
-    with pytest.raises(TVMError, match="main: buffer A .* depends on n, which raw pointers do not carry"):
+    with pytest.raises(TVMError, match="main: buffer A .* depends on n, which raw pointers do not contain"):
         P.MakeUnpackedAPI()(module(tir.BufferStore(a, 1.0, [0]), a))
 
 

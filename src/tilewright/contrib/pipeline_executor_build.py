@@ -74,7 +74,7 @@ class Binding:
         a, b = self.data_type, binding.data_type
         if a is not None and b is not None and not structural_equal(a, b):
             raise RuntimeError(
-                f"{self.get_name()} is {a}, but {binding.get_name()} is {b}; what is connected must be of one type"
+                f"{self.get_name()} is {a}, but {binding.get_name()} is {b}; connected inputs and outputs must have one type"
             )
         if self.is_pipeline and self.kind == "input" and self.data_type is None:
             self.data_type = b

@@ -19,7 +19,7 @@ DEFAULT_NAMES = ("main", "default_function")
 
 def _as_module(inp: Any, args: Any, name: str, binds: Mapping[Any, Buffer] | None = None) -> IRModule:
     if binds and not hasattr(inp, "stages"):
-        raise ValueError("lower: binds goes with a te.Schedule; a PrimFunc has buffers of its own")
+        raise ValueError("lower: binds is for a te.Schedule; a PrimFunc has its own buffers")
     if isinstance(inp, Schedule):
         inp = inp.mod
     if isinstance(inp, IRModule):

@@ -52,7 +52,7 @@ class FlatBuffer:
     def number(self, kind: struct.Struct, at: int, where: str) -> Any:
         """The number at a place."""
         if not 0 <= at <= self.size - kind.size:
-            raise Damaged(f"{where} lies at byte {at}, outside the {self.size} bytes")
+            raise Damaged(f"{where} is at byte {at}, outside the {self.size} bytes")
         return kind.unpack_from(self.bytes, at)[0]
 
     def jump(self, at: int, where: str) -> int:

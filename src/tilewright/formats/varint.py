@@ -13,4 +13,4 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("a number goes on past its end")
+    raise ValueError("a number extends past the end")

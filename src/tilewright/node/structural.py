@@ -377,7 +377,7 @@ class _Hasher:
     def feed_leaf(self, v: Any, binding: bool) -> None:
         leaf = find_leaf(type(v))
         if leaf is None:
-            raise TypeError(f"a {type(v).__name__} cannot stand in a node: {v!r}")
+            raise TypeError(f"a {type(v).__name__} cannot be in a node: {v!r}")
         self.out += leaf.tag.encode() + leaf.digest(v)
 
 

@@ -43,7 +43,7 @@ ir_module.makes_module = True  # type: ignore[attr-defined]
 def _module(what: str) -> ModuleParser | None:
     p = active_or_none()
     if p is not None and not isinstance(p, ModuleParser):
-        raise TVMError(f"{what} stands in the body of a module, outside of its functions")
+        raise TVMError(f"{what} is in the body of a module, outside of its functions")
     # Python runs the body of a class before it is parsed; then the call means nothing yet.
     return p
 

@@ -29,7 +29,7 @@ class VirtualDevice(Node, key="VirtualDevice"):
     def device(self) -> Device:
         """The device; TVMError where it is not known."""
         if self.device_type_int < 0:
-            raise TVMError("this virtual device says nothing of the device")
+            raise TVMError("this virtual device does not name a device")
         return Device(self.device_type_int, self.virtual_device_id)
 
     def device_type(self) -> int:

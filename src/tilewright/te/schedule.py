@@ -156,7 +156,7 @@ class Schedule:
                 stack += [t.op for t in op.input_tensors]
         members = [st for st in self.stages if st.op in seen and isinstance(st.op, ComputeOp)]
         if not members:
-            raise ScheduleError("create_group: no computed operation stands between the inputs and the outputs")
+            raise ScheduleError("create_group: there is no computed operation between the inputs and the outputs")
         group = Stage(self, members[-1].op, False)
         group.members = members
         group.leaf_iter_vars = []

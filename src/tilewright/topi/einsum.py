@@ -38,7 +38,7 @@ def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     for c in result:
         if c not in every or result.count(c) > 1:
             raise ValueError(
-                f"einsum: the result's subscript {c!r} must stand once there and in an operand: {subscripts!r}"
+                f"einsum: the result's subscript {c!r} must occur once there, and in an operand: {subscripts!r}"
             )
     return out_terms, result
 

@@ -265,7 +265,7 @@ def test_damaged_saved_models(tmp_path: Path) -> None:
     kept = index.read_bytes()
     index.write_bytes(kept[:-20])
     with pytest.raises(
-        ModelError, match=r"variables.index: it does not end as such a file does. The checkpoint is damaged"
+        ModelError, match=r"variables.index: it does not end like a checkpoint index. The checkpoint is damaged"
     ):
         from_tensorflow(folder)
     index.unlink()

@@ -63,9 +63,7 @@ def test_a_result_of_another_kind_than_the_inputs() -> None:
     w = Writer()
     x, y = [w.main.input("uint8", (3,), (0.5, 3), name=n) for n in "xy"]
     data = w.finish(w.main.op("MUL", [x, y], [(F, (3,))], {"fused_activation_function": 0}, "MulOptions"))
-    assert "its inputs are integers that stand for others, but its result 'mul0_0' is float32" in refused(
-        data, OpNotImplemented
-    )
+    assert "its inputs are quantised, but its result 'mul0_0' is float32" in refused(data, OpNotImplemented)
 
 
 def test_comparisons_of_scales_that_are_no_fractions() -> None:
@@ -223,7 +221,7 @@ def test_whole_numbers_without_a_scale() -> None:
     weights = [w.main.constant(np.ones(s, "float32" if k else "uint32"), name=f"c{k}") for k, s in enumerate(parts)]
     inputs = [w.main.input(F, (2, 5)), *weights, w.main.tensor("state", F, (2, 4), isVariable=True)]
     text = refused(w.finish(w.main.op("RNN", inputs, [(F, (2, 4))], {}, "RNNOptions")), OpNotImplemented)
-    assert "its tensor 'c0' of uint32 has no scale, so it is not known what its numbers stand for" in text
+    assert "its tensor 'c0' of uint32 has no scale, so its real values are not known" in text
 
 
 def test_weights_that_kernels_read_otherwise() -> None:
@@ -288,7 +286,7 @@ def test_no_models(tmp_path: Path) -> None:
         tmp_path / "a.tflite"
     )
     assert refused(b"    TFL3    ") == (
-        "the given bytes: this TFLite model is truncated or damaged: Model lies at byte 538976288, outside the 12 bytes."
+        "the given bytes: this TFLite model is truncated or damaged: Model is at byte 538976288, outside the 12 bytes."
         " Copy or convert it again"
     )
     w, out = network()

@@ -134,7 +134,7 @@ def test_barrier_inside_of_a_condition_is_refused() -> None:
         steps = tir.SeqStmt([tir.BufferStore(s, a[tx], [tx]), tir.BufferStore(b, s[15 - tx], [tx])])
         return allocate(s, tir.IfThenElse(tx < 16, steps))
 
-    with pytest.raises(TVMError, match="differs between the threads of a block, so that no barrier can stand there"):
+    with pytest.raises(TVMError, match="differs between the threads of a block, so that there can be no barrier"):
         T.ThreadSync("shared")(module(thread("threadIdx.x", 32, body), a, b))
 
 

@@ -92,7 +92,7 @@ class _Divider:
         for p in reversed(source.args):
             d = self.split(Split(p.mark, p.lower, p.extent, ONE))
             if outer and d.inner.args:
-                raise NotAffine("an iterator of the subspace stands outside of one that is not of it")
+                raise NotAffine("an iterator of the subspace is outside of one that is not in the subspace")
             inner = [
                 *[Split(x.mark, x.lower, x.extent, multiply(x.scale, inner_extent)) for x in d.inner.args],
                 *inner,

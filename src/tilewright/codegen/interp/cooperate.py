@@ -99,7 +99,7 @@ class CooperatingThreads(ExprSource):
     def _reduce(self, e: Any) -> None:
         """tvm_thread_allreduce(n, source..., condition, result..., thread variable...) under the reducer of its scope."""
         if not self.reducers:
-            raise InterpError("tvm_thread_allreduce stands in no reduce_scope, which would name its reducer")
+            raise InterpError("tvm_thread_allreduce is not in a reduce_scope, which names its reducer")
         reducer = self.reducers[-1]
         n = int(e.args[0])
         values = "".join(f"{self.expr(x)}, " for x in e.args[1 : 1 + n])

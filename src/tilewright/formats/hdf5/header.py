@@ -69,7 +69,7 @@ def _new(source: Source, address: int) -> list[Message]:
         if k:
             block = block.checked()
             if bytes(block.take(4)) != b"OCHK":
-                raise damaged(f"the header at byte {address} goes on with what is not a header")
+                raise damaged(f"the header at byte {address} continues in bytes that are no header")
         ordered = 2 * bool(flags & 0x04)
         while block.left >= 4 + ordered:
             kind, size, own = block.number(1), block.number(2), block.number(1)
@@ -85,5 +85,5 @@ def _go_on(source: Source, message: Message, blocks: list[Cursor]) -> None:
     body = message.body()
     block = source.cursor(body.place("the rest of a header"), body.length(), "the rest of a header")
     if any([b.end == block.end for b in blocks]):
-        raise damaged(f"the header at byte {block.at} goes on in itself")
+        raise damaged(f"the header at byte {block.at} continues in itself")
     blocks.append(block)

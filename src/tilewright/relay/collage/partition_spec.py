@@ -76,7 +76,7 @@ def make_byoc_partition_rule(compiler: str) -> PartitionRule:
     table = get_pattern_table(compiler)
     if table is None:
         raise TVMError(
-            f"collage: the compiler {compiler} has no pattern table, which says what it could take; register one with"
+            f"collage: the compiler {compiler} has no pattern table; register one with"
             f' relay.op.contrib.register_pattern_table("{compiler}")'
         )
     return make_pattern_byoc_partition_rule(

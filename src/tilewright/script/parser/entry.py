@@ -203,9 +203,7 @@ def parse_definition(outer: ScriptParser, node: ast.FunctionDef, **options: Any)
                     raise outer.located(decorator, error) from error
             outer.given_name = p.given_name
             return made
-    raise outer.error(
-        node, f"the function {node.name} has no decorator that says what it is", "write @T.prim_func above it"
-    )
+    raise outer.error(node, f"the function {node.name} has no decorator", "write @T.prim_func above it")
 
 
 def module_from(cls: type, frame: FrameType | None, **options: Any) -> IRModule:

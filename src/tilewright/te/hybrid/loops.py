@@ -78,7 +78,7 @@ class _Rename(Mutator):
 
 def _need_serial(stage: Stage, primitive: str, loop: For) -> None:
     if loop.kind != ForKind.SERIAL:
-        raise stage.refuse(primitive, f"{loop.loop_var.name} must be a loop over range, but the script says otherwise")
+        raise stage.refuse(primitive, f"{loop.loop_var.name} must be a loop over range in the script")
 
 
 def _split(stage: Stage, action: Split, loop: For) -> Stmt:
@@ -196,7 +196,7 @@ def _mark(stage: Stage, whole: Stmt, axis: IterVar, loop: For) -> Stmt:
     name = axis.var.name
     for used, primitive in ((mark.tensor_intrin, "tensorize"), (mark.prefetches, "prefetch")):
         if used:
-            raise stage.refuse(primitive, f"{name} is a loop of a hybrid script, which cannot be told what it does")
+            raise stage.refuse(primitive, f"{name} is a loop of a hybrid script, which cannot be tensorized")
     notes = {f"pragma_{k}": 1 if v is None else v for k, v in mark.pragmas}
     loop = loop.replace(annotations={**loop.annotations, **notes})
     if mark.bind_thread is not None:

@@ -120,7 +120,7 @@ def match_buffer(param: Any, shape: Shape | None = None, *rest: Any, **named: An
     else:
         region = as_region(param, "T.match_buffer")
         if not isinstance(frame, BlockFrame):
-            raise TVMError("T.match_buffer of a region stands in a block, and this is in a function")
+            raise TVMError("T.match_buffer of a region must be in a block, but is in a function")
         if shape is None:
             shape = [r.extent for r in region.region]
     made = make_buffer(shape, *rest, **named)

@@ -38,7 +38,7 @@ def get_block(s: Schedule, name: str, func_name: str | None = None) -> BlockRV:
         names = sorted({r.stmt.name_hint for r in s._blocks(gvar)})
         if not found:
             refuse(f"there is no block named {name!r} in {gvar.name_hint}; its blocks are {', '.join(names)}")
-        refuse(f"{len(found)} blocks are named {name!r}, but a name must stand for one", *[r.stmt for r in found])
+        refuse(f"{len(found)} blocks are named {name!r}, but a name must be unique", *[r.stmt for r in found])
     return s.block_rv(found[0])
 
 
@@ -233,7 +233,7 @@ class Schedule:
         if isinstance(rv, (Block, For)):
             known = self._state.get_sref(rv)
             if known is None:
-                refuse("{0} is not part of the program as it stands now", rv)
+                refuse("{0} is not part of the current program", rv)
             return known
         ref = self._values.get(rv) if isinstance(rv, (BlockRV, LoopRV)) else None
         if not isinstance(ref, StmtSRef):

@@ -58,9 +58,7 @@ class _NoUndef(Mutator):
     def _call(self, e: Call) -> Any:
         if call_name(e) == "undef":
             raise TVMError(
-                located(
-                    "RemoveStoreUndef: T.undef() may only be stored as it is, but stands inside of an expression", e
-                )
+                located("RemoveStoreUndef: T.undef() may only be stored directly, but is inside an expression", e)
             )
         return self.rebuild(e)
 

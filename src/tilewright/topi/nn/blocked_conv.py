@@ -51,7 +51,7 @@ def conv2d_NCHWc(
     o_outer, i_outer, kh, kw, ki, block_out, *at_once = (get_const_int(d) for d in kernel.shape)
     if prod([ki, *at_once]) != block_in:
         raise ValueError(
-            f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {prod([ki, *at_once])}"
+            f"conv2d_NCHWc: data in blocks of {block_in} channels do not fit weights in blocks of {prod([ki, *at_once])}"
         )
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     per_group = o_outer // groups

@@ -121,14 +121,14 @@ def _link_in(module: Any, given: str, context: Any) -> None:
         else:
             other = binding.parse_assembly(Path(given).read_text() if given.endswith(".ll") else given, context)
     except (RuntimeError, OSError) as error:
-        raise TVMError(f"import_llvm: LLVM cannot read what is imported: {error}") from None
+        raise TVMError(f"import_llvm: LLVM cannot read the imported IR: {error}") from None
     # Made for the same machine, if under another name of it.
     other.triple, other.data_layout = module.triple, module.data_layout
     names = [f.name for f in other.functions if not f.is_declaration]
     try:
         module.link_in(other)
     except RuntimeError as error:
-        raise TVMError(f"import_llvm: cannot link what is imported: {error}") from None
+        raise TVMError(f"import_llvm: cannot link the imported IR: {error}") from None
     for name in names:
         module.get_function(name).linkage = "internal"
 

@@ -46,7 +46,7 @@ class CTensor:
         self.name, self.type, self.dtype = name, t, str(t.dtype)
         if not all([isinstance(d, IntImm) for d in t.shape]):
             raise TVMError(
-                f"C source is generated for known shapes, but {name} is {type_text(t)}; let its check refuse such calls"
+                f"C source is generated for known shapes, but {name} is {type_text(t)}; refuse such calls in the check of the pattern"
             )
         self.shape = t.concrete_shape
         self.size = int(np.prod(self.shape, dtype=np.int64))

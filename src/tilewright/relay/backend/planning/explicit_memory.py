@@ -352,7 +352,7 @@ class _Values(_Chains):
             return
         func, inputs, outputs = [self.resolved(a) for a in value.args]  # type: ignore[attr-defined]
         if not all([isinstance(t, Tuple) for t in (inputs, outputs)]):
-            raise TVMError(f"{INVOKE} takes its inputs and outputs as tuples that stand there, but is\n{value}")
+            raise TVMError(f"{INVOKE} takes its inputs and outputs as tuple expressions, but is\n{value}")
         args = tuple([self.visit(a) for a in inputs.fields])
         # Compilers fuse for themselves.
         own = isinstance(func, Function) and not is_external(func)

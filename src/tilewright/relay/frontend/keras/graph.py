@@ -424,7 +424,7 @@ def model_inputs(spec: Mapping[str, Any]) -> list[tuple[str, list[Any], str]]:
         inner = specs.get(name)
         shape = _input_shape(inner) if inner is not None else None
         if inner is None or not shape:
-            raise ModelError(f"the model's input {name!r} is not a layer that says its shape; the file is damaged")
+            raise ModelError(f"the model's input {name!r} is not a layer with a shape; the file is damaged")
         found.append((name, list(shape), policy_dtype(inner["config"].get("dtype"))))
     return found
 

@@ -62,7 +62,7 @@ def _live(model: Any) -> OpenedModel:
                 f"{title}: the model is not built, so that it has no weights: call it once, or begin it with keras.Input"
             )
         raise ModelError(
-            f"{title}: {kind} is a model with a call() of its own, whose layers Keras does not list. Make it a functional model:"
+            f"{title}: {kind} is a model with its own call(), so Keras does not list its layers. Make it a functional model:"
             " x = keras.Input(...); keras.Model(x, model.call(x))"
         )
     try:

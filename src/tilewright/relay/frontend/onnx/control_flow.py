@@ -296,7 +296,7 @@ def recursion(
 
     now, after, (more, rows) = settled(carried, once)
     if not all([isinstance(r, Value) for r in rows]) or len(rows) != gathered:
-        raise OpNotImplemented("it gathers what is not a tensor")
+        raise OpNotImplemented("its input is not a tensor")
     parts = [
         Var(
             f"rows{i}",

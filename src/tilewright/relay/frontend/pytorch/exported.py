@@ -114,7 +114,7 @@ class ExportedImporter(Importer):
         except Exception as error:
             self.check_supported(program.graph_module, self.decompositions())
             raise ModelError(
-                f"{self.title}: PyTorch does not take apart what it holds ({type(error).__name__}: {first_line(error)})."
+                f"{self.title}: PyTorch cannot decompose it ({type(error).__name__}: {first_line(error)})."
                 " Derivatives inside of a model (torch.func.grad) are such: write them out"
             ) from error
 

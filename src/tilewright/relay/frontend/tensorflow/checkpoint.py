@@ -87,7 +87,7 @@ def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
 def read_table(data: bytes) -> dict[bytes, bytes]:
     """The entries of a sorted table. Raises ValueError."""
     if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
-        raise _Damaged("it does not end as such a file does")
+        raise _Damaged("it does not end like a checkpoint index")
     footer = data[-FOOTER:]
     _, at = read_varint(footer, 0)
     _, at = read_varint(footer, at)

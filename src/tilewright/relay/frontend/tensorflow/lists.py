@@ -71,7 +71,7 @@ def pushed_apart(c: Builder, x: TensorList) -> TensorList:
 def empty_stack(c: Builder, x: TensorList, after: Any) -> TensorList:
     """A list before a loop in the form that it has after a round."""
     if not isinstance(after, TensorList):
-        raise OpNotImplemented("it takes a list's place with what is not a list")
+        raise OpNotImplemented("it replaces a list by a value that is not a list")
     shape = after.item_shape() or x.item_shape()
     if shape is None:
         raise OpNotImplemented("the shape of the list's items is not known before its loop")

@@ -135,7 +135,7 @@ def _table(c: NodeCall, *rest: Any) -> Any:
 def held(c: NodeCall, handle: Any) -> tuple[np.ndarray, np.ndarray]:
     """(sorted keys, their values) of a table, strings as numbers. Raises OpNotImplemented."""
     if not isinstance(handle, Handle) or handle.what != "table":
-        raise OpNotImplemented("it looks up in what is not a table of the model")
+        raise OpNotImplemented("it looks up in a value that is not a table of the model")
     found = c.home.tables.found.get(handle.name)
     if found is None:
         raise OpNotImplemented(

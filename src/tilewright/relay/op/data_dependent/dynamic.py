@@ -284,7 +284,7 @@ class dyn_topk(Dynamic, key="dyn.topk"):
         if isinstance(k, int):
             return values
         extent = dims(args[0])[self.axis]
-        need(not is_any(extent), "the extent that k < 1 stands for must be known", f"it is {args[0]}", 0)
+        need(not is_any(extent), "for k < 1 the extent must be known", f"it is {args[0]}", 0)
         return {1: [Select(LT(k, as_dim(1)), as_dim(extent), k)]}
 
     def grad(self, data: Expr, k: Expr, result: Expr, dy: Any) -> Sequence[Expr | None]:

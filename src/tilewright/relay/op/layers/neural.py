@@ -527,7 +527,7 @@ class attention(OpCard, key="nn.contrib_attention"):
         *_, m, width = dims(v)
         need(
             dims(k) == ([*lead, m, d] if self.transpose_key else [*lead, d, m]) and dims(v)[:-2] == lead,
-            "queries, keys and values must be of as many heads, keys as long as queries, and each with a value",
+            "queries, keys and values must have equal numbers of heads, keys as long as queries, and one value for each key",
             f"they are {q}, {k} and {v}",
             1,
         )

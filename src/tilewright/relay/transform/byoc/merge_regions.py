@@ -64,7 +64,7 @@ class Dependences:
         if found & own:
             raise TVMError(
                 f"the region of {region.compiler} that holds {', '.join(map(name_of, region.nodes))} depends on itself: one of"
-                " its results goes through what is outside of the region, and comes back into it. End the region"
+                " its results is used outside of the region to compute an input of it. End the region"
                 " before; MergeCompilerRegions makes no such regions"
             )
         self.above[region] = found

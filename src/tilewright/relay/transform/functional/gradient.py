@@ -276,7 +276,7 @@ class _HigherOrder:
     def function(self, gvar: GlobalVar) -> GlobalVar:
         """The differentiated form of a global function: it takes the chain of steps first, then pairs."""
         if self.mod is None or gvar not in self.mod.functions:
-            raise TVMError(f"gradient: @{gvar.name_hint} is called, but the module given has no such function")
+            raise TVMError(f"gradient: @{gvar.name_hint} is called, but the module has no such function")
         if gvar not in self.names:
             taken = {g.name_hint for g in self.mod.functions}
             name = f"{gvar.name_hint}_grad"

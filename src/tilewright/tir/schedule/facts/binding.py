@@ -123,7 +123,7 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         _try_all(state.forms, leaf, out, conditions)
     if leaf.conditional:
         out.predicated = True
-        out.fail("it stands under a condition", True)
+        out.fail("it is under a condition", True)
     return out
 
 

@@ -89,7 +89,7 @@ def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = F
             ):
                 refuse(f"the predicate {c} of {{0}} must not leave out steps of the reduction", leaf.block)
         if leaf.conditional:
-            refuse("{0} must not stand under a condition", leaf.block)
+            refuse("{0} must not be under a condition", leaf.block)
     for lp in leaf.loops:
         if len(binding.uses.get(lp.loop_var, ())) > 1 and int_extent(lp) != 1:
             refuse("{0} must not drive spatial and reduction variables of {1} at once", lp, leaf.block)

@@ -82,7 +82,7 @@ def reducer_of(block: Block) -> Reducer:
     for value, (_, found) in zip(values, parts, strict=True):
         for e in found:
             if not any([structural_equal(e, x) for x in incoming]):
-                refuse(f"{{0}} must combine by what it reduces, but {e} is none of that", block)
+                refuse(f"{{0}} must have a reducer that is known, but {e} is none of that", block)
         out.append(_PutNew(incoming, new).visit(value))
     reducer = Reducer(stores, old, new, out, incoming, [i.value for i in inits])
     _need_identity(block, reducer)

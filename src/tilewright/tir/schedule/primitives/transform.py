@@ -90,9 +90,7 @@ def transform_layout(
         inverse, padding = _checked(lambda: index_map.non_surjective_inverse(old.shape))
     padded = not isinstance(padding, IntImm)
     if padded and pad_value is None:
-        refuse(
-            f"the new layout of {{0}} has padding (where {padding}), so pad_value must say what it holds", old, ref.stmt
-        )
+        refuse(f"the new layout of {{0}} has padding (where {padding}), so pad_value must be given", old, ref.stmt)
     site = alloc_site(ref, old)
     if site is None and old not in state.function(state.function_of(ref)).buffer_map.values():
         refuse("{0} must be a parameter or allocated by a block, not a part of another buffer", old)
@@ -442,7 +440,7 @@ def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Any], 
     need_whole(state, ref)
     need_order_free(state, block)
     if not writes_exactly(state, block, old):
-        refuse("{0} must surely write what it declares to write of {1}", block, old)
+        refuse("{0} must certainly write the region that it declares of {1}", block, old)
     if block.init is None and any([r.buffer is old for r in block.reads]):
         refuse("{0} must not go on with what {1} holds", block, old)
     need_no_outer_init(scope.stmt, old)

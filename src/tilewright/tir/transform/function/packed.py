@@ -340,7 +340,7 @@ def MakeUnpackedAPI() -> Pass:
                     if v not in func.params:
                         raise TVMError(
                             f"{func.attrs['global_symbol']}: buffer {buffer.name} (parameter {param.name}) depends on {v.name},"
-                            " which raw pointers do not carry; make it a parameter or fix the shape"
+                            " which raw pointers do not contain; make it a parameter or fix the shape"
                         )
         return func.with_attr("calling_conv", "aot")
 

@@ -75,7 +75,7 @@ class _LowerAllreduce(Mutator):
         if self.reducer is None:
             raise TVMError(
                 located(
-                    "LowerThreadAllreduce: a tvm_thread_allreduce stands in no reduce_scope, which names its reducer", s
+                    "LowerThreadAllreduce: a tvm_thread_allreduce is not in a reduce_scope, which names its reducer", s
                 )
             )
         args = s.value.args  # type: ignore[attr-defined]

@@ -221,7 +221,7 @@ class _Planner:
             raise TVMError(
                 located(
                     f"ThreadSync: storage of scope {self.scope} is shared between threads inside of {what}, which differs"
-                    " between the threads of a block, so that no barrier can stand there; move the condition inside",
+                    " between the threads of a block, so that there can be no barrier; move the condition inside",
                     s,
                 )
             )

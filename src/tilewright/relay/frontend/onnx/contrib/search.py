@@ -267,7 +267,7 @@ def _beams(
     given = _options(("min_length", *names), (least, *rest))
     processor = given.get("logits_processor")
     if processor is not None and node.numbers(processor, "logits_processor").any():
-        raise node.refuse("logits_processor", 1, "0: what is special to a kind of model is not done")
+        raise node.refuse("logits_processor", 1, "0: processors for single kinds of models are not supported")
     count, wanted = [
         int(node.numbers(v, w).reshape(-1)[0]) for v, w in ((beams, "num_beams"), (answers, "num_return_sequences"))
     ]

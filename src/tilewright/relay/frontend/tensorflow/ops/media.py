@@ -225,7 +225,7 @@ def _sound(data: bytes) -> tuple[int, int, bytes]:
             form = part
         elif name == b"data":
             if len(form) < 16:
-                raise ValueError("the WAV file has its data before it says their format")
+                raise ValueError("in the WAV file the data come before their format")
             kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", form)
             if kind not in (1, 0xFFFE) or bits != 16 or not channels:
                 raise ValueError(

@@ -28,7 +28,7 @@ def _reshape(c: NodeCall, x: Value, shape: Value) -> Any:
 
 @tf_op("Shape", "Size", "Rank", "ShapeN")
 def _shape(c: NodeCall, x: Any) -> Any:
-    raise OpNotImplemented("it asks for the shape of what is not a tensor")
+    raise OpNotImplemented("it asks for the shape of a value that is not a tensor")
 
 
 @tf_op("Transpose", "ConjugateTranspose")

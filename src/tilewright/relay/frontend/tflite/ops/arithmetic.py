@@ -37,9 +37,7 @@ def quantized(node: Node, *inputs: Value | None) -> bool:
         )
     whole = [v.dtype in ("int8", "uint8", "int16") and v.quant is not None for v in inputs if v is not None]
     if whole and all(whole) and node.out.dtype.startswith("float"):
-        raise OpNotImplemented(
-            f"its inputs are integers that stand for others, but its result {node.out.name!r} is {node.out.dtype}"
-        )
+        raise OpNotImplemented(f"its inputs are quantised, but its result {node.out.name!r} is {node.out.dtype}")
     if not node.integer or not all([v is None or v.quant is not None for v in inputs]):
         return False
     other = [v for v, known in zip([v for v in inputs if v is not None], whole, strict=True) if not known]

@@ -199,9 +199,7 @@ def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
     if x.dtype.startswith(("float", "bfloat")):
         return node.cast(x, "float32")
     if quant is None:
-        raise OpNotImplemented(
-            f"its tensor {x.name!r} of {x.dtype} has no scale, so it is not known what its numbers stand for"
-        )
+        raise OpNotImplemented(f"its tensor {x.name!r} of {x.dtype} has no scale, so its real values are not known")
     return node.call(
         "qnn.dequantize",
         x,

@@ -91,7 +91,7 @@ def _common(state: ScheduleState, ref: StmtSRef, loop: StmtSRef) -> StmtSRef:
         refuse("{0} must be in the scope of {1}, but is in another block", loop.stmt, ref.stmt)
     need_complete_or_reduction(state, ref)
     if not reaches_domain(state, leaf_of(ref)):
-        refuse("{0} must visit every point of its domain where it stands, but its loops may leave some out", ref.stmt)
+        refuse("{0} must visit every point of its domain, but its loops may omit some", ref.stmt)
     return scope
 
 
@@ -305,10 +305,10 @@ def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:
     last = max([i for i, x in enumerate(order) if id(x.block) in under])
     at = next(i for i, x in enumerate(order) if x.block is block)
     if at < last and at < min([i for i, x in enumerate(order) if id(x.block) in under]):
-        refuse("{0} must come after {1}, but stands before it", block, loop)
+        refuse("{0} must come after {1}, but is before it", block, loop)
     for leaf in order[last + 1 : at]:
         if conflict(leaf.block, block):
-            refuse("{0} depends on {1}, which stands between it and {2}", block, leaf.block, loop)
+            refuse("{0} depends on {1}, which is between it and {2}", block, leaf.block, loop)
     for leaf in order:
         if id(leaf.block) in under and leaf.block is not block:
             touched = {r.buffer for r in (*leaf.block.reads, *leaf.block.writes)}

@@ -160,7 +160,7 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     if len(found) != 1:
         refuse("{0} must hold exactly one block, but holds " + str(len(found)), loop)
     if found[0].conditional:
-        refuse("{0} must not stand under a condition", found[0].block)
+        refuse("{0} must not be under a condition", found[0].block)
     old = found[0].block
     leaf = leaf_of(state.ref(old))
     outside = {r.stmt.loop_var for r in loops_above(loop_ref)}
@@ -214,9 +214,9 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
     found = [x for st in chosen for x in leaves(st)]
     for x in found:
         if id(x.block) not in named:
-            refuse("{0} stands in the same loops or between the blocks, so it must be named too", x.block)
+            refuse("{0} is in the same loops or between the blocks, so it must be named too", x.block)
         if x.conditional:
-            refuse("{0} must not stand under a condition", x.block)
+            refuse("{0} must not be under a condition", x.block)
     outside = {r.stmt.loop_var for r in chains[0][1:depth]}
     division = _Division(state, outside, preserve_unit_iters)
     changes: dict[int, Any] = {}

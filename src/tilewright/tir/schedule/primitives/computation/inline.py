@@ -190,12 +190,10 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
         refuse("{0} must be the only consumer of {1}", old, source.block)
     source_store = _only_store(source.block)
     if not reaches_domain(state, leaf_of(ref)):
-        refuse("{0} must visit every point of its domain where it stands, but its loops may leave some out", old)
+        refuse("{0} must visit every point of its domain, but its loops may omit some", old)
     if not reaches_domain(state, source):
         # Where the producer writes nothing, the consumer may do without it.
-        refuse(
-            "{0} must visit every point of its domain where it stands, but its loops may leave some out", source.block
-        )
+        refuse("{0} must visit every point of its domain, but its loops may omit some", source.block)
     _need_nothing_between(ref, source.block)
     loads: list[Any] = []
     _Loads(buffer, loads).visit(store.value)
@@ -229,7 +227,7 @@ def _need_nothing_between(ref: StmtSRef, source: Any) -> None:
         if leaf.block is old:
             return
         if seen and conflict(leaf.block, old):
-            refuse("{0} depends on {1}, which stands between it and {2}", old, leaf.block, source)
+            refuse("{0} depends on {1}, which is between it and {2}", old, leaf.block, source)
         seen = seen or leaf.block is source
 
 

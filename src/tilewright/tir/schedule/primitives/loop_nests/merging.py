@@ -26,7 +26,7 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
     own = [c[shared:] for c in chains]
     depth = len(own[0])
     if depth == 0 or any([len(c) != depth for c in own]):
-        refuse("the loops must be equally deep in nests that stand side by side", *[r.stmt for r in refs])
+        refuse("the loops must be equally deep in adjacent nests", *[r.stmt for r in refs])
     for level in zip(*own, strict=True):
         for r in level:
             need_plain_loop(r.stmt)
@@ -41,7 +41,7 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
     statements = body_list(parent.stmt.body)
     places = [next((i for i, st in enumerate(statements) if st is c[0].stmt), -1) for c in own]
     if places != list(range(places[0], places[0] + len(places))) or places[0] < 0:
-        refuse("the nests must stand directly one after another, in the order given", *[r.stmt for r in refs])
+        refuse("the nests must directly follow one another, in the given order", *[r.stmt for r in refs])
     new_vars = [Var(f"{r.stmt.loop_var.name}_m", r.stmt.loop_var.dtype) for r in own[0]]
     for v, r in zip(new_vars, own[0], strict=True):
         state.note_range(v, r.stmt.min, r.stmt.extent)

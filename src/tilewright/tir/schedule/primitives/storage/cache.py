@@ -204,7 +204,9 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
             if provided and all([contains(state.forms, provided[0], r, buffer.shape) for r in required]):
                 break
         else:
-            refuse("{0} must not read of {1} what was there before, or what is written later", leaf.block, buffer)
+            refuse(
+                "{0} must not read elements of {1} that were written before, or are written later", leaf.block, buffer
+            )
 
 
 def _need_staged(state: ScheduleState, writers: list[Leaf], buffer: Any, readers: list[Leaf]) -> None:
@@ -246,7 +248,7 @@ def cache_read(
     first_reader = top_statement(scope.stmt, old)
     place = max([w + 1 for w in writers if w <= first_reader], default=0)
     if place > first_reader:
-        refuse("{0} must stand in loops of its own, apart from the writer of {1}", old, buffer)
+        refuse("{0} must be in its own loops, not in those of the writer of {1}", old, buffer)
     if any([w >= place for w in writers]):
         refuse("{0} must be written before {1} only, but is written later too", buffer, old)
     need_written(state, scope, statements[:place], buffer, region, old)

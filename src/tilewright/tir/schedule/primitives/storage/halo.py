@@ -68,7 +68,7 @@ def decompose_halo(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
                 refuse("{0} must be the first to use {1}, but {2} uses it before", old, buffer, x.block)
     ranges, rest = bounds_of(state, conjuncts(condition), old)
     if rest:
-        refuse(f"the condition of {{0}} must say between which constants its variables are, but says {rest[0]}", old)
+        refuse(f"the condition of {{0}} must bound its variables by constants, but is {rest[0]}", old)
     if not ranges:
         refuse("the condition of {0} must leave out something", old)
     spans: list[Span] = [tuple(ranges.get(v, (0, n - 1))) for v, n in zip(variables, sizes, strict=True)]  # type: ignore[misc]
@@ -92,7 +92,7 @@ def _alone(ref: StmtSRef, statements: list[Stmt]) -> Leaf:
     """The block at its place, if it stands directly in its scope, in serial loops of its own."""
     leaf = leaf_of(ref)
     if len(leaves(statements[_place(statements, ref.stmt)])) != 1 or leaf.conditional:
-        refuse("{0} must stand in loops of its own", ref.stmt)
+        refuse("{0} must be in loops of its own", ref.stmt)
     for lp in leaf.loops:
         if lp.kind != ForKind.SERIAL:
             refuse("{0} must be a serial loop", lp)
@@ -185,7 +185,7 @@ def elide_copy(s: Schedule, block: BlockRV | str) -> None:
     if source.dtype != target.dtype or source.scope() != target.scope() or len(source.shape) != len(target.shape):
         refuse("{1} and {2} must have the same type, scope and number of dimensions", old, source, target)
     if source.strides or target.strides or target.axis_separators or _constant(target.elem_offset) != 0:
-        refuse("{1} and {2} must lie in memory without strides", old, source, target)
+        refuse("{1} and {2} must have no strides", old, source, target)
     sizes = [_constant(d) for d in target.shape]
     if any([n < 0 for n in sizes[1:]]):
         refuse("{1} must have a constant shape", old, target)

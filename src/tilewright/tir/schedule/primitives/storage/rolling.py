@@ -154,4 +154,4 @@ def _need_bounds_only(state: ScheduleState, leaf: Any) -> None:
         if not known or leaf.conditional:
             refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", leaf.block)
     if leaf.conditional:
-        refuse("{0} must not stand under a condition", leaf.block)
+        refuse("{0} must not be under a condition", leaf.block)
