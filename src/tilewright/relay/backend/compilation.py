@@ -69,6 +69,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         transform.FoldConstant(),
         transform.DynamicToStatic(),
         transform.CanonicalizeOps(),
+        *tuned(transform.ProductsOfWindows()),
         transform.SimplifyExpr(),
         transform.FoldConstant(),
         *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),

@@ -58,6 +58,7 @@ from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
 from tilewright.relay.transform.operators.legalize import Legalize
 from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.operators.transposed_conv import TransposedConvolutions
+from tilewright.relay.transform.operators.window_products import ProductsOfWindows
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.relay.transform.precision.widen_kernels import WidenKernels
 from tilewright.relay.transform.recast import ChangeBatch, recast
@@ -172,6 +173,7 @@ __all__ = [
     "PlanDevices",
     "PrintIR",
     "ProductsOfBytes",
+    "ProductsOfWindows",
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",

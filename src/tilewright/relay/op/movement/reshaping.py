@@ -65,7 +65,8 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
             out.append(code)
             src += 1
         elif not isinstance(code, int):
-            if nonnegative(code):
+            # An extent of the data is no -1.
+            if nonnegative(code) or any([known_equal(code, d) for d in shape]):
                 out.append(code)
             else:
                 open_places.append(len(out))

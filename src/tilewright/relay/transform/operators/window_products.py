@@ -1,0 +1,68 @@
+"""ProductsOfWindows: convolutions of one channel along a line of dynamic extent, as filters of spectrograms are, as matrix products.
+
+Such windows are long and overlap; there are no channels for vectors, and filters need not fill whole blocks. Copied beside each
+other they are the rows of a product with the filters, which is packed and runs in whole tiles whatever the extent is; a copy costs little
+beside many filters. Convolutions of known sizes have forms of their own (`topi/nn/plain_conv.py`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tilewright.ir import DataType
+from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.cards.relations import dims
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
+from tilewright.topi.utils import get_pad_tuple
+
+LONG, MANY = 32, 16
+"""Fewest elements of a window, and fewest filters, from which on copies of windows are worth their time."""
+
+
+def as_product(call: Call) -> Expr | None:
+    """A convolution along a line as a product; None for others."""
+    if not is_op(call, "nn.conv1d", "nn.conv2d"):
+        return None
+    card: Any = card_of(call)
+    data, weight = tensor_of(call.args[0]), static_shape(call.args[1])
+    n = len(data.shape) - 2
+    letters = "HW"[2 - n :]
+    plain = (card.data_layout, card.kernel_layout, card.out_layout or card.data_layout)
+    if plain != (f"NC{letters}", f"OI{letters}", f"NC{letters}") or weight is None:
+        return None
+    kinds = {str(t.dtype) for t in (data, tensor_of(call.args[1]), tensor_of(call))}
+    if len(kinds) > 1 or not DataType(kinds.pop()).is_float or static_shape(call.args[0]) is not None:
+        return None
+    filters, channels, *window = weight
+    extents = dims(data)
+    line = channels == 1 and extents[1:-1] == [1] * n and prod(window[:-1]) == 1
+    if not line or window[-1] < LONG or filters < MANY or not all([d == 1 for d in _numbers(card.dilation, n)]):
+        return None
+    before, after = get_pad_tuple(card.padding, window, n)
+    if any([*before[:-1], *after[:-1]]):
+        return None
+    source: Expr = call.args[0]
+    if before[-1] or after[-1]:
+        source = constructor("nn.pad")(source, pad_width=((0, 0),) * (n + 1) + ((before[-1], after[-1]),))
+    stride = _numbers(card.strides, n)[-1]
+    rows = constructor("sliding_window")(source, axis=n + 1, window_shape=(window[-1],), strides=(stride,))
+    product = constructor("nn.dense")(rows, constructor("reshape")(call.args[1], (filters, window[-1])), span=call.span)
+    # (N, 1, 1, places, filters) as (N, filters, 1, places).
+    places = constructor("squeeze")(product, axis=(1,))
+    return constructor("transpose")(places, axes=(0, n + 1, *range(1, n + 1)))
+
+
+def _numbers(value: Any, n: int) -> list[int]:
+    given = [value] if isinstance(value, int) else list(value)
+    return given * n if len(given) == 1 else given
+
+
+def ProductsOfWindows() -> Pass:
+    """Replace convolutions of one channel along a line of dynamic extent by products of their windows with the filters."""
+    return typed_pass("ProductsOfWindows", 1, lambda f, mod: rewrite_calls(f, as_product))
+
+
+__all__ = ["ProductsOfWindows", "as_product"]
