@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.indexing import data_index
@@ -43,47 +43,53 @@ def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str, larg
     return tir.Select(outside, c(0), value)
 
 
-def _roi_align(
-    data: te.Tensor,
-    rois: te.Tensor,
-    pooled_size: Any,
-    spatial_scale: float,
-    mode: str,
-    sample_ratio: int,
-    layout: str,
-    aligned: bool,
-) -> te.Tensor:
-    mode = mode.decode() if isinstance(mode, bytes) else mode
-    if mode not in ("avg", "max", "max_term"):
-        raise ValueError(f'roi_align: mode must be "avg", "max" or "max_term", but is {mode!r}')
-    average = mode == "avg"
-    shape = dict(zip(layout, shape_of(data), strict=True))
-    count = shape_of(rois)[0]
-    ph, pw = pair(pooled_size)
-    dtype = data.dtype
-    out = {"N": count, "C": shape["C"], "H": ph, "W": pw}
+class _Align(NamedTuple):
+    """What roi_align is told, and what follows from it."""
 
-    def region(r: Any, load: Any) -> tuple[Any, Any, Any, Any]:
+    data: te.Tensor
+    rois: te.Tensor
+    pooled: tuple[int, int]
+    spatial_scale: float
+    mode: str
+    sample_ratio: int
+    layout: str
+    aligned: bool
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The extents of the data by axis."""
+        return dict(zip(self.layout, shape_of(self.data), strict=True))
+
+    @property
+    def out(self) -> list[Any]:
+        """The extents of the result."""
+        height, width = self.pooled
+        found = {"N": shape_of(self.rois)[0], "C": self.shape["C"], "H": height, "W": width}
+        return [found[a] for a in self.layout]
+
+    def region(self, r: Any, load: Any) -> tuple[Any, Any, Any, Any]:
         """(begin y, begin x, height and width of a bin) of region r."""
-        scale = tir.const(spatial_scale, dtype)
+        dtype = self.data.dtype
+        scale = tir.const(self.spatial_scale, dtype)
         far = tir.const(min(FAR, tir.max_value(dtype).value), dtype)
         x0, y0, x1, y1 = [tir.min(tir.max(to(load(r, k), dtype) * scale, -far), far) for k in range(1, 5)]
         height, width = y1 - y0, x1 - x0
-        if aligned:
+        if self.aligned:
             half = tir.const(0.5, dtype)
             x0, y0 = x0 - half, y0 - half
         else:
             one = tir.const(1, dtype)
             height, width = tir.max(height, one), tir.max(width, one)
-        return y0, x0, height / tir.const(ph, dtype), width / tir.const(pw, dtype)
+        return y0, x0, height / tir.const(self.pooled[0], dtype), width / tir.const(self.pooled[1], dtype)
 
-    def inside(begin: Any, bin: Any, n: Any, o: Any, size: Any) -> tuple[Any, Any]:
+    def inside(self, begin: Any, bin: Any, n: Any, o: Any, size: Any) -> tuple[Any, Any]:
         """The samples of bin o, of those that its length decides, that may lie in the image: first, and one after the last.
 
         Positions are rounded: by some units in the last place of a region's far end.
         """
-        if sample_ratio > 0:
+        if self.sample_ratio > 0:
             return tir.const(0, "int32"), n
+        dtype = self.data.dtype
         first, length = begin + to(o, dtype) * bin, tir.max(bin, tir.const(1, dtype))
         unit = 2.0**-20 if dtype in ("float32", "float64") else 2.0**-5
         slack = tir.const(2, dtype) + (tir.abs(first) + length) * tir.const(unit, dtype)
@@ -97,30 +103,56 @@ def _roi_align(
         # A bin of one sample may be shorter than an element, or turned around.
         return tir.Select(n > 1, to(ends[0], "int32"), 0), tir.Select(n > 1, to(ends[1], "int32"), n)
 
-    if sample_ratio > 0 and average:
-        ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
 
-        def element(*i: Any) -> Any:
-            at = dict(zip(layout, i, strict=True))
-            y0, x0, bh, bw = region(at["N"], rois)
-            image = _image(rois(at["N"], 0), data, layout)
+def _roi_align(
+    data: te.Tensor,
+    rois: te.Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: str,
+    sample_ratio: int,
+    layout: str,
+    aligned: bool,
+) -> te.Tensor:
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("avg", "max", "max_term"):
+        raise ValueError(f'roi_align: mode must be "avg", "max" or "max_term", but is {mode!r}')
+    p = _Align(data, rois, pair(pooled_size), spatial_scale, mode, sample_ratio, layout, aligned)
+    return _mean_of_samples(p) if sample_ratio > 0 and mode == "avg" else _by_program(p)
 
-            def load(y: Any, x: Any) -> Any:
-                index = {"N": image, "C": at["C"], "H": y, "W": x}
-                return data(*[index[a] for a in layout])
 
-            share, half = tir.const(1.0 / sample_ratio, dtype), tir.const(0.5, dtype)
-            y = y0 + (to(at["H"], dtype) + (to(ry.var, dtype) + half) * share) * bh
-            x = x0 + (to(at["W"], dtype) + (to(rx.var, dtype) + half) * share) * bw
-            value = _sample(load, y, x, shape["H"], shape["W"], dtype)
-            return te.sum(value * tir.const(1.0 / sample_ratio**2, dtype), axis=[ry, rx])
+def _mean_of_samples(p: _Align) -> te.Tensor:
+    """As many samples in each bin as is said."""
+    data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
+    ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
 
-        return compute([out[a] for a in layout], element, name="roi_align", tag="roi_align")
+    def element(*i: Any) -> Any:
+        at = dict(zip(layout, i, strict=True))
+        y0, x0, bh, bw = p.region(at["N"], p.rois)
+        image = _image(p.rois(at["N"], 0), data, layout)
+
+        def load(y: Any, x: Any) -> Any:
+            index = {"N": image, "C": at["C"], "H": y, "W": x}
+            return data(*[index[a] for a in layout])
+
+        share, half = tir.const(1.0 / sample_ratio, dtype), tir.const(0.5, dtype)
+        y = y0 + (to(at["H"], dtype) + (to(ry.var, dtype) + half) * share) * bh
+        x = x0 + (to(at["W"], dtype) + (to(rx.var, dtype) + half) * share) * bw
+        value = _sample(load, y, x, shape["H"], shape["W"], dtype)
+        return te.sum(value * tir.const(1.0 / sample_ratio**2, dtype), axis=[ry, rx])
+
+    return compute(p.out, element, name="roi_align", tag="roi_align")
+
+
+def _by_program(p: _Align) -> te.Tensor:
+    """The mean, or the largest, of samples whose number a bin's length may decide; those outside the image are passed over."""
+    data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
+    average = p.mode == "avg"
 
     def body(ib: Any, x: Any, roi: Any, result: Any) -> None:
-        with ib.for_range(0, count, "r", kind="parallel") as r:
+        with ib.for_range(0, shape_of(p.rois)[0], "r", kind="parallel") as r:
             y0, x0, bh, bw = [
-                ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), region(r, lambda a, k: roi[a, k]), strict=True)
+                ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), p.region(r, lambda a, k: roi[a, k]), strict=True)
             ]
             image = ib.let("image", _image(roi[r, 0], data, layout))
             # As many samples as a bin has elements.
@@ -132,11 +164,11 @@ def _roi_align(
             ]
             with (
                 ib.for_range(0, shape["C"], "c") as c,
-                ib.for_range(0, ph, "oy") as oy,
-                ib.for_range(0, pw, "ox") as ox,
+                ib.for_range(0, p.pooled[0], "oy") as oy,
+                ib.for_range(0, p.pooled[1], "ox") as ox,
             ):
                 (y_first, y_end), (x_first, x_end) = [
-                    [ib.let(f"{a}_{k}", v) for k, v in zip(("first", "end"), inside(*of), strict=True)]
+                    [ib.let(f"{a}_{k}", v) for k, v in zip(("first", "end"), p.inside(*of), strict=True)]
                     for a, of in (("y", (y0, bh, ny, oy, shape["H"])), ("x", (x0, bw, nx, ox, shape["W"])))
                 ]
                 every = tir.all(y_first.equal(0), x_first.equal(0), y_end.equal(ny), x_end.equal(nx))
@@ -152,14 +184,14 @@ def _roi_align(
                     half = tir.const(0.5, dtype)
                     y = y0 + (to(oy, dtype) + (to(sy, dtype) + half) / to(ny, dtype)) * bh
                     z = x0 + (to(ox, dtype) + (to(sx, dtype) + half) / to(nx, dtype)) * bw
-                    value = _sample(load, y, z, shape["H"], shape["W"], dtype, mode == "max_term")
+                    value = _sample(load, y, z, shape["H"], shape["W"], dtype, p.mode == "max_term")
                     total[0] = total[0] + value if average else tir.max(total[0], value)
                 place = {"N": r, "C": c, "H": oy, "W": ox}
                 result[tuple([place[a] for a in layout])] = (
                     total[0] / (to(ny, dtype) * to(nx, dtype)) if average else total[0]
                 )
 
-    return program([[out[a] for a in layout]], [dtype], [data, rois], body, "roi_align")[0]
+    return program([p.out], [dtype], [data, p.rois], body, "roi_align")[0]
 
 
 def roi_align_nchw(

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import scheduling, te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import LayoutChoice, any_bytes
-from tilewright.relay.cards.relations import Dim, dims, is_static
+from tilewright.relay.cards.relations import Dim, dims, is_static, tensor
 from tilewright.relay.op.convolution.attributes import Convolution, Over2D
 from tilewright.target import Target
 from tilewright.topi.transform import layout_axes
@@ -119,8 +119,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
             or not is_static(types[1])
         ):
             return None
-        channels = dims(types[0])[1]  # type: ignore[arg-type]
-        o, i, _, _ = dims(types[1])  # type: ignore[arg-type]
+        channels = dims(tensor(types[0]))[1]
+        o, i, _, _ = dims(tensor(types[1]))
         if not isinstance(channels, int) or not isinstance(o, int) or not isinstance(i, int):
             return None
         found = self.in_groups(args[0], types, channels, o, i)
@@ -169,7 +169,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         instruction. Channels are padded with zeros to whole groups, and to a whole last block if that takes fewer instructions."""
         from tilewright.scheduling.instructions import dot_product
 
-        data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
+        data, weight = (str(tensor(t).dtype) for t in types)
         tiled = self.in_tiles(layout, types, o, i)
         if tiled is not None:
             return tiled
@@ -200,7 +200,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         from tilewright.scheduling.instructions import LEAST_STEPS, tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
 
-        data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
+        data, weight = (str(tensor(t).dtype) for t in types)
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)
         if found is None or not is_static(types[0]) or (o // self.groups) % SIDE:
             return None
@@ -231,7 +231,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             "dilation": self.dilation,
             "groups": self.groups,
             "channels": -(-channels // block) * block,
-            "kernel_size": tuple(dims(weight)[2:]),  # type: ignore[arg-type]
+            "kernel_size": tuple(dims(tensor(weight))[2:]),
             "data_layout": data_layout,
             "kernel_layout": kernel_layout,
             "out_layout": out_layout,
