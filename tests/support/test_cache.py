@@ -129,17 +129,26 @@ def test_the_cache_of_another_user_is_no_failure(open_folder: Path, mask: str) -
 
 
 def test_least_recently_used_go_first(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limit=400)
     keys = [key(str(i)) for i in range(10)]
     for i, k in enumerate(keys):
-        cache.put(k, bytes(100))
-        os.utime(cache.file(k), (i, i))
+        Cache(tmp_path).put(k, bytes(100))
+        os.utime(Cache(tmp_path).file(k), (i, i))
+    cache = Cache(tmp_path, limit=400)
     cache.get(keys[0])
     cache.trim()
     assert cache.size() <= 400
     assert cache.get(keys[0]) is not None
     assert cache.get(keys[1]) is None
     assert cache.get(keys[9]) is not None
+
+
+def test_one_in_many_writes_looks_at_all_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few a process makes: a large cache would cost each process seconds at its first."""
+    looks: list[Cache] = []
+    monkeypatch.setattr(Cache, "trim", lambda cache: looks.append(cache))
+    for i in range(640):
+        Cache(tmp_path).put(key(str(i)), b"1")
+    assert 5 <= len(looks) <= 20
 
 
 def test_unwritable_directory_warns_once_and_goes_on(tmp_path: Path) -> None:

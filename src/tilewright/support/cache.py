@@ -33,6 +33,7 @@ DEFAULT_LIMIT = 2 << 30
 """Bytes that the cache may hold, unless TILEWRIGHT_CACHE_BYTES says otherwise."""
 
 _TRIM_EVERY = 64
+"""To look at all entries takes long: once in so many that are stored, by whichever processes."""
 
 
 def default_directory() -> Path:
@@ -85,7 +86,6 @@ class Cache:
     def __init__(self, directory: Path | str | None = None, limit: int | None = None) -> None:
         self._directory = Path(directory) if directory is not None else None
         self._limit = limit
-        self._writes = 0
         self._warned: set[str] = set()
 
     @property
@@ -193,8 +193,8 @@ class Cache:
             return False
         finally:
             _remove(temporary)
-        self._writes += 1
-        if self._writes % _TRIM_EVERY == 1:
+        # Keys are digests, so that theirs decide without a count that processes would have to share.
+        if int(entry[-2:], 16) % _TRIM_EVERY == 0:
             self.trim()
         return True
 
@@ -226,11 +226,10 @@ class Cache:
     def trim(self) -> None:
         """Drop the least recently used entries until the cache is within its bound, and leftovers of killed writers."""
         found = sorted(self.entries(), key=lambda e: e.used)
-        total = sum(size for _, size, _ in found)
-        now = time.time()
+        total, limit, now = sum(size for _, size, _ in found), self.limit, time.time()
         for path, size, used in found:
             stale = path.name.startswith(".new") and now - used > 3600
-            if total > self.limit or stale:
+            if total > limit or stale:
                 _remove(path)
                 total -= size
 
