@@ -81,3 +81,26 @@ def test_images_of_unknown_size_keep_the_general_rules() -> None:
         scheduled = schedule_kernel(func, chosen)
     expected = results(func, 2, 5, 4, (5, 4), 5)
     np.testing.assert_allclose(results(scheduled, 2, 5, 4, (5, 4), 5), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_each_choice_computes_the_same() -> None:
+    """Tiles in a group, the product's tile, and whether threads share groups or steps."""
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(s).astype("float32") for s in ((1, 1, 8, 8, 16), (16, 1, 16, 16))]
+
+    def result(plan: KernelPlan) -> np.ndarray:
+        with plan:
+            d, w = [te.placeholder(a.shape) for a in args]
+            func = te.create_prim_func([d, w, conv2d_winograd_NCHWc(d, w, (1, 1), 2, 16)])
+        out = np.zeros((1, 1, 8, 8, 16), "float32")
+        interp.run(schedule_kernel(func, plan.target, plan), [*args, out])
+        return out
+
+    plan = KernelPlan("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2")
+    expected, space = result(plan), plan.space()
+    assert {name.rpartition(".")[2] for name in space} >= {"group", "tile", "shared"}
+    for name, choices in space.items():
+        for choice in {str(c): c for c in (choices[0], choices[-1])}.values():
+            other = KernelPlan(plan.target, {name: choice})
+            np.testing.assert_allclose(result(other), expected, rtol=1e-4, atol=1e-4, err_msg=f"{name}: {choice}")
+            assert not other.unfit()

@@ -70,13 +70,19 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
         sch.set_scope(block, 0, "local")
         _straight(view, block, 3)
     by_group = (plan is not None and plan.by_group) if known else tiles // group > 1
-    by_step = not by_group and cpu.threads > 1
+    by_step = cpu.threads > 1 and _shares_steps(view, product, by_group)
     if by_step:
         sch.parallel(sch.fuse(t, fo))
     _schedule_product(view, product.rv, g, panel, target, by_step)
     _schedule_data(view, names, g, by_step)
-    if by_group and cpu.threads > 1:
+    if cpu.threads > 1 and not by_step:
         sch.parallel(sch.fuse(several, g) if known is None else g)
+
+
+def _shares_steps(view: KernelView, product: BlockView, by_group: bool) -> bool:
+    """Whether threads share the steps of each group of tiles, or the groups, as the model says."""
+    choices = ("groups", "steps")
+    return view.plan.choose(f"{product.name}.shared", choices[0 if by_group else 1], lambda: choices) == "steps"
 
 
 def _last(view: KernelView, result: BlockView) -> BlockRV:
@@ -114,7 +120,7 @@ def _schedule_product(view: KernelView, block: BlockRV, at: LoopRV, panel: int, 
     fo, fv, fl = sch.split(f, [None, columns, lanes])
     to, ti = sch.split(t, [None, rows])
     sch.reorder(place, fo, image, to, ti, fv, fl)
-    sch.compute_at(block, to)
+    sch.compute_at(block, to, True)
     _straight(view, copy, 3)
     ti, f, rc = sch.get_loops(block)[-3:]
     fv, fl = sch.split(f, [None, lanes])
