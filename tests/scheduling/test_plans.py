@@ -65,6 +65,11 @@ def whole() -> tuple[Any, Arrays, np.ndarray]:
     return lambda data: tvm.topi.sum(data, axis=1), [x], x.sum(1)
 
 
+def ordered() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(7).standard_normal((3, 9), np.float32)
+    return lambda data: tvm.topi.cumsum(data, axis=1), [x], x.cumsum(1)
+
+
 CASES = {
     "product": product,
     "packed": packed,
@@ -72,6 +77,7 @@ CASES = {
     "columns": columns,
     "softmax": softmax,
     "whole": whole,
+    "ordered": ordered,
 }
 
 
@@ -118,6 +124,19 @@ def test_rows_decide() -> None:
     for case, given in (("softmax", {"T_softmax_maxelem.lanes": 8}), ("whole", {"T_sum.parts": 8})):
         func, *_ = made(case, KernelPlan(TARGET, given))
         assert not tvm.ir.structural_equal(func, plain[case])
+
+
+def test_loops_of_programs_decide() -> None:
+    """Whether threads share a loop that no rule schedules: from so many elements on."""
+    plan = KernelPlan(TARGET)
+    made("ordered", plan)
+    assert plan.values() == {"loop.kind": "serial"} and plan.space() == {"loop.kind": ["parallel", "serial"]}
+    func, *_ = made("ordered", KernelPlan(TARGET, {"loop.kind": "parallel"}))
+    kinds: list[Any] = []
+    tvm.tir.stmt_functor.post_order_visit(
+        func.body, lambda s: kinds.append(s.kind) if isinstance(s, tvm.tir.For) else None
+    )
+    assert tvm.tir.ForKind.PARALLEL in kinds
 
 
 def test_as_json_and_again() -> None:

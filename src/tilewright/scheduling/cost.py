@@ -9,8 +9,8 @@ from tilewright import tir
 from tilewright.target.core import Core
 from tilewright.topi.planner import Tiling
 
-MAX_ROWS = 30
-"""The largest number of rows of a tile."""
+MAX_ROWS, MAX_COLUMNS = 30, 8
+"""The largest numbers of rows of a tile, and of vectors of columns: more registers no core has."""
 SPILLED = 2.0
 """Cycles per multiply-add where sums do not fit into registers: each is loaded and stored."""
 GAIN = 0.95
@@ -53,7 +53,7 @@ def register_tile(rows: int, columns: int, core: Core, most: int = MAX_ROWS) -> 
     """
     best, choice = (float("inf"), 0.0), (1, 1)
     for r in divisors(rows, most):
-        for c in divisors(columns, 8):
+        for c in divisors(columns, MAX_COLUMNS):
             cost = tile_cost(r, c, core)
             if cost is None:
                 continue
@@ -72,7 +72,7 @@ def image_tile(height: int, width: int, columns: int, core: Core) -> tuple[int, 
     rows, c = register_tile(width, columns, core)
     best = (round(cycles_of_add(rows, c, core), 3), 4 / rows + 1 / c), (1, rows, c)
     for lines in divisors(height, MAX_ROWS // width)[1:] if rows == width else ():
-        for c in divisors(columns, 8):
+        for c in divisors(columns, MAX_COLUMNS):
             cost = tile_cost(lines * width, c, core)
             if cost is not None:
                 best = min(best, ((round(cost, 3), 4 / (lines * width) + 1 / c), (lines, width, c)))
@@ -117,7 +117,7 @@ def tiling(rows: int, columns: int, core: Core, vectors_of_rows: bool = False) -
     """
     best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, SPILLED * rows * columns)
     for r in range(1, min(rows, MAX_ROWS) + 1):
-        for c in range(1, min(columns, 8) + 1):
+        for c in range(1, min(columns, MAX_COLUMNS) + 1):
             pointers = (r if rows % r else 0) + (c if vectors_of_rows and columns % c else 0)
             cost = tile_cost(r, c, core, vectors_of_rows, pointers)
             if cost is None:

@@ -108,6 +108,8 @@ def dot_product(target: Target | None, data: str, weight: str, out: str, columns
 
 
 MOST_ROWS = MOST_COLUMNS = 2 * SIDE
+FILLED = 0.75
+"""The part of a register's rows or groups from which on no others are computed to fill it."""
 LEAST_STEPS = 4
 """The number of groups in a step of the reduction below which tiles are too empty to pay."""
 
@@ -156,7 +158,7 @@ def row_tiles(rows: int) -> tuple[int, int]:
     padded work.
     """
     best = max(divisors(rows, MOST_ROWS))
-    if 4 * best > 3 * min(rows, SIDE):
+    if best > FILLED * min(rows, SIDE):
         return best, rows
     tiles = -(-rows // MOST_ROWS)
     height = -(-rows // tiles)
@@ -176,7 +178,7 @@ def step_groups(groups: int) -> int:
 
 def whole_steps(groups: int) -> int:
     """The number of groups to which a reduction is filled up, so that registers are filled well."""
-    if 4 * step_groups(groups) >= 3 * min(groups, SIDE):
+    if step_groups(groups) >= FILLED * min(groups, SIDE):
         return groups
     return -(-groups // SIDE) * SIDE
 

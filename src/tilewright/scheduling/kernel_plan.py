@@ -76,6 +76,10 @@ class KernelPlan(Planner, Decisions):
     def lanes(self, dtype: str) -> int:
         return self.target.cpu.lanes(DataType(dtype).bits)
 
+    def in_threads(self, elements: int) -> bool:
+        model = "parallel" if elements >= self.target.cpu.core.looped_elements else "serial"
+        return self.choose("loop.kind", model, lambda: ["parallel", "serial"]) == "parallel"
+
     def product(self, p: Matrices, name: str) -> Form | None:
         cpu, lanes = self.target.cpu, self.lanes(p.dtype)
         if lanes < 4:

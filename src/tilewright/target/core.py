@@ -93,6 +93,9 @@ class Core(NamedTuple):
     """Time until all threads have started a parallel loop."""
     shared_elements: int
     """Elements of an element-wise kernel from which on two threads are faster than one."""
+    looped_elements: int
+    """Elements of a program whose loops are not scheduled (sorting, scattering, sums in order) from which on threads are worth their
+    start."""
     adds_of_element: int
     """Multiply-adds that take as long as one of these elements: products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in
     two threads as in one, those of 131,000 0.9 times (16 lanes of float32)."""

@@ -12,10 +12,8 @@ from typing import Any
 from tilewright import te
 from tilewright.tir import ir_builder
 from tilewright.topi.lang import tir
+from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, prod
-
-PARALLEL_FROM = 1 << 14
-"""Fewest elements for which threads are worth their start."""
 
 
 def program(
@@ -44,7 +42,7 @@ def program(
 def loop_kind(*shape: Dim) -> str:
     """The kind of an outer loop over this many elements: parallel if there are enough, else serial."""
     total = prod(shape)
-    return "serial" if isinstance(total, int) and total < PARALLEL_FROM else "parallel"
+    return "parallel" if not isinstance(total, int) or planner().in_threads(total) else "serial"
 
 
 class Lines:

@@ -86,6 +86,10 @@ class Planner:
         """The lanes of a vector; 0 if no machine is known."""
         return 0
 
+    def in_threads(self, elements: int) -> bool:
+        """Whether threads share a loop over so many elements, which no rule schedules."""
+        return True
+
     def product(self, p: Matrices, name: str) -> Form | None:
         """The form of a matrix product of known sizes: columns, panels or dots. None: the plain form."""
         return None

@@ -14,7 +14,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cost import MAX_ROWS, divisors, image_tile, tile_cost, unroll_factor
+from tilewright.scheduling.cost import MAX_COLUMNS, MAX_ROWS, divisors, image_tile, tile_cost, unroll_factor
 from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
@@ -348,4 +348,4 @@ def chosen_tile(
 
 def tile_widths(rows: int, columns: int, core: Core) -> list[int]:
     """Divisors of the vectors of columns that leave a tile of so many rows in registers."""
-    return [c for c in divisors(columns, 8) if tile_cost(rows, c, core) is not None]
+    return [c for c in divisors(columns, MAX_COLUMNS) if tile_cost(rows, c, core) is not None]
