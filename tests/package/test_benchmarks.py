@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import zipfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from benchmarks import peers
 from benchmarks.catalogue import BENCHMARKS, source
 from benchmarks.runtime import executor_overhead
+from benchmarks.trained_models import packages
 
 NAMES = sorted(BENCHMARKS)
 THREADED = [n for n in NAMES if '"--threads"' in source(BENCHMARKS[n])]
@@ -105,3 +109,23 @@ def test_a_run_that_rounds_less_judges(tmp_path: Path) -> None:
     assert exact_run(tmp_path / "model.h5") is None
     assert no_farther(0.02, 0.01) and no_farther(TOLERANCE, 0) and not no_farther(0.03, 0.01)
     assert not no_farther(0, 2 * ROUGHEST)
+
+
+def test_models_of_a_wheel_that_was_unpacked_in_part_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of another run's models had been taken for all of them."""
+    downloads: list[list[str]] = []
+
+    def download(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        downloads.append(command)
+        with zipfile.ZipFile(tmp_path / "some_models-1.0-py3-none-any.whl", "w") as archive:
+            archive.writestr("a.onnx", "a")
+            archive.writestr("b/saved_model.pb", "b")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", download)
+    a, b = (packages.RealModel("some-models", "1.0", file, []) for file in ("a.onnx", "b"))
+    for models, count in (([a], 1), ([a, b], 2), ([b], 2)):
+        assert packages.fetch(models, tmp_path) == {} and len(downloads) == count
+        assert all([m.path(tmp_path).exists() for m in models])
