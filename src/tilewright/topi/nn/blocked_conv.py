@@ -1,4 +1,4 @@
-"""Convolutions over two spatial axes (and one), in plain layouts and on channel blocks.
+"""Convolutions of images on channel blocks.
 
 Every form is padding (a stage of its own), then one reduction. Blocked data is [n, c // b, h, w, c % b], blocked weights [o // bo,
 i // bi, kh, kw, bi, bo], so the innermost axis is contiguous and as long as a vector.
