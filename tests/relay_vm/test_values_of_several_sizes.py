@@ -52,3 +52,40 @@ def test_types_of_references_promise_no_size() -> None:
     program = relay.parse("def @main(%x: Tensor[(n, 4), float32]) { let %r = ref(%x); (%r, ref_read(%r), %x) }")
     found = relay.transform.InferType()(program)["main"].body.checked_type
     assert str(found) == "(ref(Tensor[(?, 4), float32]), Tensor[(?, 4), float32], Tensor[(n, 4), float32])"
+
+
+CLOSURES = {
+    "captures a computed size": """
+    def @main(%b: bool, %s: Tensor[(?, 3), float32], %u: Tensor[(1, 3), float32]) {
+      %0 = concatenate((%s, %u));
+      let %f = fn (%p: Tensor[(1, 3), float32]) { concatenate((%0, %p)) };
+      %1 = if (%b) { %f(%u) } else { %0 };
+      (%0, %1)
+    }""",
+    "in a closure": """
+    def @main(%b: bool, %s: Tensor[(?, 3), float32], %u: Tensor[(1, 3), float32]) {
+      %0 = concatenate((%s, %u));
+      let %f = fn (%p: Tensor[(1, 3), float32]) {
+        let %g = fn (%q: bool) { if (%q) { concatenate((%0, %p)) } else { %0 } }; %g(%b)
+      };
+      %1 = if (%b) { %f(%u) } else { %0 };
+      (%0, %1)
+    }""",
+    "where a local variable has the size": """
+    def @main(%b: bool, %t: (Tensor[(?, 3), float32], Tensor[(1, 3), float32])) {
+      let %s = %t.0;
+      let %c = concatenate((%s, %t.1));
+      let %f = fn (%p: Tensor[(1, 3), float32]) { concatenate((%c, %p)) };
+      let %d = if (%b) { %f(%t.1) } else { %c };
+      (%c, %d)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_closures_read_the_sizes_that_they_compute_with(name: str) -> None:
+    x, ones = np.arange(6, dtype="float32").reshape(2, 3), np.ones((1, 3), "float32")
+    inputs = ((x, ones),) if "%t:" in CLOSURES[name] else (x, ones)
+    got = relay.create_executor("vm", relay.parse(CLOSURES[name])).evaluate()(True, *inputs)
+    np.testing.assert_array_equal(got[0].numpy(), np.concatenate((x, ones)))
+    np.testing.assert_array_equal(got[1].numpy(), np.concatenate((x, ones, ones)))

@@ -23,6 +23,15 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm))
 
 
+def sizes_in(value: Any) -> list[PrimExpr]:
+    """The expressions over sizes in an attribute, or in all attributes of a card."""
+    if isinstance(value, OpCard):
+        return [e for f in value._fields for e in sizes_in(getattr(value, f.name))]
+    if isinstance(value, (tuple, list)):
+        return [e for v in value for e in sizes_in(v)]
+    return [value] if _is_size(value) else []
+
+
 def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
     """The card with f applied to each expression over sizes."""
 

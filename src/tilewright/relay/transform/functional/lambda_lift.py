@@ -8,11 +8,13 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis.expressions import free_type_vars
+from tilewright.relay.analysis.sizes import sizes_told, sizes_used
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
-from tilewright.relay.functor import ExprMutator, free_vars, substitute
+from tilewright.relay.functor import ExprMutator, free_vars, post_order, substitute
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.relay.typing.retype import fresh_type_params
+from tilewright.tir import Var as SizeName
 
 CLOSURE = "Closure"
 """Attribute of a lifted function: called with what it captures, it returns the function itself."""
@@ -21,11 +23,21 @@ LIFTED = "Lifted"
 
 
 class _Lifter(ExprMutator):
-    """Lifts the functions in the body of one global function."""
+    """Lifts the functions in the body of one global function.
 
-    def __init__(self, home: str, lifted: dict[GlobalVar, Function], taken: set[str]) -> None:
+    scope: the variables that have values where the lifter is. sizes: those that the body computes with, where it is that of a lifted
+    function, whose expressions have no types yet."""
+
+    def __init__(
+        self,
+        home: str,
+        lifted: dict[GlobalVar, Function],
+        taken: set[str],
+        scope: list[Var],
+        sizes: dict[SizeName, None] | None = None,
+    ) -> None:
         super().__init__()
-        self.home, self.lifted, self.taken = home, lifted, taken
+        self.home, self.lifted, self.taken, self.scope, self.sizes = home, lifted, taken, scope, sizes
 
     def global_var(self, hint: str) -> GlobalVar:
         base = f"{self.home}_{hint}"
@@ -41,6 +53,7 @@ class _Lifter(ExprMutator):
 
     def visit_let(self, let: Let) -> Expr:
         chain: list[tuple[Let, Expr]] = []
+        outside = len(self.scope)
         for node in self.chain_of(let):
             if isinstance(node.value, Function) and not node.value.is_primitive:
                 value = self.lift(node.value, node.var)
@@ -50,7 +63,9 @@ class _Lifter(ExprMutator):
                 # A function that captures nothing is known by its name everywhere.
                 self.memo_map[node.var] = value
             chain.append((node, value))
+            self.scope.append(node.var)
         result: Expr = self.visit(chain[-1][0].body)
+        del self.scope[outside:]
         for node, value in reversed(chain):
             named = isinstance(value, GlobalVar)
             result = self.memo_map[node] = result if named else node.replace(value=value, body=result)
@@ -62,11 +77,25 @@ class _Lifter(ExprMutator):
         variables = con.type_data.type_vars if con.type_data is not None else ()
         return self.lift(Function(fields, Call(con, tuple(fields)), None, variables), None)
 
+    def tell_sizes(self, sizes: dict[SizeName, None], known: list[Var]) -> list[Var]:
+        """The variables from which a function can read the sizes that those it has do not tell."""
+        told = {d for v in known for d in sizes_told(v)}
+        missing = [d for d in sizes if d not in told]
+        if not missing:
+            return []
+        tellers: dict[SizeName, Var] = {}
+        for v in self.scope:
+            for d in sizes_told(v):
+                tellers.setdefault(d, v)
+        return list(dict.fromkeys([tellers[d] for d in missing if d in tellers]))
+
     def lift(self, fn: Function, name: Var | None) -> Expr:
         """The expression that stands for a local function; `name` is what it calls itself by."""
         hint = name.name_hint if name is not None else "lifted"
         gvar = self.global_var(hint)
         captured = [v for v in free_vars(fn) if v is not name and isinstance(self.memo_map.get(v, v), Var)]
+        sizes = self.sizes if self.sizes is not None else sizes_used(post_order(fn))
+        captured += self.tell_sizes(sizes, [*captured, *fn.params])
         inner = [Var(v.name_hint, type_of(v) or v.type_annotation) for v in captured]
         table: dict[Var, Expr] = dict(zip(captured, inner, strict=True))
         for v in free_vars(fn):
@@ -78,7 +107,7 @@ class _Lifter(ExprMutator):
             table[name] = gvar if named else Call(gvar, tuple(inner))
         renamed = substitute(fn, table)
         assert isinstance(renamed, Function)
-        nested = _Lifter(gvar.name_hint, self.lifted, self.taken)
+        nested = _Lifter(gvar.name_hint, self.lifted, self.taken, [*inner, *renamed.params], sizes)
         body = renamed.replace(body=nested.visit(renamed.body))
         if named:
             self.lifted[gvar] = body.with_attr(LIFTED, 1)
@@ -97,7 +126,7 @@ def lambda_lift(mod: IRModule) -> IRModule:
     functions: dict[GlobalVar, Any] = {}
     for g, f in mod.functions.items():
         if isinstance(f, Function) and not f.is_primitive and not f.attrs.get(CLOSURE):
-            functions[g] = f.replace(body=_Lifter(g.name_hint, lifted, taken).visit(f.body))
+            functions[g] = f.replace(body=_Lifter(g.name_hint, lifted, taken, list(f.params)).visit(f.body))
         else:
             functions[g] = f
     return infer_module(mod.with_functions({**functions, **lifted}))

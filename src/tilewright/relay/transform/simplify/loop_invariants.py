@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir import IntImm, IRModule, Op, TensorType, Type
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
+from tilewright.relay.analysis.sizes import sizes_told, sizes_used
 from tilewright.relay.expr import (
     Call,
     Expr,
@@ -28,7 +28,6 @@ from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as PrimVar
-from tilewright.tir.stmt_functor import used_vars
 
 Names = frozenset[Var]
 _NONE: Names = frozenset()
@@ -110,17 +109,8 @@ def sizes_are_told(f: Function, held: Mapping[Expr, None]) -> bool:
     """Whether every size in the types of what stays in a loop is an extent of a tensor that it still has: one that reads these values in
     place of what they are computed of."""
     order = [*f.params, *post_order(f.body, lambda e: e in held)]
-    needed = {v for e in order for d in extents(e) for v in used_vars(d)}
-    return needed <= {d for e in (*order, *held) if isinstance(e, Var) or e in held for d in extents(e)}
-
-
-def extents(e: Expr) -> list[Any]:
-    """The symbolic extents of a tensor, or of those in a tuple."""
-    t = type_of(e)
-    tensors = t.fields if isinstance(t, TupleType) else (t,)
-    return [
-        d for x in tensors if isinstance(x, TensorType) for d in x.shape if not isinstance(d, (int, IntImm, AnyDim))
-    ]
+    told = {d for e in (*order, *held) if isinstance(e, Var) or e in held for d in sizes_told(e)}
+    return sizes_used(order).keys() <= told
 
 
 def facts(root: Expr, own: set[Var]) -> tuple[dict[Expr, Names], set[Expr], set[Expr]]:
