@@ -22,6 +22,7 @@ from tilewright.target import Target
 from tilewright.target.core import Core, core, numbers_of
 from tilewright.tir import PrimFunc
 from tilewright.topi import nn
+from tilewright.topi.loops import loop_kind
 
 TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -num-cores=2"
 Arrays = list[np.ndarray]
@@ -137,6 +138,10 @@ def test_loops_of_programs_decide() -> None:
         func.body, lambda s: kinds.append(s.kind) if isinstance(s, tvm.tir.For) else None
     )
     assert tvm.tir.ForKind.PARALLEL in kinds
+
+
+def test_few_elements_are_no_work_for_threads_without_a_plan() -> None:
+    assert (loop_kind(3, 9), loop_kind(1 << 10, 1 << 5)) == ("serial", "parallel")
 
 
 def test_as_json_and_again() -> None:

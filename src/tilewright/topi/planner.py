@@ -87,8 +87,8 @@ class Planner:
         return 0
 
     def in_threads(self, elements: int) -> bool:
-        """Whether threads share a loop over so many elements, which no rule schedules."""
-        return True
+        """Whether threads share a loop over so many elements, which no rule schedules. If no machine is known: as on those measured."""
+        return elements >= 1 << 14
 
     def product(self, p: Matrices, name: str) -> Form | None:
         """The form of a matrix product of known sizes: columns, panels or dots. None: the plain form."""
