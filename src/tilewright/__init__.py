@@ -105,6 +105,10 @@ lazy.declare(
     | {"problems": "tilewright.tir.analysis.well_formed:problems"}
     | {"IndexMap": "tilewright.tir.schedule.index_map:IndexMap"},
 )
+lazy.declare(
+    "tilewright.ir.module",
+    {name: f"tilewright.relay.prelude.standard_library:{name}" for name in ("import_from_std", "import_file")},
+)
 lazy.declare("tilewright.te.elementwise", {"broadcasting": "tilewright.topi.broadcast:OPERATORS"})
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare(

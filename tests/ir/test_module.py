@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import tilewright as tvm
@@ -76,3 +79,12 @@ def test_attributes_of_functions() -> None:
     assert dict(f.without_attr("n").attrs) == {"global_symbol": "k", "tir.noalias": True}
     assert f.without_attr("absent") is f
     assert f.with_attrs({"n": 5}).attrs["n"] == 5
+
+
+def test_the_standard_library_is_there_without_an_import_of_relay() -> None:
+    program = (
+        "import tilewright as tvm; mod = tvm.IRModule(); mod.import_from_std('prelude.rly'); print('map' in str(mod))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True\n"
+    )

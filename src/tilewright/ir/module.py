@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilewright.ir.expr import BaseFunc, GlobalVar, text_of
 from tilewright.ir.types import GlobalTypeVar
 from tilewright.node import Mutator, Node, on, structural_equal
+from tilewright.support import lazy
+
+# `import_from_std` and `import_file` are declared by the top of the package: relay, whose texts they read, is a layer above.
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 class IRModule(Node, key="IRModule"):
@@ -152,11 +157,11 @@ class IRModule(Node, key="IRModule"):
 
     def import_from_std(self, file_to_import: str) -> None:
         """Add a module of relay's standard library, such as "prelude.rly", to this one, which is changed."""
-        _std_loaders[0](self, file_to_import)
+        sys.modules[__name__].import_from_std(self, file_to_import)
 
     def _import(self, file_to_import: str) -> None:
         """Add the module in a file of relay text to this one, which is changed."""
-        _std_loaders[1](self, file_to_import)
+        sys.modules[__name__].import_file(self, file_to_import)
 
     def with_attr(self, key: str, value: Any) -> IRModule:
         return IRModule(self.functions, self.type_definitions, {**self.attrs, key: value}, self.global_infos)
@@ -170,14 +175,6 @@ class IRModule(Node, key="IRModule"):
 
     def __hash__(self) -> int:
         return id(self) >> 4
-
-
-_std_loaders: list[Any] = []
-
-
-def register_text_import(standard: Any, file: Any) -> None:
-    """Imports of a module, `import_from_std(name)` and `_import(path)`: functions of the module and the name."""
-    _std_loaders[:] = [standard, file]
 
 
 def _rename_globals(func: BaseFunc, renamed: Mapping[GlobalVar, GlobalVar]) -> BaseFunc:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import GlobalTypeVar, GlobalVar, IRModule
-from tilewright.ir.module import register_text_import
 from tilewright.relay.adt import Constructor, TypeData
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
@@ -156,6 +155,3 @@ def import_file(mod: IRModule, path: str) -> None:
     text = Path(path).read_text(encoding="utf-8")
     remember(path, text)
     mod.update(parse_module_text(Source(path, text), mod, None))
-
-
-register_text_import(import_from_std, import_file)
