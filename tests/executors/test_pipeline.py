@@ -152,8 +152,8 @@ CONNECTIONS = [
     ),
     (
         lambda c: c[A]["output"][1].connect(c[D]["input"]["z"]),
-        "output 1 of mod0 is Tensor[(4, 8), float32], but input 'z' of mod2 is Tensor[(3,), float32]; what is connected must be"
-        " of one type",
+        "output 1 of mod0 is Tensor[(4, 8), float32], but input 'z' of mod2 is Tensor[(3,), float32]; connected inputs"
+        " and outputs must have one type",
     ),
     (lambda c: c[A]["input"]["no"], "mod0 has no input 'no'; its inputs are: data_0"),
     (lambda c: c[A]["output"][2], "mod0 has no output 2; it has 2, numbered from 0"),

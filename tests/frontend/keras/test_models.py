@@ -348,7 +348,7 @@ def test_models_with_code_of_their_own() -> None:
         def call(self, x: Any) -> Any:
             return self.dense(x)
 
-    with pytest.raises(ModelError, match="Own is a model with a call\\(\\) of its own"):
+    with pytest.raises(ModelError, match="Own is a model with its own call\\(\\)"):
         from_keras(Own())
 
 

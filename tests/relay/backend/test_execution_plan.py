@@ -10,13 +10,14 @@ from tilewright import relay
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
-from tilewright.relay.backend.planning.memory_plan import ALIGNMENT, Storage, peak, plan
+from tilewright.relay.backend.planning.memory_plan import Storage, peak, plan
 from tilewright.relay.backend.planning.plan import KernelCall, Plan, make_plan
 from tilewright.relay.backend.planning.plan_executor import run_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import Any
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 
 def planned(mod: IRModule) -> Plan:
@@ -160,7 +161,7 @@ def test_storages_that_live_together_do_not_overlap(seed: int, count: int) -> No
         storages.append(Storage(int(rng.integers(0, 5000)), begin, begin + int(rng.integers(0, 12))))
     total = plan(storages)
     for i, a in enumerate(storages):
-        assert a.offset % ALIGNMENT == 0
+        assert a.offset % DATA_ALIGNMENT == 0
         assert a.offset + a.size <= total
         for b in storages[:i]:
             if a.size and b.size and a.begin <= b.end and b.begin <= a.end:

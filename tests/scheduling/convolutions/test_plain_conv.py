@@ -12,7 +12,7 @@ from tilewright import relay, te
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.convolution.windows import np_conv, np_conv_transpose
-from tilewright.scheduling import KernelPlan, convolutions, schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 from tilewright.topi import nn
 
@@ -194,10 +194,10 @@ def test_rows_without_gaps_are_the_result_as_it_lies() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_images_that_begin_within_vectors_are_copied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolutions, "MISPLACED", 1 << 13)
     case = ((2, 64, 9, 9), (50 * groups, 64 // groups, 1, 1), 1, (0, 0, 0, 0), 1, groups)
     x, w, expected = arrays(case)
     with Target(TARGETS["avx512"]) as target, KernelPlan(target):
+        monkeypatch.setattr(target.cpu, "core", target.cpu.core._replace(misplaced=1 << 13))
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
         f = schedule_kernel(te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, 1, 0, 1, groups)]), target)
     assert "T_panels" in f.script()

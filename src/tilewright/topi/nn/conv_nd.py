@@ -138,9 +138,9 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
 
 def _depthwise(w: Windows, layout: str) -> te.Tensor:
     """Each input channel by its own filters: weights (C * M, 1, window...) or (C, M, window...), result (N, C * M, places...)."""
-    name = f"depthwise_{layout}"
+    name, tag = f"DepthwiseConv{len(w.out)}d", f"depthwise_{layout}"
     first, second = w.filters * w.groups, w.per_group
-    if second == 1 and (found := plain_conv(w, name, name)) is not None:
+    if second == 1 and (found := plain_conv(w, name, tag)) is not None:
         return found
     read, places, offsets = _columns(w)
     times = first * second // w.groups
@@ -151,7 +151,7 @@ def _depthwise(w: Windows, layout: str) -> te.Tensor:
         value, weight = read(nn, channel, at), w.kernel(*filter_, *[a.var for a in offsets])
         return te.sum(to(value, w.dtype) * to(weight, w.dtype), axis=offsets)
 
-    made = compute([shape_of(w.data)[0], first * second, *places], element, name=name, tag=name)
+    made = compute([shape_of(w.data)[0], first * second, *places], element, name=name, tag=tag)
     return first_columns(made, w.out[-1])
 
 

@@ -13,6 +13,7 @@ from tilewright.relay.cards.card import LayoutChoice, any_bytes
 from tilewright.relay.cards.relations import Dim, dims, is_static, tensor
 from tilewright.relay.op.convolution.attributes import Convolution, Over2D
 from tilewright.target import Target
+from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes
 
 
@@ -79,9 +80,12 @@ class Conv2D(Over2D, Convolution):
         return [*shape, width if given is None else given]
 
     def channels_made(self, c: Dim, o: Dim, i: Dim) -> Dim:
-        """Depthwise weights may come as (channels, multiplier, kh, kw)."""
-        if self.groups > 1 and c == o == self.groups and isinstance(o, int) and isinstance(i, int) and i > 1:
-            return o * i
+        """Depthwise weights may come as (channels, multiplier, kh, kw): dynamic channels do not say whether they do."""
+        if self.groups > 1 and o == self.groups and isinstance(o, int) and isinstance(i, int) and i > 1:
+            if c == o:
+                return o * i
+            if not isinstance(c, int):
+                return AnyDim()
         return super().channels_made(c, o, i)
 
     def plain_weights(self, weight: np.ndarray) -> np.ndarray:
