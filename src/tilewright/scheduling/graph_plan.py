@@ -13,10 +13,10 @@
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
     product(...).rows       whether rows are counted along all leading axes (together) or along the last two (apart)
     attention(...).form     in blocks of queries, or as products and a softmax (whole)
-    dense(...).branch   whether a product joins others of the same data (joined), or runs by itself (apart)
-    branches(...).form  the same of convolutions
-    batch(...).split    (images at a time, first layers that run so); (images, 0): all images at once
-    nn.contrib_conv2d_NCHWc(...).halo   whether the producer of the data writes it, or the convolution copies the data
+    dense(...).branch       whether a product joins others of the same data (joined), or runs by itself (apart)
+    branches(...).form      the same of convolutions
+    batch(...).split        (images at a time, first layers that run so); (images, 0): all images at once
+    nn.contrib_conv2d_NCHWc(...).halo  whether the producer of the data writes it, or the convolution copies the data
 
 Operators that solve the same problem share a decision. What is decided about kernels stands in their KernelPlans.
 """

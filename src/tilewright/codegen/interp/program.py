@@ -67,7 +67,7 @@ def _code(name: str, source: str) -> CodeType:
 
 
 def _is_told(size: PrimExpr, told: frozenset[Var]) -> bool:
-    """Whether a size is made of constants and of variables that arguments give."""
+    """Whether a size is an expression of constants and of variables that are known from the arguments."""
     if isinstance(size, (Add, Mul)):
         return _is_told(size.a, told) and _is_told(size.b, told)
     return isinstance(size, IntImm) or size in told

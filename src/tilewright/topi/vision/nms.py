@@ -306,7 +306,7 @@ def regular_non_max_suppression(
     """Non-maximum suppression of each class separately: [boxes (batch, max_detections, 4), their classes, their scores, the number
     of detections (batch,)]. Detections are sorted by score, the highest first; entries after them are zeros.
 
-    boxes: (batch, boxes, 4). scores: (batch, classes, boxes), of which the last `num_classes` classes are used.
+    boxes: (batch, boxes, 4). scores: (batch, classes, boxes); only the last `num_classes` classes are used.
     """
     batch, given, count = shape_of(scores)
     skipped = to(as_int(given - num_classes), "int64")

@@ -29,7 +29,7 @@ def without_unit_axes(node: OnnxNode, x: Value) -> Any:
 
 
 def _squeezed(node: OnnxNode, x: Value, axes: Sequence[int], asked: Sequence[tuple[list[int], Value, Question]]) -> Any:
-    """x without axes, and without those of which a run knows that they have extent 1."""
+    """x without the given axes, and without those whose extent is 1 at run time."""
     if not asked:
         return node.value("squeeze", x, axis=tuple(sorted(axes)))
     (more, condition, question), *rest = asked

@@ -148,7 +148,7 @@ class Question(NamedTuple):
 
 
 class Choice:
-    """Two values whose types have no common one, as tensors of different ranks, of which a run takes one, by a condition."""
+    """A choice between two values by a condition at run time, where no type fits both: tensors of different ranks."""
 
     __slots__ = ("condition", "no", "question", "yes")
 

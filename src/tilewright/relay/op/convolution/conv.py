@@ -35,7 +35,7 @@ def channel_block(channels: int, widest: int) -> int:
 
 
 def filled_block(channels: int, widest: int, least: float | None = None) -> int:
-    """The channel block that uses most lanes: a divisor of the channels, or a whole vector, of which the last one is partly empty.
+    """The channel block that uses most lanes: a divisor of the channels, or a whole vector, where the last block is padded.
     least: the smallest share of the elements of all blocks that must be channels; default FULL."""
     block = channel_block(channels, widest)
     full = channels / (-(-channels // widest) * widest)

@@ -450,7 +450,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppression"):
     """TFLite's non-maximum suppression of each class separately: (boxes (batch, max_detections, 4), classes, scores, number of
     detections (batch,)), all float32. Detections are sorted by score, the highest first; entries after them are zeros.
-    Arguments: boxes (batch, boxes, 4) by two opposite corners; scores (batch, classes, boxes), of which the last `num_classes`
+    Arguments: boxes (batch, boxes, 4) by two opposite corners; scores (batch, classes, boxes); the last `num_classes`
     classes are used."""
 
     max_detections_per_class: int

@@ -1,4 +1,4 @@
-"""Converters of operators on groups of rows: sums of embedding bags, segment reductions, histograms."""
+"""Converters of segment reductions (embedding bags are one kind) and histograms."""
 
 from __future__ import annotations
 
