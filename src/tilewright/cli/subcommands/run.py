@@ -20,12 +20,12 @@ from tilewright.cli.options import (
     thread_option,
 )
 
-STATISTICS = ("min", "mean", "max")
-FIGURES = ("output", "shape", "dtype", *STATISTICS)
-
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
     from tilewright.cli.tensors import Array
+
+STATISTICS = ("min", "mean", "max")
+FIGURES = ("output", "shape", "dtype", *STATISTICS)
 
 
 @cli.command("run", short_help="Run a library or a model file once.")

@@ -8,15 +8,14 @@ beside many filters. Convolutions of known sizes have forms of their own (`topi/
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tilewright.ir import DataType
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.cards.relations import dims
 from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
-from tilewright.topi.utils import get_pad_tuple
 
 LONG, MANY = 32, 16
 """Fewest elements of a window, and fewest filters, from which on copies of windows are worth their time."""
@@ -26,38 +25,29 @@ def as_product(call: Call) -> Expr | None:
     """A convolution along a line as a product; None for others."""
     if not is_op(call, "nn.conv1d", "nn.conv2d"):
         return None
-    card: Any = card_of(call)
+    card = card_of(call)
+    assert isinstance(card, Convolution)
     data, weight = tensor_of(call.args[0]), static_shape(call.args[1])
-    n = len(data.shape) - 2
-    letters = "HW"[2 - n :]
-    plain = (card.data_layout, card.kernel_layout, card.out_layout or card.data_layout)
-    if plain != (f"NC{letters}", f"OI{letters}", f"NC{letters}") or weight is None:
+    plain, kernel = card.plain
+    if card.layouts() != (plain, kernel, plain) or weight is None:
         return None
     kinds = {str(t.dtype) for t in (data, tensor_of(call.args[1]), tensor_of(call))}
     if len(kinds) > 1 or not DataType(kinds.pop()).is_float or static_shape(call.args[0]) is not None:
         return None
     filters, channels, *window = weight
-    extents = dims(data)
+    n, extents = len(window), dims(data)
     line = channels == 1 and extents[1:-1] == [1] * n and prod(window[:-1]) == 1
-    if not line or window[-1] < LONG or filters < MANY or not all([d == 1 for d in _numbers(card.dilation, n)]):
-        return None
-    before, after = get_pad_tuple(card.padding, window, n)
-    if any([*before[:-1], *after[:-1]]):
+    strides, dilation, before, after = card.windows()
+    if not line or window[-1] < LONG or filters < MANY or set(dilation) != {1} or any([*before[:-1], *after[:-1]]):
         return None
     source: Expr = call.args[0]
     if before[-1] or after[-1]:
         source = constructor("nn.pad")(source, pad_width=((0, 0),) * (n + 1) + ((before[-1], after[-1]),))
-    stride = _numbers(card.strides, n)[-1]
-    rows = constructor("sliding_window")(source, axis=n + 1, window_shape=(window[-1],), strides=(stride,))
+    rows = constructor("sliding_window")(source, axis=n + 1, window_shape=(window[-1],), strides=(strides[-1],))
     product = constructor("nn.dense")(rows, constructor("reshape")(call.args[1], (filters, window[-1])), span=call.span)
     # (N, 1, 1, places, filters) as (N, filters, 1, places).
     places = constructor("squeeze")(product, axis=(1,))
     return constructor("transpose")(places, axes=(0, n + 1, *range(1, n + 1)))
-
-
-def _numbers(value: Any, n: int) -> list[int]:
-    given = [value] if isinstance(value, int) else list(value)
-    return given * n if len(given) == 1 else given
 
 
 def ProductsOfWindows() -> Pass:
