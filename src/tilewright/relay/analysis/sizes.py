@@ -34,7 +34,7 @@ def sizes_used(exprs: Iterable[Expr]) -> dict[SizeName, None]:
     return found
 
 
-def sizes_told(e: Expr) -> list[SizeName]:
+def named_extents(e: Expr) -> list[SizeName]:
     """The variables that are dimensions of a tensor, so that their values can be read from it."""
     t = type_of(e) or (e.type_annotation if isinstance(e, Var) else None)
     return [d for d in t.shape if isinstance(d, SizeName)] if isinstance(t, TensorType) else []

@@ -8,7 +8,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis.expressions import free_type_vars
-from tilewright.relay.analysis.sizes import sizes_told, sizes_used
+from tilewright.relay.analysis.sizes import named_extents, sizes_used
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, free_vars, post_order, substitute
 from tilewright.relay.typing.infer_type import infer_module
@@ -77,17 +77,17 @@ class _Lifter(ExprMutator):
         variables = con.type_data.type_vars if con.type_data is not None else ()
         return self.lift(Function(fields, Call(con, tuple(fields)), None, variables), None)
 
-    def tell_sizes(self, sizes: dict[SizeName, None], known: list[Var]) -> list[Var]:
+    def size_sources(self, sizes: dict[SizeName, None], known: list[Var]) -> list[Var]:
         """The variables from which a function can read the sizes that those it has do not tell."""
-        told = {d for v in known for d in sizes_told(v)}
+        told = {d for v in known for d in named_extents(v)}
         missing = [d for d in sizes if d not in told]
         if not missing:
             return []
-        tellers: dict[SizeName, Var] = {}
+        sources: dict[SizeName, Var] = {}
         for v in self.scope:
-            for d in sizes_told(v):
-                tellers.setdefault(d, v)
-        return list(dict.fromkeys([tellers[d] for d in missing if d in tellers]))
+            for d in named_extents(v):
+                sources.setdefault(d, v)
+        return list(dict.fromkeys([sources[d] for d in missing if d in sources]))
 
     def lift(self, fn: Function, name: Var | None) -> Expr:
         """The expression that stands for a local function; `name` is what it calls itself by."""
@@ -95,7 +95,7 @@ class _Lifter(ExprMutator):
         gvar = self.global_var(hint)
         captured = [v for v in free_vars(fn) if v is not name and isinstance(self.memo_map.get(v, v), Var)]
         sizes = self.sizes if self.sizes is not None else sizes_used(post_order(fn))
-        captured += self.tell_sizes(sizes, [*captured, *fn.params])
+        captured += self.size_sources(sizes, [*captured, *fn.params])
         inner = [Var(v.name_hint, type_of(v) or v.type_annotation) for v in captured]
         table: dict[Var, Expr] = dict(zip(captured, inner, strict=True))
         for v in free_vars(fn):

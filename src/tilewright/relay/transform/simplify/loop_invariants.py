@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tilewright.ir import IntImm, IRModule, Op, TensorType, Type
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
-from tilewright.relay.analysis.sizes import sizes_told, sizes_used
+from tilewright.relay.analysis.sizes import named_extents, sizes_used
 from tilewright.relay.expr import (
     Call,
     Expr,
@@ -109,7 +109,7 @@ def sizes_are_told(f: Function, held: Mapping[Expr, None]) -> bool:
     """Whether every size in the types of what stays in a loop is an extent of a tensor that it still has: one that reads these values in
     place of what they are computed of."""
     order = [*f.params, *post_order(f.body, lambda e: e in held)]
-    told = {d for e in (*order, *held) if isinstance(e, Var) or e in held for d in sizes_told(e)}
+    told = {d for e in (*order, *held) if isinstance(e, Var) or e in held for d in named_extents(e)}
     return sizes_used(order).keys() <= told
 
 
