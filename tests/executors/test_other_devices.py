@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,14 +29,12 @@ on_device = relay.annotation.on_device
 def _sim() -> Iterator[Simulator]:
     """The simulator; what a test leaves allocated is a leak."""
     sim = simulator()
-    gc.collect()
-    assert not sim.live
+    assert sim.is_free()
     sim.calls.clear()
     sim.launches.clear()
     with simulated_target():
         yield sim
-    gc.collect()
-    assert not sim.live, "memory of the device was not freed"
+    assert sim.is_free(), "memory of the device was not freed"
     assert not sim.code, "code of the device was not freed"
 
 

@@ -4,11 +4,13 @@ waits for it, so that what reads too early reads what was there before. It runs 
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import math
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -50,6 +52,14 @@ class Simulator(LaunchingDeviceAPI):
         self.current = threading.local()
         self.lock = threading.RLock()
         self.opened = 0
+
+    def is_free(self, seconds: float = 10) -> bool:
+        """Whether no memory is left allocated. Python calls a thread joined before the thread's workspaces go: they are waited for."""
+        gc.collect()
+        until = time.monotonic() + seconds
+        while self.live and time.monotonic() < until:
+            time.sleep(0.001)
+        return not self.live
 
     def _enter(self, name: str) -> None:
         self.calls.append(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,13 +31,11 @@ SCALE = LaunchedKernel(
 def _sim() -> Iterator[Simulator]:
     """The simulator; what a test leaves is a leak."""
     sim = simulator()
-    gc.collect()
-    assert not sim.live
+    assert sim.is_free()
     sim.calls.clear()
     sim.launches.clear()
     yield sim
-    gc.collect()
-    assert not sim.live and not sim.code and not sim.refuse
+    assert sim.is_free() and not sim.code and not sim.refuse
 
 
 def scaling() -> tvm.runtime.Module:
