@@ -30,8 +30,8 @@ demo: $(VENV)/.extra-demo  ## read a printed page with compiled text detection a
 test: $(VENV)/.extra-test  ## the test suite (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
-	$(BIN)/python -m pytest -q -m slow
+test-slow: $(VENV)/.extra-test  ## what `make test` leaves out: whole models beside their reference, further cases of large families, the compiler-less build (tens of minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
 ZIG_CC = CC="$(CURDIR)/$(BIN)/python -m ziglang cc"
 test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machine's C compiler and by zig; whole models beside LLVM (tens of minutes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -38,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.through_c import ThroughC
 
         config.pluginmanager.register(ThroughC())
+
+
+def pytest_collection_finish() -> None:
+    # Modules and tests stay until the end; Python's garbage collector need not look through them again and again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from benchmarks import models
 from tilewright import relay, runtime
 from tilewright.contrib import graph_executor
 
-QUICK = (*models.SMALL, "ppocr_cls", "light_squeezenet_random")
+QUICK = tuple(models.SMALL)
 WHOLE = tuple(n for n in (*models.FULL, *models.LIGHT_NAMES, *models.RANDOM_NAMES, *models.PPOCR) if n not in QUICK)
 RELATIVE = 1e-4
 """Largest difference, relative to the largest magnitude of an output."""

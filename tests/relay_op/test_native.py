@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tests.relay_op.test_cards import prepare, results, samples
+from tests.slow import first_of_each
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.cards.card import OpCard
@@ -16,7 +17,7 @@ from tilewright.relay.op.data_dependent.counted import is_counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 
 
-@pytest.mark.parametrize("card, inputs, attrs", list(samples()))
+@pytest.mark.parametrize("card, inputs, attrs", first_of_each(samples()))
 def test_native_agrees_with_reference(card: type[OpCard], inputs: Any, attrs: Any) -> None:
     call_attrs, arrays, _ = prepare(card, inputs, attrs)
     if is_counted(call_attrs):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.relay.op.test_symbolic_cards import SAMPLES, flat, make_input, type_of
+from tests.slow import first_of_each
 from tilewright import relay, runtime
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
@@ -86,7 +87,7 @@ def compiled(card: type[OpCard], attrs: Any, types: list[Type], inputs: list[Any
     return VirtualMachine(compile(relay.IRModule.from_expr(function), "llvm"))
 
 
-@pytest.mark.parametrize(("key", "card", "sample"), SAMPLES)
+@pytest.mark.parametrize(("key", "card", "sample"), first_of_each(SAMPLES))
 def test_dynamic(key: str, card: type[OpCard], sample: Any, request: pytest.FixtureRequest) -> None:
     rng = np.random.default_rng(7)
     specs, attrs = sample

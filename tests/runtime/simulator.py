@@ -55,7 +55,8 @@ class Simulator(LaunchingDeviceAPI):
 
     def is_free(self, seconds: float = 10) -> bool:
         """Whether no memory is left allocated. Python calls a thread joined before the thread's workspaces go: they are waited for."""
-        gc.collect()
+        if self.live:
+            gc.collect()
         until = time.monotonic() + seconds
         while self.live and time.monotonic() < until:
             time.sleep(0.001)

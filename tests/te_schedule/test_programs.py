@@ -81,7 +81,7 @@ def test_rfactor_of_a_tuple_reduction() -> None:
 
 
 def test_gemm_with_tiles_cache_and_vectors() -> None:
-    m, n, depth = 33, 50, 21
+    m, n, depth = 9, 18, 9
     a, b = te.placeholder((m, depth), name="A"), te.placeholder((depth, n), name="B")
     k = te.reduce_axis((0, depth), "k")
     c = te.compute((m, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")

@@ -46,9 +46,15 @@ def assert_same(want: Any, got: Any) -> int:
     return sum([assert_same(want[k], got[k]) for k in want])
 
 
-@pytest.mark.parametrize("order", [False, True], ids=["", "ordered"])
-@pytest.mark.parametrize("many", [3, 40, 900])
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(
+    ("form", "many", "order"),
+    [
+        pytest.param(form, many, order, marks=[pytest.mark.slow] if many > 40 and (form in FORMS[1:3] or order) else [])
+        for form in FORMS
+        for many in (3, 40, 900)
+        for order in (False, True)
+    ],
+)
 def test_read_as_h5py_reads_it(form: Any, many: int, order: bool) -> None:
     data = written(many, form, order)
     assert assert_same(h5py.File(io.BytesIO(data)), opened(memoryview(data))) == many

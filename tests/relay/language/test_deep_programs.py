@@ -69,7 +69,7 @@ def module(make: Callable[[int], relay.Expr], count: int) -> relay.IRModule:
     return relay.IRModule.from_expr(relay.Function([X, FLAG], make(count)))
 
 
-CASES = [(calls, 10_000), (lets, 10_000), (tuples, 8_000), (ifs, 2_000), (functions, 2_000), (let_values, 2_000)]
+CASES = [(calls, 3_000), (lets, 3_000), (tuples, 3_000), (ifs, 1_500), (functions, 1_500), (let_values, 1_500)]
 
 
 @pytest.mark.parametrize(("make", "count"), CASES)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.relay.op.test_symbolic_cards import SAMPLES, flat, make_input, type_of
+from tests.slow import first_of_each
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType
 from tilewright.relay.cards.card import OpCard
@@ -125,7 +126,7 @@ def both_modes(function: relay.Function, leaves: list[Any]) -> dict[str, list[An
     return results
 
 
-@pytest.mark.parametrize(("key", "card", "sample"), SAMPLES)
+@pytest.mark.parametrize(("key", "card", "sample"), first_of_each(SAMPLES))
 def test_operator(key: str, card: type[OpCard], sample: Any) -> None:
     d = Differentiated(key, card, sample)
     proof, leaves, params = d.proof, d.leaves, d.params

@@ -1,0 +1,18 @@
+"""Which cases of a large family wait for `make test-slow`, so that `make test` keeps to minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def first_of_each(cases: Iterable[Any]) -> list[Any]:
+    """The cases, ids `name-0`, `name-1`, ...; those beyond the first of a name are slow."""
+    return [c if c.id.endswith("-0") else pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) for c in cases]
+
+
+def all_but(quick: Collection[str], names: Iterable[str]) -> list[Any]:
+    """The names as cases; those that are not among `quick` are slow."""
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
