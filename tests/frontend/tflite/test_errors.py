@@ -66,6 +66,23 @@ def test_a_result_of_another_kind_than_the_inputs() -> None:
     assert "its inputs are quantised, but its result 'mul0_0' is float32" in refused(data, OpNotImplemented)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"padding": 5}, "its padding is 5; supported: 0 (SAME), 1 (VALID)"),
+        ({"filter_width": 0}, "its windows are (2, 0) elements large and (2, 2) apart; each must be at least 1"),
+        ({"stride_h": -1}, "its windows are (2, 2) elements large and (-1, 2) apart; each must be at least 1"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [F, "int8"])
+def test_windows_that_cannot_be(options: dict[str, int], said: str, dtype: str) -> None:
+    w, quant = Writer(), () if dtype == F else ((0.5, 0),)
+    x = w.main.input(dtype, (1, 5, 6, 3), *quant)
+    given = {"padding": 1, "filter_height": 2, "filter_width": 2, "stride_h": 2, "stride_w": 2, **options}
+    data = w.finish(w.main.op("AVERAGE_POOL_2D", [x], [(dtype, (1, 2, 3, 3), *quant)], given, "Pool2DOptions"))
+    assert said in refused(data, OpNotImplemented)
+
+
 def test_comparisons_of_scales_that_are_no_fractions() -> None:
     w = Writer()
     x, y = [w.main.input("int8", (3,), (scale, 0), name=n) for n, scale in (("x", 0.5), ("y", 2.0))]

@@ -72,7 +72,7 @@ class Sizes:
 @onnx_op("AffineGrid", since=20)
 def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Any:
     # The place of each element on axes from -1 to 1, moved by a matrix and a vector: a sum over axes.
-    sizes, align = Sizes(node), bool(node.get("align_corners", 0))
+    sizes, align = Sizes(node), node.get("align_corners", 0) == 1
     axes = theta.shape[-1]
     c, (_, _, *extents) = sizes.c, sizes.read(size, "size", axes + 1 if isinstance(axes, int) else None)
     n = len(extents)

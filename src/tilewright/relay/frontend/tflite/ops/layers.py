@@ -23,7 +23,7 @@ from tilewright.relay.frontend.tflite.ops.quantized import (
 )
 from tilewright.support.errors import OpNotImplemented
 
-SAME = 0
+SAME, VALID = 0, 1
 LAYOUT = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 
 
@@ -47,11 +47,19 @@ def same_padding(
     return [*before, *behind]
 
 
+def is_same(node: Node) -> bool:
+    """Whether outputs have extent / stride elements, rounded up (SAME), or those whose window lies inside (VALID)."""
+    code = int(node.get("padding"))
+    if code not in (SAME, VALID):
+        raise OpNotImplemented(f"its padding is {code}; supported: {SAME} (SAME), {VALID} (VALID)")
+    return code == SAME
+
+
 def padding_of(
     node: Node, x: Value, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Any, ...]:
     """The padding of a window over the axes after the first."""
-    if int(node.get("padding")) != SAME:
+    if not is_same(node):
         return (0,) * (2 * len(window))
     return tuple(same_padding(x.shape[1 : 1 + len(window)], window, strides, dilation))
 
@@ -205,9 +213,8 @@ def hybrid_conv(node: Node, rough: Rounded, kernel: Value, attrs: dict[str, Any]
 def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Value | None = None) -> Value:
     kh, kw = weights.shape[1:3]
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
-    same = int(node.get("padding")) == SAME
     extents = node.ints(shape, "output shape")
-    padding, extra = transposed_padding(x.shape[1:3], extents[1:3], (kh, kw), strides, same)
+    padding, extra = transposed_padding(x.shape[1:3], extents[1:3], (kh, kw), strides, is_same(node))
     attrs: dict[str, Any] = {
         "strides": strides, "padding": padding, "output_padding": extra, "channels": weights.shape[0], "kernel_size": (kh, kw),
     }  # fmt: skip
@@ -302,7 +309,7 @@ def _conv3d_transpose(node: Node, shape: Value, weights: Value, x: Value, bias: 
     dilation = tuple([int(node.get(f"dilation_{a}_factor")) for a in "dhw"])
     extents = node.ints(shape, "output shape")
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
-    padding, extra = transposed_padding(x.shape[1:4], extents[1:4], reach, strides, int(node.get("padding")) == SAME)
+    padding, extra = transposed_padding(x.shape[1:4], extents[1:4], reach, strides, is_same(node))
     made = node.call(
         "nn.conv3d_transpose", node.transpose(x, (0, 4, 1, 2, 3)), node.transpose(weights, (4, 3, 0, 1, 2)), strides=strides,
         padding=padding, output_padding=extra, dilation=dilation, channels=weights.shape[3], kernel_size=tuple(window),
@@ -444,6 +451,8 @@ def _broadcast(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
 def _window(node: Node, x: Value) -> dict[str, Any]:
     window = (int(node.get("filter_height")), int(node.get("filter_width")))
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
+    if min(*window, *strides) < 1:
+        raise OpNotImplemented(f"its windows are {window} elements large and {strides} apart; each must be at least 1")
     padding = padding_of(node, x, window, strides, (1, 1))
     return {"pool_size": window, "strides": strides, "padding": padding, "layout": "NHWC"}
 
