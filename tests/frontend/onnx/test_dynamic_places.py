@@ -15,6 +15,7 @@ import tilewright as tvm
 from tilewright import relay
 from tilewright.relay.frontend.onnx.program import Program
 from tilewright.runtime.vm import VirtualMachine
+from tilewright.support.errors import DiagnosticError
 
 Array = np.ndarray[Any, Any]
 R = np.random.default_rng(0)
@@ -57,6 +58,18 @@ def test_affine_grid(length: str, align: int) -> None:
 def test_affine_grid_of_the_size_of_an_input() -> None:
     made = parsed("s = Shape (x) z = AffineGrid (t, s)", "float[b, c, h, w] x, float[b, 2, 3] t")
     check(made, [{"x": floats(*s), "t": floats(s[0], 2, 3)} for s in ((2, 3, 4, 5), (1, 1, 2, 7))])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "taken"),
+    [
+        ("z = AffineGrid (x, v)", "float[2, 2, 3] x", "4"),
+        ("z = Col2Im (x, v, v)", "float[2, 8, 9] x", "64 at most"),
+    ],
+)
+def test_vectors_of_more_elements_than_axes(body: str, kind: str, taken: str) -> None:
+    with pytest.raises(DiagnosticError, match=f"has 4611686018427387905 elements, where it takes {taken}, one an axis"):
+        relay.frontend.from_onnx(parsed(body, f"{kind}, int64[4611686018427387905] v"))
 
 
 LAYOUTS = {

@@ -16,7 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tilewright import relay, runtime
+from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule
+from tilewright.relay.backend import Executor
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.frontend import from_onnx
 from tilewright.support.errors import TVMError
@@ -275,3 +277,12 @@ def test_transposed_parts_of_an_axis(extents: tuple[int, ...], axes: tuple[int, 
     given = np.random.default_rng(0).random((c, a * b)).astype("float32")
     run = relay.create_executor("graph", IRModule.from_expr(relay.Function([x], made)), target="llvm").evaluate()
     np.testing.assert_allclose(run(given).numpy(), np.exp(given.reshape(c, a, b).transpose(axes)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_a_program_without_results(executor: str) -> None:
+    nothing = IRModule.from_expr(relay.Function([], relay.Tuple([])))
+    library = relay.build(nothing, "llvm", executor=Executor(executor))
+    module = graph_executor.GraphModule(library["default"](runtime.cpu(0)))
+    module.run()
+    assert module.get_num_outputs() == 0

@@ -227,11 +227,17 @@ def test_parts_of_fewer_elements_than_none(kind: str, order: str) -> None:
             "p = Constant <value = int64[6] {0, 1, 1, 2, 5, 5}> () z = Pad (x, p)",
             "it has 6 pads, where each of its 2 axes has two",
         ),
+        ("z = Celu <alpha = 0.0> (x)", "its alpha is 0, by which it divides"),
     ],
 )
 def test_counts_that_do_not_fit(body: str, finding: str) -> None:
     with pytest.raises(tvm.error.TVMError, match=finding):
         imported(body, "float[2, n] x")
+
+
+def test_more_pads_than_can_be() -> None:
+    with pytest.raises(tvm.error.TVMError, match="it has 4611686018427387905 pads, where each of its 2 axes has two"):
+        imported("z = Pad (x, v)", "float[2, n] x, int64[4611686018427387905] v")
 
 
 AXES = {

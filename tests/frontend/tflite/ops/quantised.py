@@ -221,7 +221,7 @@ def layers() -> None:
         )
         for op in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"):
             same = op.startswith("REDUCE")
-            for label, axes in (("image", (1, 2)), ("last", (3,)), ("rows", (0, 1))):
+            for label, axes in (("image", (1, 2)), ("last", (3,)), ("rows", (0, 1)), ("none", ())):
                 sample(
                     f"{t}-{op}-{label}",
                     op,

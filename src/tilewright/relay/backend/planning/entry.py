@@ -59,7 +59,7 @@ def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> Prim
             calls.append(tir.Evaluate(tir.call_packed(SET_DEVICE, devices[-1].device_type, devices[-1].device_id)))
             current = at
         calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(prefix + call.kernel.name), args)))
-    body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
+    body = tir.stmt_seq(*calls)
     attrs = {**attributes(prefix + ENTRY, unpacked), "tir.noalias": False}
     return PrimFunc((*inputs, *outputs, *[p for pair in memories for p in pair]), body, None, {}, attrs)
 

@@ -210,6 +210,8 @@ def _selu(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("Celu")
 def _celu(node: OnnxNode, x: Value) -> Any:
+    if node.get("alpha", 1.0) == 0:
+        raise DiagnosticError("its alpha is 0, by which it divides")
     alpha, zero = node.scalar(node.get("alpha", 1.0), x), node.scalar(0, x)
     inner = node.call("exp", node.call("divide", node.call("minimum", x, zero), alpha))
     return _positive_part(node, x, node.call("multiply", alpha, node.call("subtract", inner, node.scalar(1, x))), zero)

@@ -372,11 +372,15 @@ for _onnx, _key in {"Softmax": "nn.softmax", "LogSoftmax": "nn.log_softmax"}.ite
     onnx_op(_onnx, since=13)(_softmax(_key))
 
 
+def _other_than_two(pads: int, axes: int) -> DiagnosticError:
+    return DiagnosticError(f"it has {pads} pads, where each of its {axes} axes has two")
+
+
 def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: Sequence[int] | None = None) -> Any:
     rank = x.ndim
     places = node.places(range(rank) if axes is None else axes, rank)
     if len(pads) != 2 * len(places):
-        raise DiagnosticError(f"it has {len(pads)} pads, where each of its {len(places)} axes has two")
+        raise _other_than_two(len(pads), len(places))
     width: list[tuple[Any, Any]] = [(0, 0)] * rank
     for k, a in enumerate(places):
         width[a] = (pads[k], pads[k + len(places)])
@@ -449,5 +453,7 @@ def _pad(node: OnnxNode, x: Value, pads: Value, value: Value | None = None, axes
     elif value is not None and value.ndim:
         fill = node.call("squeeze", value)
     places = None if axes is None else node.ints(axes, "axes")
-    count = pads.shape[0] if isinstance(pads.shape[0], int) else 2 * (x.ndim if places is None else len(places))
+    count = 2 * (x.ndim if places is None else len(places))
+    if isinstance(pads.shape[0], int) and pads.shape[0] != count:
+        raise _other_than_two(pads.shape[0], count // 2)
     return _pad_with(node, x, node.importer.builder(node.name).elements(pads, count), fill, places)

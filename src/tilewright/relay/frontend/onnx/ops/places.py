@@ -23,6 +23,9 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+MOST_AXES = 64
+
+
 class Sizes:
     """Sizes that the operators of one node compute with."""
 
@@ -32,6 +35,9 @@ class Sizes:
     def read(self, vector: Value, what: str, count: Size) -> list[Size]:
         """The elements of a vector. count: what is known of their number beside the vector's type."""
         own = vector.shape[0] if vector.ndim == 1 else None
+        if isinstance(own, int) and (own != count if isinstance(count, int) else own > MOST_AXES):
+            needed = count if isinstance(count, int) else f"{MOST_AXES} at most"
+            raise DiagnosticError(f"its {what} has {own} elements, where it takes {needed}, one an axis")
         count = own if isinstance(own, int) else count
         if not isinstance(count, int):
             raise DiagnosticError(

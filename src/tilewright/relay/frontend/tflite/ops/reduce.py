@@ -22,7 +22,7 @@ def _reduce(node: Node, x: Value, axes: Value) -> Value:
     places = node.axes(axes, x.ndim)
     attrs: dict[str, Any] = {"axis": tuple(places), "keepdims": bool(node.get("keep_dims"))}
     key = REDUCED[node.name]
-    if not places:
+    if not places and not quantized(node, x):
         return x
     if quantized(node, x):
         if node.name in ("REDUCE_MAX", "REDUCE_MIN"):
