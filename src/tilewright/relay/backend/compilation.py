@@ -210,6 +210,6 @@ def compile_plan(
     """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
     objects, target = compilers.objects(progress), host_target(compilers.config.targets[0])
     with step("the entry that calls the kernels"):
-        code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry and plan.calls else [], target)
+        code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry else [], target)
         objects.append(cached_object(code, target))
     return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]
