@@ -10,9 +10,9 @@ import numpy as np
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
-from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, Var
+from tilewright.relay.expr import Call, Constant, Expr, Tuple, Var
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
-from tilewright.relay.frontend.common.value import Value, make_call
+from tilewright.relay.frontend.common.value import Value, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
 MOST_PARTS = 4096
@@ -38,10 +38,14 @@ class Builder:
         self.name, self.sizes, self.params = name, sizes, params if params is not None else {}
         self.span = Span(SourceName(name))
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Any:
-        """The relay operator `key` on values, lists of them, and numbers, which take the first value's type: a Value, or a list."""
-        made = make_call(key, self.arguments(key, args), attrs, self.span)
-        return [Value(e) for e in made] if isinstance(made, TupleWrapper) else Value(made)
+    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+        """The result of the relay operator `key`, which has one, on values, lists of them, and numbers, which take the first value's
+        type."""
+        return Value(make_call(key, self.arguments(key, args), attrs, self.span))
+
+    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+        """`call` of an operator with several results."""
+        return [Value(e) for e in make_calls(key, self.arguments(key, args), attrs, self.span)]
 
     def arguments(self, key: str, args: Sequence[Any]) -> list[Any]:
         """Arguments of an operator, numbers and sizes as values of the first value's type."""
@@ -73,7 +77,7 @@ class Builder:
 
     def iota(self, count: Value, dtype: str = "int64") -> Value:
         """0, 1, ... below a number that the program computes."""
-        return self.call("dyn.iota", count, dtype=dtype)  # type: ignore[no-any-return]
+        return self.call("dyn.iota", count, dtype=dtype)
 
     def elements(self, v: Value, count: int) -> list[Any]:
         """The elements of a vector: numbers and symbols where they can be known, else tensors without axes."""
@@ -99,8 +103,8 @@ class Builder:
             with np.errstate(all="ignore"):
                 return Value(array=x.array.astype(numpy_dtype(dtype)))
         if dtype == "bool":
-            return self.call("not_equal", x, 0)  # type: ignore[no-any-return]
-        return self.call("cast", x, dtype=dtype)  # type: ignore[no-any-return]
+            return self.call("not_equal", x, 0)
+        return self.call("cast", x, dtype=dtype)
 
     def known(self, x: Any, what: str) -> np.ndarray:
         """The elements of an input that must be known. Raises OpNotImplemented."""
@@ -129,12 +133,12 @@ class Builder:
         if x.is_number and x.array is not None and numbers:
             return Value(array=x.array.reshape(new))
         if numbers:
-            return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)  # type: ignore[no-any-return]
+            return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)
         # A 0 keeps the extent in place, symbols or not.
         codes = [
             0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)
         ]
-        return self.call("reshape", x, newshape=tuple(codes))  # type: ignore[no-any-return]
+        return self.call("reshape", x, newshape=tuple(codes))
 
     def broadcast(self, x: Value, shape: Sequence[Any]) -> Value:
         """x expanded to a shape."""
@@ -142,7 +146,7 @@ class Builder:
             return x
         if x.is_number and x.array is not None and all([isinstance(d, int) for d in shape]) and count(shape) <= SMALL:
             return Value(array=np.broadcast_to(x.array, tuple(shape)))
-        return self.call("broadcast_to", x, shape=tuple(shape))  # type: ignore[no-any-return]
+        return self.call("broadcast_to", x, shape=tuple(shape))
 
     def broadcast_all(self, xs: Sequence[Value]) -> list[Value]:
         """Tensors expanded to their common shape."""
@@ -158,7 +162,7 @@ class Builder:
             return x
         if x.is_number and x.array is not None and x.array.size <= SMALL:
             return Value(array=x.array.transpose(order))
-        return self.call("transpose", x, axes=tuple(order))  # type: ignore[no-any-return]
+        return self.call("transpose", x, axes=tuple(order))
 
     def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
         """A tensor of one value, small ones known."""
@@ -176,14 +180,14 @@ class Builder:
         """x[.., begin:end:step, ..] along an axis."""
         if isinstance(begin, int) and begin == 0 and step == 1 and known_equal(end, x.shape[axis]):
             return x
-        return self.call("strided_slice", x, begin=(begin,), end=(end,), strides=(step,), axes=(axis,))  # type: ignore[no-any-return]
+        return self.call("strided_slice", x, begin=(begin,), end=(end,), strides=(step,), axes=(axis,))
 
     def at(self, x: Value, axis: int, place: int) -> Value:
         """x[.., place, ..], without that axis."""
         axis = self.axis(axis, x.ndim)
         if place < 0:
             place += self.static([x.shape[axis]], "the extent that it counts from")[0]
-        return self.call("squeeze", self.cut(x, axis, place, place + 1), axis=(axis,))  # type: ignore[no-any-return]
+        return self.call("squeeze", self.cut(x, axis, place, place + 1), axis=(axis,))
 
     def steps(self, x: Value, axis: int) -> list[Value]:
         """The parts of x along an axis of known extent, without that axis."""
@@ -198,7 +202,7 @@ class Builder:
         axis = self.axis(axis, x.ndim)
         extent = x.shape[axis]
         need_few(parts, extent if isinstance(extent, int) and extent else MOST_PARTS, f"parts of axis {axis}")
-        return list(self.call("split", x, indices_or_sections=parts, axis=axis))
+        return self.calls("split", x, indices_or_sections=parts, axis=axis)
 
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
         """Tensors one after another; only one is itself."""
@@ -210,14 +214,14 @@ class Builder:
         if all([isinstance(v, int) and v == 0 for pair in width for v in pair]):
             return x
         fill = value if isinstance(value, Value) else self.number(value, x.dtype)
-        return self.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)  # type: ignore[no-any-return]
+        return self.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 
     def reduce(self, key: str, x: Value, axes: Sequence[int] | None, keepdims: bool = False) -> Value:
         """sum, mean, max, ... over axes (None: all); over none of them x itself."""
         if axes is not None and not len(axes) or not x.ndim:
             return x
         where = None if axes is None else tuple([self.axis(int(a), x.ndim) for a in axes])
-        return self.call(key, x, axis=where, keepdims=bool(keepdims))  # type: ignore[no-any-return]
+        return self.call(key, x, axis=where, keepdims=bool(keepdims))
 
     def axis(self, axis: int, ndim: int) -> int:
         """A non-negative axis."""

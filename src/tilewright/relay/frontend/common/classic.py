@@ -151,7 +151,7 @@ def ensure_scalar_shape(x: Any) -> Expr:
     return constructor("reshape")(_plain(x), ()) if shape else _plain(x)
 
 
-def unbind(data: Any, axis: int = 0) -> Any:
+def unbind(data: Any, axis: int = 0) -> TupleWrapper:
     """The parts along an axis, as a tuple, each without the axis. Raises TVMError where the axis is not known or is too large."""
     from tilewright.relay.expr import Tuple
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+
+from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import Value
 
 MATRIX = 256
 """Transforms up to this size are one product; larger ones two, of the factors of their size."""
 LARGEST_MATRIX = 1024
 """Transforms up to this size are one product where their size has no factors that are nearly equal."""
 
-Call = Callable[..., Any]
+Tensor = TypeVar("Tensor", bound=Value | Expr)
+Call = Callable[..., Tensor]
 """An operator on tensors: (key, *arguments, **attributes)."""
-Parts = tuple[Any, Any | None]
+Constant = Callable[[np.ndarray], Value]
+Parts = tuple[Value | Expr, Value | Expr | None]
 """The real part of a tensor, and its imaginary part where it has one."""
 
 
 def fourier(
-    call: Call, constant: Call, x: Parts, rank: int, size: int, inverse: bool = False
-) -> tuple[Any, Any] | None:
+    call: Call[Tensor], constant: Constant, x: Parts, rank: int, size: int, inverse: bool = False
+) -> tuple[Tensor, Tensor] | None:
     """(real, imaginary) parts of the transform of the last axis, whose extent is `size`, of tensors of `rank` axes; None where no
     product is worth it. constant: makes a constant in the tensors' type from an array of float64."""
     scale = 1 / size if inverse else 1.0
@@ -31,16 +36,20 @@ def fourier(
     if low * 8 < size // low:
         return None
     high = size // low
-    lead, last = (0,) * (rank - 1), rank - 1
+    last = rank - 1
+    lead = (0,) * last
     swapped = (*range(last), last + 1, last)
 
-    def turned(v: Any) -> Any:
+    def turned(v: Tensor) -> Tensor:
         return call("transpose", v, axes=swapped)
 
+    def apart(v: Value | Expr) -> Tensor:
+        return turned(call("reshape", v, newshape=(*lead, low, high)))
+
     # Cooley and Tukey: element a * high + b of x, frequency c + low * d. First the sums over a, for each b ...
-    apart = [None if v is None else turned(call("reshape", v, newshape=(*lead, low, high))) for v in x]
+    columns: Parts = (apart(x[0]), None if x[1] is None else apart(x[1]))
     first = np.outer(np.arange(low), np.arange(low)) * high
-    real, imag = _product(call, constant, (apart[0], apart[1]), _table(size, first, inverse))
+    real, imag = _product(call, constant, columns, _table(size, first, inverse))
     # ... turned by b * c, ...
     cosine, sine = [constant(t) for t in _table(size, np.outer(np.arange(high), np.arange(low)), inverse)]
     real, imag = (
@@ -65,7 +74,9 @@ def _table(size: int, turn: np.ndarray, inverse: bool, scale: float = 1.0) -> tu
     return cosine * scale, (sine if inverse else -sine) * scale
 
 
-def _product(call: Call, constant: Call, x: Parts, table: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
+def _product(
+    call: Call[Tensor], constant: Constant, x: Parts, table: tuple[np.ndarray, np.ndarray]
+) -> tuple[Tensor, Tensor]:
     """The product of the last axis of a complex tensor with a complex matrix."""
     cosine, sine = [constant(t) for t in table]
     real, imag = x

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir import Span
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.value import Value, make_call
+from tilewright.relay.frontend.common.value import Value, make_call, make_calls
 
 
 def best(span: Span, x: Value, k: Any, axis: int = -1, is_ascend: bool = False, dtype: str = "int32") -> list[Expr]:
@@ -20,9 +20,9 @@ def best(span: Span, x: Value, k: Any, axis: int = -1, is_ascend: bool = False, 
     if isinstance(k, Value):
         zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
         k = Value(make_call("dyn.within", [k, k], {"low": 0, "name": "k"}, span))
-        found = make_call("dyn.topk", [x, k], attrs, span)
+        found = make_calls("dyn.topk", [x, k], attrs, span)
         return [make_call("dyn.strided_slice", [v, zero, k, one], {"axes": (axis,)}, span) for v in found]
-    found = make_call("topk", [x], {"k": k, **attrs}, span)
+    found = make_calls("topk", [x], {"k": k, **attrs}, span)
     if not isinstance(k, int) or k > 0:
         return list(found)
     none = {"begin": (0,), "end": (0,), "strides": (1,), "axes": (axis,)}

@@ -88,8 +88,20 @@ class StringTensor(Value):
         return Value(self._expr, self.array, self.name)
 
 
-def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> Any:
-    """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
+def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> Expr:
+    """A call of the operator `key`, which has one result, on values, expressions or lists of them. Attributes may hold sizes that are
+    symbols."""
+    made: Expr = _made(key, args, attrs, span)
+    return made
+
+
+def make_calls(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> TupleWrapper:
+    """`make_call` of an operator with several results."""
+    made: TupleWrapper = _made(key, args, attrs, span)
+    return made
+
+
+def _made(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None) -> Any:
     card = find_card(key)
     if any(map(_has_symbols, attrs.values())):
         made = card(**attrs)

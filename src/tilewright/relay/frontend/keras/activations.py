@@ -25,15 +25,15 @@ def relu(
     elif negative_slope:
         out = c.call("nn.leaky_relu", x, alpha=float(negative_slope))
     elif max_value is not None:
-        return c.call("clip", x, a_min=0.0, a_max=float(max_value))  # type: ignore[no-any-return]
+        return c.call("clip", x, a_min=0.0, a_max=float(max_value))
     else:
         out = c.call("nn.relu", x)
-    return out if max_value is None else c.call("minimum", out, float(max_value))  # type: ignore[no-any-return]
+    return out if max_value is None else c.call("minimum", out, float(max_value))
 
 
 def elu(c: LayerCall, x: Value, alpha: float = 1.0) -> Value:
     below = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0), float(alpha))
-    return c.call("where", c.call("greater", x, 0.0), x, below)  # type: ignore[no-any-return]
+    return c.call("where", c.call("greater", x, 0.0), x, below)
 
 
 def gelu(c: LayerCall, x: Value, approximate: bool = False) -> Value:
@@ -43,49 +43,49 @@ def gelu(c: LayerCall, x: Value, approximate: bool = False) -> Value:
         share = c.call("tanh", inner)
     else:
         share = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))  # type: ignore[no-any-return]
+    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))
 
 
 def hard_sigmoid(c: LayerCall, x: Value) -> Value:
     # Keras 2 had other constants.
     scale, shift = (1 / 6, 0.5) if c.version >= 3 else (0.2, 0.5)
-    return c.call("clip", c.call("add", c.call("multiply", x, scale), shift), a_min=0.0, a_max=1.0)  # type: ignore[no-any-return]
+    return c.call("clip", c.call("add", c.call("multiply", x, scale), shift), a_min=0.0, a_max=1.0)
 
 
 def softplus(c: LayerCall, x: Value) -> Value:
     # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
     tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)  # type: ignore[no-any-return]
+    return c.call("add", c.call("maximum", x, 0.0), tail)
 
 
 def _silu(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("sigmoid", x))  # type: ignore[no-any-return]
+    return c.call("multiply", x, c.call("sigmoid", x))
 
 
 def _soft_shrink(c: LayerCall, x: Value, threshold: float = 0.5) -> Value:
     away = c.call("maximum", c.call("subtract", c.call("abs", x), float(threshold)), 0.0)
-    return c.call("multiply", c.call("sign", x), away)  # type: ignore[no-any-return]
+    return c.call("multiply", c.call("sign", x), away)
 
 
 def _hard_shrink(c: LayerCall, x: Value, threshold: float = 0.5) -> Value:
-    return c.call("where", c.call("greater", c.call("abs", x), float(threshold)), x, 0.0)  # type: ignore[no-any-return]
+    return c.call("where", c.call("greater", c.call("abs", x), float(threshold)), x, 0.0)
 
 
 def _celu(c: LayerCall, x: Value, alpha: float = 1.0) -> Value:
     low = c.call("exp", c.call("divide", c.call("minimum", x, 0.0), float(alpha)))
     below = c.call("multiply", c.call("subtract", low, 1.0), float(alpha))
-    return c.call("add", c.call("maximum", x, 0.0), below)  # type: ignore[no-any-return]
+    return c.call("add", c.call("maximum", x, 0.0), below)
 
 
 def _squareplus(c: LayerCall, x: Value, b: float = 4) -> Value:
     root = c.call("sqrt", c.call("add", c.call("multiply", x, x), float(b)))
-    return c.call("multiply", c.call("add", x, root), 0.5)  # type: ignore[no-any-return]
+    return c.call("multiply", c.call("add", x, root), 0.5)
 
 
 def _sparse_plus(c: LayerCall, x: Value) -> Value:
     bend = c.call("multiply", c.call("multiply", c.call("add", x, 1.0), c.call("add", x, 1.0)), 0.25)
     inner = c.call("where", c.call("less", x, 1.0), bend, x)
-    return c.call("where", c.call("less_equal", x, -1.0), c.call("multiply", x, 0.0), inner)  # type: ignore[no-any-return]
+    return c.call("where", c.call("less_equal", x, -1.0), c.call("multiply", x, 0.0), inner)
 
 
 def sparsemax(c: LayerCall, x: Value, axis: int = -1) -> Value:
@@ -99,7 +99,7 @@ def sparsemax(c: LayerCall, x: Value, axis: int = -1) -> Value:
     count = c.reduce("sum", c.cast(kept, x.dtype), [at], True)
     total = c.reduce("sum", c.call("where", kept, down, 0.0), [at], True)
     border = c.call("divide", c.call("subtract", total, 1.0), count)
-    return c.call("maximum", c.call("subtract", x, border), 0.0)  # type: ignore[no-any-return]
+    return c.call("maximum", c.call("subtract", x, border), 0.0)
 
 
 def softmax(c: LayerCall, x: Value, axis: Any = -1) -> Value:
@@ -113,7 +113,7 @@ def softmax(c: LayerCall, x: Value, axis: Any = -1) -> Value:
         flat = c.reshape(turned, [*turned.shape[: len(rest)], -1])
         out = c.reshape(c.call("nn.softmax", flat, axis=len(rest)), turned.shape)
         return c.transpose(out, [order.index(k) for k in range(x.ndim)])
-    return c.call("nn.softmax", x, axis=c.axis(axis, x.ndim))  # type: ignore[no-any-return]
+    return c.call("nn.softmax", x, axis=c.axis(axis, x.ndim))
 
 
 def axes_list(axis: Any) -> list[int]:
@@ -131,48 +131,48 @@ def _composed(*keys: str) -> Activation:
 
 
 def _relu6(c: LayerCall, x: Value) -> Value:
-    return c.call("clip", x, a_min=0.0, a_max=6.0)  # type: ignore[no-any-return]
+    return c.call("clip", x, a_min=0.0, a_max=6.0)
 
 
 def _hard_tanh(c: LayerCall, x: Value) -> Value:
-    return c.call("clip", x, a_min=-1.0, a_max=1.0)  # type: ignore[no-any-return]
+    return c.call("clip", x, a_min=-1.0, a_max=1.0)
 
 
 def _tanh_shrink(c: LayerCall, x: Value) -> Value:
-    return c.call("subtract", x, c.call("tanh", x))  # type: ignore[no-any-return]
+    return c.call("subtract", x, c.call("tanh", x))
 
 
 def _softsign(c: LayerCall, x: Value) -> Value:
-    return c.call("divide", x, c.call("add", c.call("abs", x), 1.0))  # type: ignore[no-any-return]
+    return c.call("divide", x, c.call("add", c.call("abs", x), 1.0))
 
 
 def _mish(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("tanh", softplus(c, x)))  # type: ignore[no-any-return]
+    return c.call("multiply", x, c.call("tanh", softplus(c, x)))
 
 
 def _hard_silu(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", x, hard_sigmoid(c, x))  # type: ignore[no-any-return]
+    return c.call("multiply", x, hard_sigmoid(c, x))
 
 
 def _selu(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", elu(c, x, SELU_ALPHA), SELU_SCALE)  # type: ignore[no-any-return]
+    return c.call("multiply", elu(c, x, SELU_ALPHA), SELU_SCALE)
 
 
 def _log_softmax(c: LayerCall, x: Value, axis: int = -1) -> Value:
-    return c.call("nn.log_softmax", x, axis=c.axis(axis, x.ndim))  # type: ignore[no-any-return]
+    return c.call("nn.log_softmax", x, axis=c.axis(axis, x.ndim))
 
 
 def _log_sigmoid(c: LayerCall, x: Value) -> Value:
-    return c.call("negative", softplus(c, c.call("negative", x)))  # type: ignore[no-any-return]
+    return c.call("negative", softplus(c, c.call("negative", x)))
 
 
 def _glu(c: LayerCall, x: Value, axis: int = -1) -> Value:
     value, gate = c.split(x, 2, axis)
-    return c.call("multiply", value, c.call("sigmoid", gate))  # type: ignore[no-any-return]
+    return c.call("multiply", value, c.call("sigmoid", gate))
 
 
 def _threshold(c: LayerCall, x: Value, threshold: float = 0.0, default_value: float = 0.0) -> Value:
-    return c.call("where", c.call("greater", x, float(threshold)), x, float(default_value))  # type: ignore[no-any-return]
+    return c.call("where", c.call("greater", x, float(threshold)), x, float(default_value))
 
 
 def _leaky(c: LayerCall, x: Value, negative_slope: float = 0.2) -> Value:
@@ -185,7 +185,7 @@ def _linear(c: LayerCall, x: Value) -> Value:
 
 def _sparse_sigmoid(c: LayerCall, x: Value) -> Value:
     half = c.call("multiply", c.call("add", x, 1.0), 0.5)
-    return c.call("clip", half, a_min=0.0, a_max=1.0)  # type: ignore[no-any-return]
+    return c.call("clip", half, a_min=0.0, a_max=1.0)
 
 
 ACTIVATIONS: dict[str, Activation] = {

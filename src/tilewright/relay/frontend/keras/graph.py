@@ -121,7 +121,7 @@ class KerasImporter:
     def turn(self, x: Value, name: str, source: str, target: str) -> Value:
         """A value in another layout."""
         builder = Builder(name, self.sizes)
-        return builder.call("layout_transform", x, src_layout=source, dst_layout=target)  # type: ignore[no-any-return]
+        return builder.call("layout_transform", x, src_layout=source, dst_layout=target)
 
     def extents(self, name: str, declared: Sequence[Any], given: Sequence[Any] | None) -> list[Any]:
         """An input's extents: what is given, what is declared, and symbols for dynamic ones. Raises ModelError where they differ."""

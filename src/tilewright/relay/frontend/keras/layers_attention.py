@@ -49,7 +49,7 @@ def masked_softmax(c: LayerCall, scores: Value, mask: Value | None, lowest: floa
             lowest = -3e4
         off = c.cast(c.call("logical_not", c.cast(mask, "bool")), scores.dtype)
         scores = c.call("add", scores, c.call("multiply", off, lowest))
-    return c.call("nn.softmax", scores, axis=scores.ndim - 1)  # type: ignore[no-any-return]
+    return c.call("nn.softmax", scores, axis=scores.ndim - 1)
 
 
 @keras_layer("MultiHeadAttention")
@@ -164,7 +164,7 @@ def _attention(
 def _scores(c: LayerCall, query: Value, key: Value) -> Value:
     if c.kind == "Attention" and c.get("score_mode", "dot") == "dot":
         scores = c.call("nn.batch_matmul", query, key, transpose_b=True)
-        return c.call("multiply", scores, c.weights("scale")[0]) if c.get("use_scale", False) else scores  # type: ignore[no-any-return]
+        return c.call("multiply", scores, c.weights("scale")[0]) if c.get("use_scale", False) else scores
     wide = c.call("add", c.call("expand_dims", query, axis=2), c.call("expand_dims", key, axis=1))
     if c.kind == "AdditiveAttention":
         bent = c.call("tanh", wide)
@@ -176,4 +176,4 @@ def _scores(c: LayerCall, query: Value, key: Value) -> Value:
     else:
         (weight,) = c.weights("concat_score_weight")
         bent = c.call("tanh", wide)
-    return c.call("multiply", c.reduce("sum", bent, [3]), weight)  # type: ignore[no-any-return]
+    return c.call("multiply", c.reduce("sum", bent, [3]), weight)

@@ -50,7 +50,7 @@ def convolve(
         width: list[Any] = [(0, 0)] * x.ndim
         width[start : start + n] = [(pads[k], pads[k + n]) for k in range(n)]
         x, pads = c.pad(x, width), (0,) * (2 * n)
-    return c.call(  # type: ignore[no-any-return]
+    return c.call(
         f"nn.conv{n}d", x, kernel, strides=tuple(strides), padding=pads, dilation=tuple(dilation), groups=groups,
         channels=int(kernel.shape[-1]), kernel_size=shape, data_layout=layout(n, first), kernel_layout=f"{SPACE[n]}IO",
     )  # fmt: skip
@@ -153,7 +153,7 @@ def pool(
     n = len(size)
     start = 2 if first else 1
     pads = window_padding(padding, x.shape[start : start + n], size, strides, (1,) * n)
-    return c.call(  # type: ignore[no-any-return]
+    return c.call(
         f"nn.{key}_pool{n}d", x, pool_size=tuple(size), strides=tuple(strides), padding=pads, layout=layout(n, first)
     )
 
@@ -219,7 +219,7 @@ def _batch_norm(c: LayerCall, x: Value, mask: Any = None) -> Any:
         found.get(n, Value(array=np.full(c.static(mean.shape, "its channels"), v, mean.dtype)))
         for n, v in (("gamma", 1), ("beta", 0))
     )
-    return c.call(
+    return c.calls(
         "nn.batch_norm",
         x,
         gamma,

@@ -72,7 +72,7 @@ def einsum(c: LayerCall, equation: str, *operands: Value) -> Value:
             for t, x in zip(terms, operands, strict=True)
         ]
         equation = ",".join(terms) + "->" + result.replace("...", "".join(free[:rank]))
-    return c.call("einsum", list(operands), equation=equation)  # type: ignore[no-any-return]
+    return c.call("einsum", list(operands), equation=equation)
 
 
 @keras_layer("EinsumDense")
@@ -241,7 +241,7 @@ def _dot(c: LayerCall, xs: Sequence[Value]) -> Any:
 def l2_normalized(c: LayerCall, x: Value, axes: Sequence[int], epsilon: float = 1e-12) -> Value:
     """x over its length along axes."""
     power = c.reduce("sum", c.call("multiply", x, x), axes, True)
-    return c.call("multiply", x, c.call("rsqrt", c.call("maximum", power, epsilon)))  # type: ignore[no-any-return]
+    return c.call("multiply", x, c.call("rsqrt", c.call("maximum", power, epsilon)))
 
 
 def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
@@ -251,7 +251,7 @@ def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
     right = "".join(["a" if k == 0 else "z" if k == j else letters[k].upper() for k in range(b.ndim)])
     result = "a" + left[1:].replace("z", "") + right[1:].replace("z", "")
     out = c.call("einsum", [a, b], equation=f"{left},{right}->{result}")
-    return c.call("expand_dims", out, axis=1) if out.ndim == 1 else out  # type: ignore[no-any-return]
+    return c.call("expand_dims", out, axis=1) if out.ndim == 1 else out
 
 
 # ---- wrappers
@@ -301,7 +301,7 @@ def _category(c: LayerCall, x: Value, count_weights: Value | None = None) -> Any
 def one_hot(c: LayerCall, places: Value, depth: int, dtype: str = "float32", axis: int = -1) -> Value:
     """1 at each place of `depth`."""
     values = [c.number(v, dtype) for v in (1, 0)]
-    return c.call("one_hot", places, *values, depth=depth, axis=axis, dtype=dtype)  # type: ignore[no-any-return]
+    return c.call("one_hot", places, *values, depth=depth, axis=axis, dtype=dtype)
 
 
 @keras_layer("Discretization")

@@ -31,7 +31,7 @@ def resized(
         for k, target in enumerate(size):
             x = _along(c, x, start + k, int(target), how == "bicubic")
         return x
-    return c.call(  # type: ignore[no-any-return]
+    return c.call(
         f"image.resize{n}d", x, size=tuple(size), layout=BORDERS[n][0 if first else 1], method=METHODS[how],
         coordinate_transformation_mode="half_pixel", rounding_method="round_prefer_ceil" if how == "nearest" else "",
         cubic_alpha=-0.5, cubic_exclude=1 if how in ("bicubic", "cubic") else 0,

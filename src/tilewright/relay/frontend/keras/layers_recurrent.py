@@ -169,7 +169,7 @@ def run_cell(
 
         def chosen(new: Value, kept: Value) -> Value:
             wide = c.reshape(flag, [flag.shape[0], *[1] * (new.ndim - 1)])
-            return c.call("where", wide, new, kept)  # type: ignore[no-any-return]
+            return c.call("where", wide, new, kept)
 
         shown = chosen(out, before)
         written = chosen(out, c.call("multiply", out, 0.0)) if zeros else shown

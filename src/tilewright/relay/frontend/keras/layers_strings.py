@@ -104,7 +104,7 @@ class Lookup:
             made = host_call_like(c, "keras.hash", [given], x, "int64", bins=self.unknown, salt=_salt(salt))
         else:
             made = c.call("floor_mod", x, c.number(self.unknown, "int64"))
-        return c.call("add", made, begin)  # type: ignore[no-any-return]
+        return c.call("add", made, begin)
 
     def weights(self) -> Value:
         """The weight of each position."""

@@ -309,7 +309,7 @@ def _split(c: LayerCall, x: Value) -> Any:
     axis, where = c.axis(int(c.get("axis", 0)), x.ndim), c.config["indices_or_sections"]
     if isinstance(where, int):
         return c.split(x, where, axis)
-    return list(c.call("split", x, indices_or_sections=tuple([int(p) for p in where]), axis=axis))
+    return list(c.calls("split", x, indices_or_sections=tuple([int(p) for p in where]), axis=axis))
 
 
 @keras_op("Take")

@@ -48,7 +48,7 @@ def _cross(c: LayerCall, a: Any, b: Any) -> Any:
     at = c.axis(axes[0], x.ndim)
 
     def turned(v: Value, by: int) -> Value:
-        return c.call("take", v, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=at)  # type: ignore[no-any-return]
+        return c.call("take", v, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=at)
 
     return c.call(
         "subtract", c.call("multiply", turned(x, 1), turned(y, 2)), c.call("multiply", turned(x, 2), turned(y, 1))

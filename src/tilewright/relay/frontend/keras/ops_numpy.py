@@ -326,7 +326,7 @@ def _diagonal_of(c: LayerCall, x: Value) -> Value:
     n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     places = (np.arange(n) + max(-offset, 0)) * columns + np.arange(n) + max(offset, 0)
     flat = c.reshape(c.transpose(x, [*rest, a, b]), [*[x.shape[k] for k in rest], rows * columns])
-    return c.call("take", flat, Value(array=places), axis=flat.ndim - 1)  # type: ignore[no-any-return]
+    return c.call("take", flat, Value(array=places), axis=flat.ndim - 1)
 
 
 @keras_op("Diagonal", "Trace")

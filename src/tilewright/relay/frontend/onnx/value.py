@@ -13,7 +13,7 @@ from tilewright.relay.cards.relations import is_any, shape_text
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.common.value import is_large, make_call, scalar
+from tilewright.relay.frontend.common.value import is_large, make_call, make_calls, scalar
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, carried
 from tilewright.relay.functor import free_vars
 from tilewright.relay.op.data_dependent.counted import Counted
@@ -240,9 +240,14 @@ class OnnxNode:
         """An attribute's value."""
         return self.attrs.get(name, default)
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Any:
-        """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
+    def call(self, key: str, *args: Any, **attrs: Any) -> Expr:
+        """A call of the operator `key`, which has one result, on values, expressions or lists of them. Attributes may hold sizes that
+        are symbols."""
         return make_call(key, args, attrs, self.span)
+
+    def calls(self, key: str, *args: Any, **attrs: Any) -> TupleWrapper:
+        """`call` of an operator with several results."""
+        return make_calls(key, args, attrs, self.span)
 
     def value(self, key: str, *args: Any, **attrs: Any) -> Value:
         """`call`, as a value."""

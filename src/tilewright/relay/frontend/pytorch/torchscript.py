@@ -586,7 +586,7 @@ class ScriptImporter(Importer):
 
         def more(*now: Expr) -> Expr:
             below = call.call("less", Value(now[0]), last)
-            return call.call("logical_and", below, call.reshape(Value(now[1]), [])).expr  # type: ignore[no-any-return]
+            return call.call("logical_and", below, call.reshape(Value(now[1]), [])).expr
 
         def step(*now: Expr) -> list[Expr]:
             scope = dict(env)

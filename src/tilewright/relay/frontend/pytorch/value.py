@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,10 +12,14 @@ from tilewright.relay.cards.card import DYNAMIC, find_card
 from tilewright.relay.cards.relations import dims, is_any, tensor_type
 from tilewright.relay.expr import Call, Expr, TupleWrapper, Var
 from tilewright.relay.frontend.common.builder import Builder, plain, same_shape
-from tilewright.relay.frontend.common.value import Value, make_call
+from tilewright.relay.frontend.common.value import Value, make_call, make_calls
 from tilewright.relay.frontend.pytorch.dtypes import kind, result_dtype
 from tilewright.support.errors import OpNotImplemented, TVMError
 
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.pytorch.importer import Importer
+
+Made = TypeVar("Made", Expr, TupleWrapper)
 Converter = Callable[..., Any]
 converters: dict[str, Converter] = {}
 """By "add" (every overload of aten), "add.Scalar" (one of them), or "torchvision::nms"."""
@@ -55,7 +59,7 @@ class TorchCall(Builder):
 
     __slots__ = ("home", "target", "used")
 
-    def __init__(self, target: str, name: str, home: Any, used: Callable[[int], bool] = lambda k: True) -> None:
+    def __init__(self, target: str, name: str, home: Importer, used: Callable[[int], bool] = lambda k: True) -> None:
         super().__init__(name, home.sizes, home.params)
         self.target, self.home, self.used = target, home, used
 
@@ -63,43 +67,55 @@ class TorchCall(Builder):
         """Whether result `index` is used."""
         return self.used(index)
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Any:
+    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
         """`Builder.call`, which also takes sizes that the data decide."""
         if key == "host.call":
             self.home.hosted += 1
-        if self.home.sizes.from_data:
-            return self._call_of_data(key, self.arguments(key, args), attrs)
-        return super().call(key, *args, **attrs)
+        if not self.home.sizes.from_data:
+            return super().call(key, *args, **attrs)
+        made, typed = self._calls_of_data(make_call, key, self.arguments(key, args), attrs)
+        return self._sized(made, typed)
 
-    def counted(self, key: str, *args: Any, **attrs: Any) -> Any:
-        """`call` of an operator whose results are as long as its data say."""
+    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+        """`call` of an operator with several results."""
+        if not self.home.sizes.from_data:
+            return super().calls(key, *args, **attrs)
+        made, typed = self._calls_of_data(make_calls, key, self.arguments(key, args), attrs)
+        return [self._sized(e, None if typed is None else typed[k]) for k, e in enumerate(made)]
+
+    def counted(self, key: str, *args: Any, **attrs: Any) -> Value:
+        """`call` of an operator whose result is as long as its data say."""
         return self._sized(make_call(key, [self._argument(a, None) for a in args], attrs, self.span), None)
 
-    def _call_of_data(self, key: str, args: list[Any], attrs: dict[str, Any]) -> Any:
-        """`call` where sizes are about that only data say: attributes are read when the program runs, and results have symbols for
-        extents."""
+    def counted_parts(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+        """`counted` of an operator with several results."""
+        made = make_calls(key, [self._argument(a, None) for a in args], attrs, self.span)
+        return [self._sized(e, None) for e in made]
+
+    def _calls_of_data(
+        self, make: Callable[..., Made], key: str, args: list[Any], attrs: dict[str, Any]
+    ) -> tuple[Made, Made | None]:
+        """The call that `make` makes where only the data decide sizes: attributes are read when the program runs. The second call has
+        arguments whose types say the sizes by name; it is None where the type rule refuses them."""
         try:
-            # What the type rule says where the symbols stand in the types.
-            shapes = make_call(key, _named_extents(args), attrs, self.span)
+            typed = make(key, _named_extents(args), attrs, self.span)
         except TVMError:
-            shapes = None
+            typed = None
         if any([self.decided_by_data(v) for v in attrs.values()]):
             if key == "arange":
                 key, args, attrs = "dyn.iota", [self.size(attrs["stop"])], {"dtype": attrs["dtype"]}
             elif find_card(key) not in DYNAMIC:
                 raise OpNotImplemented(f"the data decide a size in it, which {key} takes as a number only")
             attrs = {name: self._read(v) if self.decided_by_data(v) else v for name, v in attrs.items()}
-        return self._sized(make_call(key, args, attrs, self.span), shapes)
+        return make(key, args, attrs, self.span), typed
 
-    def _sized(self, made: Any, shapes: Any) -> Any:
-        """The results of a call, with symbols for extents of which their types say nothing: those of `shapes`, or new ones."""
-        if isinstance(made, TupleWrapper):
-            return [self._sized(e, None if shapes is None else shapes[k]) for k, e in enumerate(made)]
+    def _sized(self, made: Expr, typed: Expr | None) -> Value:
+        """The result of a call, with symbols for extents of which its type says nothing: those of the type of `typed`, or new ones."""
         value = Value(made)
-        if shapes is None or not any(map(is_any, value.shape)):
+        if typed is None or not any(map(is_any, value.shape)):
             return self.home.sizes.sized(value)
         try:
-            return self.home.sizes.sized(value, Value(shapes).shape)
+            return self.home.sizes.sized(value, Value(typed).shape)
         except TVMError:
             return self.home.sizes.sized(value)
 
@@ -107,7 +123,7 @@ class TorchCall(Builder):
         """Whether a size, or one of several, is what only data say."""
         if isinstance(x, (tuple, list)):
             return any([self.decided_by_data(v) for v in x])
-        return self.home.sizes.decided_by_data(x)  # type: ignore[no-any-return]
+        return self.home.sizes.decided_by_data(x)
 
     def _read(self, x: Any) -> Any:
         """Sizes as expressions of tensors, which a program reads when it runs."""
@@ -146,7 +162,7 @@ class TorchCall(Builder):
         if not self.decided_by_data(new) or same_shape(x.shape, new):
             return super().reshape(x, new)
         # What data decide may be 0, which must not mean "as it is".
-        return self.call("reshape", x, newshape=tuple(new), allowzero=True)  # type: ignore[no-any-return]
+        return self.call("reshape", x, newshape=tuple(new), allowzero=True)
 
     def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
         """A tensor of one value, which may be a size or a tensor; small ones known."""

@@ -42,10 +42,10 @@ def stacked(c: Builder, x: TensorList) -> Value:
             return c.full([0, *shape], 0, x.dtype)
         if any([i is None for i in x.items]):
             zeros = _item_zeros(c, x)
-            return c.call("stack", [zeros if i is None else i for i in x.items], axis=0)  # type: ignore[no-any-return]
+            return c.call("stack", [zeros if i is None else i for i in x.items], axis=0)
         if all([i is not None and i.is_number for i in x.items]):
             return Value(array=np.stack([i.array for i in x.items if i is not None and i.array is not None]))
-        return c.call("stack", list(x.items), axis=0)  # type: ignore[no-any-return]
+        return c.call("stack", list(x.items), axis=0)
     zeros = _item_zeros(c, x)
     if isinstance(x.length, Value):
         return _rows_of(c, zeros, x.length)
@@ -55,7 +55,7 @@ def stacked(c: Builder, x: TensorList) -> Value:
 def _rows_of(c: Builder, item: Value, count: Value) -> Value:
     """An item as many times as an input of the program says."""
     rows = c.call("expand_dims", item, axis=0)
-    return c.call("take", rows, c.call("multiply", c.iota(count), 0), axis=0)  # type: ignore[no-any-return]
+    return c.call("take", rows, c.call("multiply", c.iota(count), 0), axis=0)
 
 
 def pushed_apart(c: Builder, x: TensorList) -> TensorList:
@@ -94,7 +94,7 @@ def read(c: Builder, x: TensorList, index: Value) -> Value:
             raise OpNotImplemented(f"it reads item {place} of a list of {len(x.items)}")
         item = x.items[place]
         return item if item is not None else _item_zeros(c, x)
-    return c.call("take", stacked(c, x), c.reshape(index, []), axis=0)  # type: ignore[no-any-return]
+    return c.call("take", stacked(c, x), c.reshape(index, []), axis=0)
 
 
 def written(c: Builder, x: TensorList, index: Value, item: Value, grows: bool = False) -> TensorList:
@@ -118,7 +118,7 @@ def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
     """Items with as many more, of zeros, as there must be for one at a place."""
     needed = c.call("add", c.reshape(c.cast(index, "int64"), []), 1)
     missing = c.call("maximum", c.call("subtract", needed, c.extent(rows, 0)), 0)
-    return c.call("concatenate", [rows, _rows_of(c, c.call("zeros_like", item), missing)], axis=0)  # type: ignore[no-any-return]
+    return c.call("concatenate", [rows, _rows_of(c, c.call("zeros_like", item), missing)], axis=0)
 
 
 def _list(x: Any) -> TensorList:

@@ -141,7 +141,7 @@ class Importer:
         self.inputs.append(var)
         return Value(var, None, name, self.quant(tensor))
 
-    def extent(self, name: str, axis: int, d: Any) -> Any:
+    def extent(self, name: str, axis: int, d: Any) -> PrimExpr | int | SizeVar:
         """One extent of an input: -1, None and names are dynamic."""
         if isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
             return d

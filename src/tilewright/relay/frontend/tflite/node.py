@@ -15,7 +15,7 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.relations import known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.common.value import make_call
+from tilewright.relay.frontend.common.value import make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]
@@ -158,15 +158,15 @@ class Node:
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Value:
         """The relay operator `key` on values, lists of them, and numbers, which take the first value's type."""
-        return Value(self._made(key, args, attrs))
+        return Value(make_call(key, self._arguments(args), attrs, self.span))
 
     def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
         """`call` of an operator with several results."""
-        return [Value(e) for e in self._made(key, args, attrs)]
+        return [Value(e) for e in make_calls(key, self._arguments(args), attrs, self.span)]
 
-    def _made(self, key: str, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def _arguments(self, args: Sequence[Any]) -> list[Any]:
         like = next((a for a in args if isinstance(a, CommonValue)), None)
-        return make_call(key, [self._argument(a, like) for a in args], attrs, self.span)
+        return [self._argument(a, like) for a in args]
 
     def _argument(self, a: Any, like: CommonValue | None) -> Any:
         if isinstance(a, (bool, int, float, np.generic)):

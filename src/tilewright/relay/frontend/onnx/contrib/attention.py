@@ -32,7 +32,7 @@ def joined(node: OnnxNode, x: Value) -> Value:
 def split_heads(node: OnnxNode, x: Value, count: int, axis: int) -> list[Value]:
     """Queries, keys and values that stand beside each other on an axis of (batch, length, heads, `count`, size), each with heads
     before lengths."""
-    parts = node.call("split", x, indices_or_sections=count, axis=axis)
+    parts = node.calls("split", x, indices_or_sections=count, axis=axis)
     return [node.value("transpose", node.call("squeeze", p, axis=(axis,)), axes=(0, 2, 1, 3)) for p in parts]
 
 
@@ -163,10 +163,10 @@ def projected(
     count = node.get("num_heads")
     sizes = node.get("qkv_hidden_sizes") or [int(packed.shape[-1]) // 3] * 3
     cuts = tuple(int(c) for c in np.cumsum(sizes)[:-1])
-    q, k, v = [heads(node, Value(p), count) for p in node.call("split", packed, indices_or_sections=cuts, axis=-1)]
+    q, k, v = [heads(node, Value(p), count) for p in node.calls("split", packed, indices_or_sections=cuts, axis=-1)]
     old: list[Value | None] = [None, None]
     if past is not None:
-        old = [node.value("squeeze", p, axis=(0,)) for p in node.call("split", past, indices_or_sections=2, axis=0)]
+        old = [node.value("squeeze", p, axis=(0,)) for p in node.calls("split", past, indices_or_sections=2, axis=0)]
     made, k, v, _ = with_cache(node, q, k, v, old, length, mask, extra)
     return [joined(node, made), node.call("stack", [k, v], axis=0) if node.wants(1) else None]
 
@@ -309,7 +309,7 @@ def _one_step(
     if key is None:
         third = int(query.shape[-1]) // 3
         query, key, value = [
-            Value(p) for p in node.call("split", query, indices_or_sections=(third, 2 * third), axis=-1)
+            Value(p) for p in node.calls("split", query, indices_or_sections=(third, 2 * third), axis=-1)
         ]
     q, k, v = separate(node, query, key, value, bias, node.get("num_heads"))
     buffer = length if node.get("past_present_share_buffer", 0) else None

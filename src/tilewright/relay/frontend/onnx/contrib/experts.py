@@ -18,7 +18,7 @@ def routed(node: OnnxNode, scores: Value, shares: Value | None, normal: bool) ->
     if node.get("use_sparse_mixer", 0):
         raise node.refuse("use_sparse_mixer", 1, "0")
     scores = node.cast(scores, "float32")
-    _, at = node.call("topk", scores, k=best, axis=-1, ret_type="both", is_ascend=False, dtype="int64")
+    _, at = node.calls("topk", scores, k=best, axis=-1, ret_type="both", is_ascend=False, dtype="int64")
     places = Value(array=np.arange(count, dtype=np.int64).reshape(1, 1, count))
     hits = node.call("equal", node.call("expand_dims", at, axis=2), places)
     chosen = node.call("any", hits, axis=(1,))
@@ -61,7 +61,7 @@ def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
             node.value("strided_slice", x, begin=(k,), end=(width,), strides=(2,), axes=(x.ndim - 1,)) for k in (0, 1)
         ]
     else:
-        gate, line = [Value(p) for p in node.call("split", x, indices_or_sections=2, axis=-1)]
+        gate, line = [Value(p) for p in node.calls("split", x, indices_or_sections=2, axis=-1)]
     limit = node.get("swiglu_limit")
     if limit is not None:
         gate = node.value("minimum", gate, node.scalar(float(limit), gate))

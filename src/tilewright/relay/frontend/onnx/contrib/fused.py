@@ -95,7 +95,7 @@ def _quick_gelu(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("BiasSplitGelu", domain=DOMAIN)
 def _bias_split_gelu(node: OnnxNode, x: Value, bias: Value) -> Any:
-    left, right = node.call("split", add(node, x, bias), indices_or_sections=2, axis=-1)
+    left, right = node.calls("split", add(node, x, bias), indices_or_sections=2, axis=-1)
     return node.call("multiply", left, node.nested("Gelu", right))
 
 

@@ -42,7 +42,7 @@ def _grouped(
     if key is None:
         size = int(query.shape[-1]) // (count + 2 * groups)
         cuts = (count * size, (count + groups) * size)
-        query, key, value = [Value(p) for p in node.call("split", query, indices_or_sections=cuts, axis=-1)]
+        query, key, value = [Value(p) for p in node.calls("split", query, indices_or_sections=cuts, axis=-1)]
     assert value is not None
     q, k, v = heads(node, query, count), heads(node, key, groups), heads(node, value, groups)
     length = node.static(q)[2]

@@ -14,12 +14,12 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: bool, width: int) -> Value:
     """x (batch, heads, length, size) with its first `width` elements turned by angles (batch or 1, 1, length, width / 2)."""
     size = int(x.shape[-1])
-    head, tail = (x, None) if width == size else node.call("split", x, indices_or_sections=(width,), axis=-1)
+    head, tail = (x, None) if width == size else node.calls("split", x, indices_or_sections=(width,), axis=-1)
     if interleaved:
         pairs = node.call("reshape", head, newshape=(0, 0, 0, width // 2, 2))
-        a, b = [node.call("squeeze", p, axis=(-1,)) for p in node.call("split", pairs, indices_or_sections=2, axis=-1)]
+        a, b = [node.call("squeeze", p, axis=(-1,)) for p in node.calls("split", pairs, indices_or_sections=2, axis=-1)]
     else:
-        a, b = node.call("split", head, indices_or_sections=2, axis=-1)
+        a, b = node.calls("split", head, indices_or_sections=2, axis=-1)
     first = node.call("subtract", node.call("multiply", a, cosines), node.call("multiply", b, sines))
     second = node.call("add", node.call("multiply", a, sines), node.call("multiply", b, cosines))
     if interleaved:
@@ -68,7 +68,7 @@ def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, si
         for k in (1, 2):
             stream[k : 3 * sections[k] : 3] = k
     masks = [Value(array=(stream == k).reshape(1, 1, 1, half)) for k in range(3)]
-    each = [node.value("squeeze", p, axis=(0,)) for p in node.call("split", places, indices_or_sections=3, axis=0)]
+    each = [node.value("squeeze", p, axis=(0,)) for p in node.calls("split", places, indices_or_sections=3, axis=0)]
     made = []
     for table in (cosines, sines):
         rows = [angles(node, table, p) for p in each]

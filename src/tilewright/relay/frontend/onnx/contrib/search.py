@@ -158,7 +158,7 @@ class Beams(Search):
             at = self("subtract", length, self.length())
             kept = [self("where", self("equal", places, at), self("expand_dims", rated, axis=0), kept[0])]
         flat = self("reshape", rated, newshape=(batch, beams * words))
-        values, places = [Value(v) for v in self.node.call("topk", flat, k=2 * beams, axis=1, dtype="int32")]
+        values, places = [Value(v) for v in self.node.calls("topk", flat, k=2 * beams, axis=1, dtype="int32")]
         size = self.number(words, "int32")
         origin, token = self("floor_divide", places, size), self("floor_mod", places, size)
         ended = self("equal", token, self.number(self.eos, "int32"))
@@ -172,7 +172,7 @@ class Beams(Search):
         # Those of the best that go on, in order.
         sums, which = [
             Value(v)
-            for v in self.node.call("topk", self("where", ended, nothing, values), k=beams, axis=1, dtype="int32")
+            for v in self.node.calls("topk", self("where", ended, nothing, values), k=beams, axis=1, dtype="int32")
         ]
         tokens, origin = [self("take", v, which, axis=1, batch_dims=1) for v in (token, origin)]
         tokens = self("where", open_, tokens, self.number(self.pad, "int32"))
@@ -207,7 +207,7 @@ class Beams(Search):
     def merged(self, hypotheses: Value, scores: Value, more: Value, ends: Value, count: int) -> tuple[Value, Value]:
         """The best `count` of finished sequences and others, with their scores."""
         both = self("concatenate", [scores, ends], axis=1)
-        best, which = [Value(v) for v in self.node.call("topk", both, k=count, axis=1, dtype="int32")]
+        best, which = [Value(v) for v in self.node.calls("topk", both, k=count, axis=1, dtype="int32")]
         return self("take", self("concatenate", [hypotheses, more], axis=1), which, axis=1, batch_dims=1), best
 
 

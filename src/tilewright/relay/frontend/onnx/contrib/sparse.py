@@ -41,7 +41,7 @@ def _sparse(
     if key is None or value is None:
         size = int(query.shape[-1]) // (count + 2 * groups)
         cuts = (count * size, (count + groups) * size)
-        query, key, value = [Value(p) for p in node.call("split", query, indices_or_sections=cuts, axis=-1)]
+        query, key, value = [Value(p) for p in node.calls("split", query, indices_or_sections=cuts, axis=-1)]
     q, k, v = heads(node, query, count), heads(node, key, groups), heads(node, value, groups)
     batch, length, whole = node.static(q)[0], node.static(q)[2], node.static(past_key)[2]
     table = seen_blocks(

@@ -62,7 +62,7 @@ def _inverse(node: OnnxNode, x: Value) -> Any:
 @onnx_op("ComplexMul", "ComplexMulConj", domain=DOMAIN)
 def _complex_product(node: OnnxNode, x: Value, y: Value) -> Any:
     (a, b), (c, d) = [
-        [node.call("squeeze", p, axis=(-1,)) for p in node.call("split", v, indices_or_sections=2, axis=-1)]
+        [node.call("squeeze", p, axis=(-1,)) for p in node.calls("split", v, indices_or_sections=2, axis=-1)]
         for v in (x, y)
     ]
     if node.op_type == "ComplexMulConj":
@@ -161,7 +161,7 @@ def _gated_bias(
     batch, count, length, width = node.static(line)
     pairs = node.call("reshape", line, newshape=(batch, count, length, 2, width // 2))
     gates = node.call("sigmoid", node.call("sum", pairs, axis=(-1,)))
-    u, r = node.call("split", gates, indices_or_sections=2, axis=-1)
+    u, r = node.calls("split", gates, indices_or_sections=2, axis=-1)
     inner = node.call("subtract", node.call("multiply", r, strength), node.scalar(1, query))
     gate = node.call("add", node.call("multiply", u, inner), node.scalar(2, query))
     return as_value(node.call("multiply", gate, distance))

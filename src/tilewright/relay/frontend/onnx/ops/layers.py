@@ -254,7 +254,7 @@ def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value
             rough = node.call("sqrt", node.call("add", var, node.scalar(epsilon, var)))
             apart = node.call("divide", node.call("subtract", x, mean), rough)
             return node.call("add", node.call("multiply", apart, scale), bias)
-        return node.call("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=epsilon)[0]
+        return node.calls("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=epsilon)[0]
     # The statistics of this batch, and how they move the running ones.
     axes = tuple([k for k in range(x.ndim) if k != 1])
     now = node.value("mean", x, axis=axes, keepdims=True)
@@ -267,7 +267,7 @@ def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value
         kept = node.call("multiply", old, node.scalar(share, old))
         fresh = node.call("multiply", node.cast(new, old.dtype), node.scalar(1 - share, old))
         moved.append(node.call("add", kept, fresh))
-    out = node.call("nn.batch_norm", x, scale, bias, *current, axis=1, epsilon=epsilon)[0]
+    out = node.calls("nn.batch_norm", x, scale, bias, *current, axis=1, epsilon=epsilon)[0]
     return [out, *moved]
 
 

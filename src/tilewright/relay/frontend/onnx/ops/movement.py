@@ -96,7 +96,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
         if count == 1:
             return x
         if node.opset < 18:
-            return node.call("split", x, indices_or_sections=count, axis=axis)
+            return node.calls("split", x, indices_or_sections=count, axis=axis)
         # The last part is smaller where they do not go in.
         extent = x.shape[axis]
         if not isinstance(extent, int):
@@ -116,7 +116,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
         bounds = [simplest(b) for b in itertools.accumulate(sizes, initial=0)]
         if not known_equal(bounds[-1], extent):
             return dynamic_parts(node, x, axis, split, count)
-        return x if count == 1 else node.call("split", x, indices_or_sections=tuple(bounds[1:-1]), axis=axis)
+        return x if count == 1 else node.calls("split", x, indices_or_sections=tuple(bounds[1:-1]), axis=axis)
     if min(sizes) < 0 or (isinstance(extent, int) and node.importer.counts and total != extent):
         raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
     if not isinstance(extent, int):
@@ -126,8 +126,8 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     if count == 1:
         return x
     if len(set(sizes)) == 1:
-        return node.call("split", x, indices_or_sections=count, axis=axis)
-    return node.call("split", x, indices_or_sections=tuple(itertools.accumulate(sizes[:-1])), axis=axis)
+        return node.calls("split", x, indices_or_sections=count, axis=axis)
+    return node.calls("split", x, indices_or_sections=tuple(itertools.accumulate(sizes[:-1])), axis=axis)
 
 
 def dynamic_parts(node: OnnxNode, x: Value, axis: int, split: Any, count: int) -> list[Value]:
@@ -368,7 +368,7 @@ def _space_to_depth(node: OnnxNode, x: Value) -> Any:
 def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any:
     number: Any = depth if depth.array is None else node.ints(depth, "depth")[0]
     if values.array is None:
-        off, on = [Value(v) for v in node.call("split", values, indices_or_sections=2)]
+        off, on = [Value(v) for v in node.calls("split", values, indices_or_sections=2)]
         off, on = [node.value("squeeze", v) for v in (off, on)]
     else:
         off, on = [Value(array=np.array(v, values.dtype)) for v in values.array.reshape(-1)]

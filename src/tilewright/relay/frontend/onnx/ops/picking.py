@@ -141,7 +141,7 @@ def _unique(node: OnnxNode, x: Value) -> Any:
     axis, ordered = node.get("axis"), bool(node.get("sorted", 1))
     if axis is None and not x.kind:
         flat = node.call("reshape", x, newshape=(-1,))
-        kinds, first, which, _, counts = node.call("unique", flat, is_sorted=ordered, return_counts=True)
+        kinds, first, which, _, counts = node.calls("unique", flat, is_sorted=ordered, return_counts=True)
         return [Value(kinds), *[node.cast(v, "int64") for v in (first, which, counts)]]
     config = {"axis": axis, "sorted": ordered, "kind": x.kind}
     plain = [x.plain()]

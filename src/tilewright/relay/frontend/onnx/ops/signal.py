@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.fourier import fourier as products
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
@@ -61,9 +63,9 @@ def _front(node: OnnxNode, x: Any, axis: int, size: Size) -> Any:
     return node.call("dyn.strided_slice", x, zero, node.call("reshape", size, newshape=(1,)), one, axes=(axis,))
 
 
-def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: Size, inverse: bool) -> tuple[Any, ...]:
+def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: Size, inverse: bool) -> Sequence[Expr]:
     """(real, imaginary) parts of the transform of the last axis."""
-    found = None
+    found: Sequence[Expr] | None = None
     if isinstance(size, int):
 
         def constant(array: np.ndarray) -> Value:
@@ -72,7 +74,7 @@ def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: Size,
         found = products(node.call, constant, (real, imaginary), real.ndim, size, inverse)
     if found is None:
         zeros = node.call("zeros_like", real) if imaginary is None else imaginary
-        found = tuple(node.call("dft", real, zeros, inverse=inverse))
+        found = tuple(node.calls("dft", real, zeros, inverse=inverse))
     return found
 
 

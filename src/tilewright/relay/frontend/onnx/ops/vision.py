@@ -45,7 +45,7 @@ def _non_max_suppression(
     least: Value | None = None,
 ) -> Any:
     if node.get("center_point_box", 0):
-        x, y, w, h = node.call("split", boxes, indices_or_sections=4, axis=2)
+        x, y, w, h = node.calls("split", boxes, indices_or_sections=4, axis=2)
         half = [node.call("multiply", v, node.scalar(0.5, boxes)) for v in (w, h)]
         low = [node.call("subtract", v, d) for v, d in ((y, half[1]), (x, half[0]))]
         high = [node.call("add", v, d) for v, d in ((y, half[1]), (x, half[0]))]
@@ -58,7 +58,7 @@ def _non_max_suppression(
         _threshold(node, overlap, 0.0),
         _threshold(node, least, -np.inf),
     ]
-    found = node.call("vision.all_class_non_max_suppression", boxes, scores, *limits, output_format="onnx")
+    found = node.calls("vision.all_class_non_max_suppression", boxes, scores, *limits, output_format="onnx")
     return node.call("dyn.prefix", found[0], found[1])
 
 

@@ -129,7 +129,7 @@ def _prelu(c: TorchCall, x: Value, weight: Value) -> Any:
 
 @aten("glu")
 def _glu(c: TorchCall, x: Value, dim: int = -1) -> Any:
-    a, b = c.call("split", x, indices_or_sections=2, axis=c.axis(dim, x.ndim))
+    a, b = c.calls("split", x, indices_or_sections=2, axis=c.axis(dim, x.ndim))
     return c.call("multiply", a, c.call("sigmoid", b))
 
 

@@ -92,7 +92,7 @@ def _polar(c: TorchCall, size: Value, angle: Value) -> Any:
 
 @aten("view_as_complex")
 def _view_as_complex(c: TorchCall, x: Value) -> Any:
-    parts = c.call("split", x, indices_or_sections=2, axis=x.ndim - 1)
+    parts = c.calls("split", x, indices_or_sections=2, axis=x.ndim - 1)
     return Complex(*[c.call("squeeze", p, axis=(x.ndim - 1,)) for p in parts])
 
 

@@ -114,9 +114,8 @@ def _linspace(c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, 
     name = _dtype(dtype, c.home.default_dtype)
     ends = [_at_import(c, v) for v in (start, end)]
     if isinstance(steps, int) and not any([isinstance(v, Value) for v in ends]):
-        made = np.linspace(float(ends[0]), float(ends[1]), steps)
-        made = base**made if "logspace" in c.target else made
-        return c.cast(Value(array=made), name)
+        known = np.linspace(float(ends[0]), float(ends[1]), steps)
+        return c.cast(Value(array=base**known if "logspace" in c.target else known), name)
     wide = "float64" if isinstance(steps, int) else name
     first, last = [c.reshape(c.tensor(v, wide), []) for v in ends]
     gaps = c.number(max(steps - 1, 1), wide) if isinstance(steps, int) else c.cast(c.size(steps - 1), wide)
@@ -197,7 +196,7 @@ def _uniform(c: TorchCall, x: Value, low: float = 0.0, high: float = 1.0) -> Any
 
 def _normal_like(c: TorchCall, shape: Sequence[Any], dtype: str, mean: Any, std: Any) -> Value:
     made = c.call("multiply", _drawn(c, "random.normal", shape, dtype), c.tensor(std, dtype))
-    return c.call("add", made, c.tensor(mean, dtype))  # type: ignore[no-any-return]
+    return c.call("add", made, c.tensor(mean, dtype))
 
 
 @aten("normal_functional", "normal_")

@@ -73,7 +73,7 @@ def _unique(
     c: TorchCall, x: Value, is_sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
     flat = c.cast(c.reshape(x, [-1]), "int8" if x.dtype == "bool" else x.dtype)
-    made, _, inverse, _, counts = c.counted("unique", flat, is_sorted=True, return_counts=True)
+    made, _, inverse, _, counts = c.counted_parts("unique", flat, is_sorted=True, return_counts=True)
     return [c.cast(made, x.dtype), c.reshape(c.cast(inverse, "int64"), x.shape), c.cast(counts, "int64")]
 
 

@@ -76,8 +76,8 @@ def encoder_layer(
 
 
 def _columns(c: TorchCall, x: Value, begin: int, count: int) -> Value:
-    return c.call("strided_slice", x, begin=(begin,), end=(begin + count,), strides=(1,), axes=(x.ndim - 1,))  # type: ignore[no-any-return]
+    return c.call("strided_slice", x, begin=(begin,), end=(begin + count,), strides=(1,), axes=(x.ndim - 1,))
 
 
 def _rows(c: TorchCall, x: Value, begin: int, count: int) -> Value:
-    return c.call("strided_slice", x, begin=(begin,), end=(begin + count,), strides=(1,), axes=(0,))  # type: ignore[no-any-return]
+    return c.call("strided_slice", x, begin=(begin,), end=(begin + count,), strides=(1,), axes=(0,))

@@ -30,7 +30,7 @@ def picked(c: TorchCall, x: Value, axis: int, indices: Value) -> Value:
     inside = False
     if found.array is not None and found.is_number and isinstance(extent, int):
         inside = bool(((found.array >= 0) & (found.array < extent)).all())
-    return c.call("take", x, found, axis=axis, mode="clip" if inside else "signed")  # type: ignore[no-any-return]
+    return c.call("take", x, found, axis=axis, mode="clip" if inside else "signed")
 
 
 @aten("embedding")
@@ -120,7 +120,7 @@ def _not_negative(c: TorchCall, i: Value, extent: Any) -> Value:
     known = places(c, i, extent)
     if known.array is not None and known.is_number:
         return known
-    return c.call("where", c.call("less", i, 0), c.call("add", i, extent), i)  # type: ignore[no-any-return]
+    return c.call("where", c.call("less", i, 0), c.call("add", i, extent), i)
 
 
 @aten("index_put", "_unsafe_index_put", "_index_put_impl")
@@ -233,7 +233,7 @@ def _mean_of_written(c: TorchCall, x: Value, dim: int, indices: Value, source: V
     count = _scattered(c, zeros, dim, indices, ones, "add")
     totals = _scattered(c, zeros, dim, indices, source, "add")
     mean = c.call("divide" if is_float(x.dtype) else "floor_divide", totals, c.call("maximum", count, 1))
-    return c.call("where", c.call("greater", count, 0), mean, x)  # type: ignore[no-any-return]
+    return c.call("where", c.call("greater", count, 0), mean, x)
 
 
 @aten("slice_scatter")

@@ -43,7 +43,7 @@ def convolve(
         groups=groups, channels=int(weight.shape[0]), kernel_size=tuple([int(k) for k in weight.shape[2:]]),
     )  # fmt: skip
     out = out if bias is None else c.call("nn.bias_add", out, bias)
-    return c.call("squeeze", out, axis=(0,)) if single else out  # type: ignore[no-any-return]
+    return c.call("squeeze", out, axis=(0,)) if single else out
 
 
 @aten("conv1d", "conv2d", "conv3d")
@@ -115,7 +115,7 @@ def _convolution(
 def _pooled(c: TorchCall, x: Value, key: str, n: int, **attrs: Any) -> Value:
     single = x.ndim == n + 1
     out = c.call(f"nn.{key}{n}d", c.call("expand_dims", x, axis=0) if single else x, **attrs)
-    return c.call("squeeze", out, axis=(0,)) if single else out  # type: ignore[no-any-return]
+    return c.call("squeeze", out, axis=(0,)) if single else out
 
 
 def _axes_of(c: TorchCall) -> int:
@@ -297,7 +297,7 @@ def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", val
         raise c.refuse("mode", mode, "constant, reflect, replicate, circular")
     fill = c.tensor(0 if value is None else value, x.dtype)
     how = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}[mode]
-    return c.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=how)  # type: ignore[no-any-return]
+    return c.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=how)
 
 
 def _border(v: Any) -> Any:

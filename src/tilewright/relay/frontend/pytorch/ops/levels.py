@@ -240,7 +240,7 @@ def rounded_to_bytes(c: TorchCall, x: Value, reduced: bool) -> Value:
     scale = c.call("where", c.call("equal", scale, 0), c.number(0.1, x.dtype), scale)
     zero = c.call("clip", c.call("round", c.call("negative", c.call("divide", low, scale))), a_min=0.0, a_max=top)
     levels = c.call("clip", c.call("add", c.call("round", c.call("divide", x, scale)), zero), a_min=0.0, a_max=top)
-    return c.call("multiply", c.call("subtract", levels, zero), scale)  # type: ignore[no-any-return]
+    return c.call("multiply", c.call("subtract", levels, zero), scale)
 
 
 @aten("quantized::embedding_byte")

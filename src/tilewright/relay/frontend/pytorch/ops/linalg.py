@@ -45,15 +45,15 @@ def batches(c: TorchCall, x: Value, y: Value, transpose_b: bool = False) -> Valu
         x = c.reshape(x, [1] * (y.ndim - x.ndim) + x.shape)
     if y.ndim < x.ndim:
         y = c.reshape(y, [1] * (x.ndim - y.ndim) + y.shape)
-    return c.call("nn.batch_matmul", x, y, transpose_b=transpose_b)  # type: ignore[no-any-return]
+    return c.call("nn.batch_matmul", x, y, transpose_b=transpose_b)
 
 
 def _whole_product(c: TorchCall, a: Value, b: Value) -> Value:
     """A product of integers, as a sum."""
     if b.ndim == 1:
-        return c.call("sum", c.call("multiply", a, b), axis=(a.ndim - 1,))  # type: ignore[no-any-return]
+        return c.call("sum", c.call("multiply", a, b), axis=(a.ndim - 1,))
     wide = c.call("multiply", c.call("expand_dims", a, axis=a.ndim), c.call("expand_dims", b, axis=b.ndim - 2))
-    return c.call("sum", wide, axis=(wide.ndim - 2,))  # type: ignore[no-any-return]
+    return c.call("sum", wide, axis=(wide.ndim - 2,))
 
 
 def _scaled(c: TorchCall, bias: Value, product: Value, beta: Any, alpha: Any) -> Value:
@@ -61,7 +61,7 @@ def _scaled(c: TorchCall, bias: Value, product: Value, beta: Any, alpha: Any) ->
         product = c.call("multiply", product, alpha)
     if beta == 0:
         return product
-    return c.call("add", product, c.call("multiply", bias, beta) if beta != 1 else bias)  # type: ignore[no-any-return]
+    return c.call("add", product, c.call("multiply", bias, beta) if beta != 1 else bias)
 
 
 @aten("addmm", "addmv", "baddbmm")
@@ -93,7 +93,7 @@ def _cross(c: TorchCall, a: Value, b: Value, dim: int | None = None) -> Any:
         axis = next(k for k, d in enumerate(a.shape) if isinstance(d, int) and d == 3)
 
     def turned(x: Value, by: int) -> Value:
-        return c.call("take", x, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=axis)  # type: ignore[no-any-return]
+        return c.call("take", x, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=axis)
 
     first, second = c.call("multiply", turned(a, 1), turned(b, 2)), c.call("multiply", turned(a, 2), turned(b, 1))
     return c.call("subtract", first, second)
@@ -282,7 +282,7 @@ def _causal(c: TorchCall, rows: Any, columns: Any) -> Value:
     if isinstance(rows, int) and isinstance(columns, int):
         return Value(array=np.tril(np.ones((rows, columns), bool)))
     i, j = [c.call("arange", start=0, stop=d, step=1, dtype="int64") for d in (rows, columns)]
-    return c.call("less_equal", c.call("expand_dims", j, axis=0), c.call("expand_dims", i, axis=1))  # type: ignore[no-any-return]
+    return c.call("less_equal", c.call("expand_dims", j, axis=0), c.call("expand_dims", i, axis=1))
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")

@@ -181,7 +181,7 @@ def cut(c: TorchCall, x: Value, axis: int, begin: Any, end: Any, step: int = 1) 
     if isinstance(begin, int) and begin == 0 and step == 1 and (known_equal(end, extent) or _beyond(end, extent)):
         return x
     bounds = [min(max(b, -FAR), FAR) if isinstance(b, int) else b for b in (begin, end)]
-    return c.call("strided_slice", x, begin=(bounds[0],), end=(bounds[1],), strides=(step,), axes=(axis,))  # type: ignore[no-any-return]
+    return c.call("strided_slice", x, begin=(bounds[0],), end=(bounds[1],), strides=(step,), axes=(axis,))
 
 
 def _beyond(end: Any, extent: Any) -> bool:
@@ -234,9 +234,9 @@ def split_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], axis: int) -> list
         return [x]
     if all([isinstance(s, int) for s in sizes]) and 0 not in sizes and isinstance(x.shape[axis], int):
         if len(set(sizes)) == 1:
-            return c.call("split", x, indices_or_sections=len(sizes), axis=axis)  # type: ignore[no-any-return]
+            return c.calls("split", x, indices_or_sections=len(sizes), axis=axis)
         ends = [int(e) for e in np.cumsum(sizes)[:-1]]
-        return c.call("split", x, indices_or_sections=tuple(ends), axis=axis)  # type: ignore[no-any-return]
+        return c.calls("split", x, indices_or_sections=tuple(ends), axis=axis)
     parts, begin = [], 0
     for s in sizes:
         parts.append(cut(c, x, axis, begin, begin + s))
@@ -279,7 +279,7 @@ def _chunk(c: TorchCall, x: Value, number: int, dim: int = 0) -> Any:
     axis = c.axis(dim, x.ndim)
     extent = x.shape[axis]
     if not isinstance(extent, int):
-        return c.call("split", x, indices_or_sections=number, axis=axis) if number > 1 else [x]
+        return c.calls("split", x, indices_or_sections=number, axis=axis) if number > 1 else [x]
     size = max(-(-extent // number), 1)
     return split_sizes(c, x, [min(size, extent - k) for k in range(0, extent, size)] or [0], axis)
 
@@ -358,11 +358,11 @@ def _rolled(c: TorchCall, x: Value, shift: Any, axis: int) -> Value:
         if not shift:
             return x
         first, second = cut(c, x, axis, extent - shift, extent), cut(c, x, axis, 0, extent - shift)
-        return c.call("concatenate", [first, second], axis=axis)  # type: ignore[no-any-return]
+        return c.call("concatenate", [first, second], axis=axis)
     if isinstance(shift, int) and shift <= 0 or isinstance(extent, int):
         shift = shift + extent if isinstance(shift, int) else shift
     first, second = cut(c, x, axis, extent - shift, extent), cut(c, x, axis, 0, extent - shift)
-    return c.call("concatenate", [first, second], axis=axis)  # type: ignore[no-any-return]
+    return c.call("concatenate", [first, second], axis=axis)
 
 
 @aten("tril", "triu")

@@ -72,7 +72,7 @@ def _batch_norm(
         tail = [1] * (x.ndim - 2)
         gamma, beta = (c.reshape(v, [channels, *tail]) for v in (gamma, beta))
         return _affine(c, c.call("multiply", c.call("subtract", x, middle), scale), gamma, beta)
-    return c.call("nn.batch_norm", x, gamma, beta, mean, var, axis=1, epsilon=float(eps))[0]  # type: ignore[no-any-return]
+    return c.calls("nn.batch_norm", x, gamma, beta, mean, var, axis=1, epsilon=float(eps))[0]
 
 
 def _statistics(c: TorchCall, x: Value, eps: float) -> list[Any]:

@@ -31,7 +31,7 @@ def _cut(c: TorchCall, x: Value, low: int, high: int) -> Value:
     """Levels narrower than the type's own."""
     if (low, high) == RANGES.get(x.dtype):
         return x
-    return c.call("clip", x, a_min=float(low), a_max=float(high))  # type: ignore[no-any-return]
+    return c.call("clip", x, a_min=float(low), a_max=float(high))
 
 
 def _computed(c: TorchCall, *parameters: Any) -> bool:
@@ -194,7 +194,7 @@ def _rounded(c: TorchCall, x: Value, scale: Value, zero: Value, low: int, high: 
     """x as its nearest level says it."""
     levels = c.call("add", c.call("round", c.call("divide", x, scale)), zero)
     kept = c.call("clip", levels, a_min=float(low), a_max=float(high))
-    return c.call("multiply", c.call("subtract", kept, zero), scale)  # type: ignore[no-any-return]
+    return c.call("multiply", c.call("subtract", kept, zero), scale)
 
 
 @aten("fake_quantize_per_tensor_affine")

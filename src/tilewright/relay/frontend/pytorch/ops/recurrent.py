@@ -23,7 +23,7 @@ Cell = Callable[[TorchCall, Value, State, Product], State]
 def _lstm_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
     hidden, memory = state
     gates = c.call("add", given, recurrent(hidden))
-    i, f, g, o = c.call("split", gates, indices_or_sections=4, axis=1)
+    i, f, g, o = c.calls("split", gates, indices_or_sections=4, axis=1)
     kept = c.call("multiply", c.call("sigmoid", f), memory)
     memory = c.call("add", kept, c.call("multiply", c.call("sigmoid", i), c.call("tanh", g)))
     return c.call("multiply", c.call("sigmoid", o), c.call("tanh", memory)), memory
@@ -31,8 +31,8 @@ def _lstm_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> 
 
 def _gru_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
     (hidden,) = state
-    xr, xz, xn = c.call("split", given, indices_or_sections=3, axis=1)
-    hr, hz, hn = c.call("split", recurrent(hidden), indices_or_sections=3, axis=1)
+    xr, xz, xn = c.calls("split", given, indices_or_sections=3, axis=1)
+    hr, hz, hn = c.calls("split", recurrent(hidden), indices_or_sections=3, axis=1)
     reset, update = c.call("sigmoid", c.call("add", xr, hr)), c.call("sigmoid", c.call("add", xz, hz))
     new = c.call("tanh", c.call("add", xn, c.call("multiply", reset, hn)))
     return (c.call("add", new, c.call("multiply", update, c.call("subtract", hidden, new))),)
@@ -80,7 +80,7 @@ def _loop(
     count = c.size(steps)
 
     def going(k: Expr, *now: Expr) -> Expr:
-        return c.call("less", Value(k), count).expr  # type: ignore[no-any-return]
+        return c.call("less", Value(k), count).expr
 
     def step(k: Expr, rows: Expr, *now: Expr) -> list[Expr]:
         row = c.call("take", given, Value(k), axis=0, mode="clip")

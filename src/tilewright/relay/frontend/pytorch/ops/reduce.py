@@ -18,7 +18,7 @@ def total(c: TorchCall, key: str, x: Value, dim: Any, keepdim: bool = False) -> 
     """A relay reduction along axes (None or empty: all)."""
     if not x.ndim:
         return x
-    return c.call(key, x, axis=tuple(c.axes(dim, x.ndim)), keepdims=bool(keepdim))  # type: ignore[no-any-return]
+    return c.call(key, x, axis=tuple(c.axes(dim, x.ndim)), keepdims=bool(keepdim))
 
 
 @aten("sum", "nansum")
@@ -127,7 +127,7 @@ def variance(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -
         spread = c.call("divide", squares, c.cast(c.size(rest), x.dtype))
     if keepdim or not axes:
         return spread, middle
-    return tuple([c.call("squeeze", v, axis=tuple(axes)) for v in (spread, middle)])
+    return c.call("squeeze", spread, axis=tuple(axes)), c.call("squeeze", middle, axis=tuple(axes))
 
 
 @aten("var", "std", "var_mean", "std_mean")
@@ -265,7 +265,7 @@ def _sorted(c: TorchCall, x: Value, dim: int, descending: bool) -> list[Value]:
 
 def _argsorted(c: TorchCall, x: Value, dim: int, descending: bool) -> Value:
     x = c.cast(x, "uint8") if x.dtype == "bool" else x
-    return c.call("argsort", x, axis=c.axis(dim, x.ndim), is_ascend=not descending, dtype="int64")  # type: ignore[no-any-return]
+    return c.call("argsort", x, axis=c.axis(dim, x.ndim), is_ascend=not descending, dtype="int64")
 
 
 @aten("argsort")
@@ -292,7 +292,7 @@ def _topk(c: TorchCall, x: Value, k: Any, dim: int = -1, largest: bool = True, s
     if k == 0:
         shape = [0 if a == c.axis(dim, x.ndim) else d for a, d in enumerate(x.shape)]
         return [c.full(shape, 0, x.dtype), c.full(shape, 0, "int64")]
-    return c.call("topk", x, k=k, axis=c.axis(dim, x.ndim), ret_type="both", is_ascend=not largest, dtype="int64")
+    return c.calls("topk", x, k=k, axis=c.axis(dim, x.ndim), ret_type="both", is_ascend=not largest, dtype="int64")
 
 
 @aten("kthvalue")

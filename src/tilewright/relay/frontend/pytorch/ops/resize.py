@@ -45,7 +45,7 @@ def resize(
             "align_corners" if align else "asymmetric" if method == "nearest_neighbor" and not exact else "half_pixel"
         )
         rounding = ("round_prefer_ceil" if exact else "floor") if method == "nearest_neighbor" else ""
-        return c.call(  # type: ignore[no-any-return]
+        return c.call(
             f"image.resize{n}d", x, size=tuple(sizes), method=method, coordinate_transformation_mode=mode,
             rounding_method=rounding, cubic_alpha=-0.75,
         )  # fmt: skip
@@ -87,7 +87,7 @@ def _along(
             if exact
             else np.floor(at.astype(np.float32) * np.float32(step))
         )
-        return c.call("take", x, Value(array=np.clip(places, 0, extent - 1).astype(np.int64)), axis=axis)  # type: ignore[no-any-return]
+        return c.call("take", x, Value(array=np.clip(places, 0, extent - 1).astype(np.int64)), axis=axis)
     matrix = _weights(at, extent, step, method == "cubic", align, antialias)
     order = [k for k in range(x.ndim) if k != axis] + [axis]
     out = c.call("nn.dense", c.transpose(x, order), Value(array=matrix.astype(x.dtype)))

@@ -21,11 +21,11 @@ def _counted(c: TorchCall, groups: Value, start: Value, weights: Value | None = 
     """How many elements are in each group (int64), or the sum of their weights; `start` is what to begin with."""
     flat = c.reshape(groups, [-1])
     ones = c.broadcast(c.number(1, start.dtype), flat.shape) if weights is None else c.reshape(weights, [-1])
-    return c.call("scatter_elements", start, flat, ones, axis=0, reduction="add", outside=True)  # type: ignore[no-any-return]
+    return c.call("scatter_elements", start, flat, ones, axis=0, reduction="add", outside=True)
 
 
 def _places(c: TorchCall, count: Any) -> Value:
-    return c.call("arange", start=0, stop=count, step=1, dtype="int64")  # type: ignore[no-any-return]
+    return c.call("arange", start=0, stop=count, step=1, dtype="int64")
 
 
 @aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
@@ -118,7 +118,7 @@ def _edges(c: TorchCall, x: Value, bins: int, ends: Sequence[Any] | None, slack:
     # From both ends, so that both are exact.
     up = c.call("add", low, c.call("multiply", Value(array=np.arange(bins + 1).astype(x.dtype)), steps))
     down = c.call("subtract", high, c.call("multiply", Value(array=np.arange(bins, -1, -1).astype(x.dtype)), steps))
-    return c.call("where", Value(array=np.arange(bins + 1) < (bins + 1) // 2), up, down)  # type: ignore[no-any-return]
+    return c.call("where", Value(array=np.arange(bins + 1) < (bins + 1) // 2), up, down)
 
 
 def _bin(c: TorchCall, x: Value, edges: Value) -> Value:
@@ -128,7 +128,7 @@ def _bin(c: TorchCall, x: Value, edges: Value) -> Value:
     first, last = (c.call("squeeze", cut(c, edges, 0, k, k + 1), axis=(0,)) for k in (0, count - 1))
     inside = c.call("logical_and", c.call("greater_equal", x, first), c.call("less_equal", x, last))
     place = c.call("minimum", c.call("subtract", found, 1), count - 2)
-    return c.call("where", inside, place, c.number(count - 1, "int64"))  # type: ignore[no-any-return]
+    return c.call("where", inside, place, c.number(count - 1, "int64"))
 
 
 def _histogram(
@@ -152,7 +152,7 @@ def _histogram(
     for k, (e, n) in enumerate(zip(edges, counts, strict=True)):
         widths = c.call("subtract", cut(c, e, 0, 1, n + 1), cut(c, e, 0, 0, n))
         made = c.call("divide", made, c.reshape(widths, [n if j == k else 1 for j in range(len(counts))]))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 @aten("histc")

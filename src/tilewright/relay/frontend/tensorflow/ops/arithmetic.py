@@ -70,7 +70,7 @@ def _divide(c: NodeCall, a: Value, b: Value) -> Any:
 
 def chosen(c: NodeCall, off: Value, value: float, other: Value) -> Value:
     """`value` where `off` holds, else `other`."""
-    return c.call("where", off, c.number(value, other.dtype), other)  # type: ignore[no-any-return]
+    return c.call("where", off, c.number(value, other.dtype), other)
 
 
 @tf_op("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
@@ -274,7 +274,7 @@ def _einsum(c: NodeCall, *xs: Value) -> Any:
 @tf_op("Cross")
 def _cross(c: NodeCall, a: Value, b: Value) -> Any:
     def turned(x: Value, by: int) -> Value:
-        return c.call("take", x, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=x.ndim - 1)  # type: ignore[no-any-return]
+        return c.call("take", x, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=x.ndim - 1)
 
     return c.call(
         "subtract", c.call("multiply", turned(a, 1), turned(b, 2)), c.call("multiply", turned(a, 2), turned(b, 1))

@@ -39,7 +39,7 @@ def after_last(c: NodeCall, which: Value) -> Value:
     """The greatest number of a list, and one."""
     if which.is_number and which.array is not None:
         return Value(array=np.array(int(which.array.max(initial=-1)) + 1))
-    return c.call("add", c.reduce("max", c.cast(which, "int64"), None), 1)  # type: ignore[no-any-return]
+    return c.call("add", c.reduce("max", c.cast(which, "int64"), None), 1)
 
 
 @tf_op("DynamicPartition")
@@ -415,12 +415,12 @@ def _gathered(c: NodeCall, count: Value, which: Value, rows: Value, start: Any, 
     rest = rows.shape[1:]
     base = filled(c, count, rest, start, rows.dtype)
     if which.is_number and which.array is not None and which.array.size and which.array.min() >= 0:
-        return c.call("scatter_nd", base, c.reshape(which, [1, -1]), rows, mode=mode)  # type: ignore[no-any-return]
+        return c.call("scatter_nd", base, c.reshape(which, [1, -1]), rows, mode=mode)
     # A row in front takes what belongs nowhere.
     whole = c.concatenate([c.full([1, *rest], start, rows.dtype), base], 0)
     moved = c.call("add", c.call("maximum", which, -1), 1)
     made = c.call("scatter_nd", whole, c.reshape(moved, [1, -1]), rows, mode=mode)
-    return c.call("strided_slice", made, begin=(1,), end=(FAR,), strides=(1,), axes=(0,))  # type: ignore[no-any-return]
+    return c.call("strided_slice", made, begin=(1,), end=(FAR,), strides=(1,), axes=(0,))
 
 
 @tf_op(

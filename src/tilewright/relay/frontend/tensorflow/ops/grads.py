@@ -24,7 +24,7 @@ def _times(c: NodeCall, *factors: Any) -> Value:
 
 
 def _where(c: NodeCall, flag: Value, a: Any, b: Any) -> Value:
-    return c.call("where", flag, a, b)  # type: ignore[no-any-return]
+    return c.call("where", flag, a, b)
 
 
 def _zero(c: NodeCall, x: Value) -> Value:
@@ -63,7 +63,7 @@ for _name, _rule in {**OF_INPUTS, **OF_RESULTS}.items():
 
 
 def _square(c: NodeCall, x: Value) -> Value:
-    return c.call("multiply", x, x)  # type: ignore[no-any-return]
+    return c.call("multiply", x, x)
 
 
 @tf_op("BiasAddGrad")

@@ -44,7 +44,7 @@ def _planes(c: NodeCall, x: Value) -> list[Value]:
 
 
 def _image(c: NodeCall, planes: list[Value]) -> Value:
-    return c.call("stack", planes, axis=planes[0].ndim)  # type: ignore[no-any-return]
+    return c.call("stack", planes, axis=planes[0].ndim)
 
 
 def _to_hsv(c: NodeCall, x: Value) -> list[Value]:
@@ -83,7 +83,7 @@ def _to_rgb(c: NodeCall, hue: Value, saturation: Value, value: Value) -> Value:
 
     def plane(part: Value) -> Value:
         kept = c.call("add", c.call("multiply", c.call("subtract", part, 1.0), saturation), 1.0)
-        return c.call("multiply", kept, value)  # type: ignore[no-any-return]
+        return c.call("multiply", kept, value)
 
     return _image(c, [plane(p) for p in _of_hue(c, hue)])
 

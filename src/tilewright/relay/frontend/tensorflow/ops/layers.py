@@ -61,7 +61,7 @@ def convolve(c: NodeCall, x: Value, kernel: Value, groups: int) -> Value:
     window = [int(k) for k in kernel.shape[:n]]
     strides, dilation = _spatial(c, c.attr("strides"), n), _spatial(c, c.attr("dilations"), n)
     x, pads = _windowed(c, x, _padding(c, x.shape[start : start + n], window, strides, dilation), start)
-    return c.call(  # type: ignore[no-any-return]
+    return c.call(
         f"nn.conv{n}d", x, kernel, strides=tuple(strides), padding=pads, dilation=tuple(dilation), groups=groups,
         channels=int(kernel.shape[-1]), kernel_size=tuple(window), data_layout=_layout(c, n), kernel_layout=f"{SPACE[n]}IO",
     )  # fmt: skip
@@ -140,7 +140,7 @@ def _batch_norm(c: NodeCall, x: Value, gamma: Value, beta: Value, mean: Value, v
         flat = [c.reshape(v, [-1]) for v in (middle, power)]
         return [y, *flat, *flat, flat[0]]
     data = x if x.dtype == gamma.dtype else c.cast(x, gamma.dtype)
-    y = c.call("nn.batch_norm", data, gamma, beta, mean, variance, axis=axis, epsilon=epsilon)[0]
+    y = c.calls("nn.batch_norm", data, gamma, beta, mean, variance, axis=axis, epsilon=epsilon)[0]
     return [c.cast(y, x.dtype), mean, variance, mean, variance, mean]
 
 
@@ -245,10 +245,10 @@ def _suppression(
         for k, a, b in (("minimum", 0, 2), ("minimum", 1, 3), ("maximum", 0, 2), ("maximum", 1, 3))
     ]
     data = c.concatenate([c.reshape(scores, [n, 1]), *corners], 1)
-    valid = c.call(
+    valid = c.calls(
         "vision.get_valid_counts", c.call("expand_dims", data, axis=0), max(floor, -3e38), id_index=-1, score_index=0
     )
-    found = c.call(
+    found = c.calls(
         "vision.non_max_suppression", valid[1], valid[0], valid[2], c.number(count, "int32"), limit, force_suppress=True,
         top_k=-1, coord_start=1, score_index=0, id_index=-1, return_indices=True, invalid_to_bottom=False,
     )  # fmt: skip
@@ -348,7 +348,7 @@ def _block_lstm(
 @tf_op("GRUBlockCell")
 def _gru_cell(c: NodeCall, x: Value, hidden: Value, ru: Value, cw: Value, bru: Value, bc: Value) -> Any:
     def product(a: Value, w: Value, b: Value) -> Value:
-        return c.call("add", c.call("nn.dense", a, c.call("transpose", w, axes=(1, 0))), b)  # type: ignore[no-any-return]
+        return c.call("add", c.call("nn.dense", a, c.call("transpose", w, axes=(1, 0))), b)
 
     r, u = c.split(c.call("sigmoid", product(c.concatenate([x, hidden], 1), ru, bru)), 2, 1)
     new = c.call("tanh", product(c.concatenate([x, c.call("multiply", r, hidden)], 1), cw, bc))

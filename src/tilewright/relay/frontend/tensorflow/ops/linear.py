@@ -147,7 +147,7 @@ def _run_tridiagonal(config: Any, diagonals: np.ndarray, b: np.ndarray) -> np.nd
 def _tridiagonal_product(c: NodeCall, upper: Value, middle: Value, lower: Value, b: Value) -> Any:
     def scaled(d: Value, x: Value) -> Value:
         turned = c.transpose(d, [*range(d.ndim - 2), d.ndim - 1, d.ndim - 2])
-        return c.call("multiply", turned, x)  # type: ignore[no-any-return]
+        return c.call("multiply", turned, x)
 
     (n,) = c.static([b.shape[-2]], "the number of its rows")
     axis = b.ndim - 2

@@ -282,7 +282,7 @@ def _spectrogram(c: NodeCall, sound: Value) -> Any:
     window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)).astype(np.float32)
     frames = c.call("multiply", frames, Value(array=window))
     frames = c.pad(frames, [(0, 0), (0, 0), (0, length - size)])
-    real, imag = c.call("dft", frames, c.call("zeros_like", frames), inverse=False)
+    real, imag = c.calls("dft", frames, c.call("zeros_like", frames), inverse=False)
     power = c.call("add", c.call("multiply", real, real), c.call("multiply", imag, imag))
     power = c.cut(power, 2, 0, length // 2 + 1)
     return power if c.attr("magnitude_squared", False) else c.call("sqrt", power)

@@ -313,7 +313,7 @@ def _gather_nd(c: NodeCall, x: Any, places: Value) -> Any:
 
 def _scattered(c: NodeCall, base: Value, places: Value, rows: Value, mode: str) -> Value:
     turned = c.transpose(as_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
-    return c.call("scatter_nd", base, turned, rows, mode=mode)  # type: ignore[no-any-return]
+    return c.call("scatter_nd", base, turned, rows, mode=mode)
 
 
 @tf_op("ScatterNd")
@@ -353,7 +353,7 @@ def _unique(c: NodeCall, x: Value, axis: Value | None = None) -> Any:
     if x.ndim != 1:
         raise OpNotImplemented(f"it looks for the different parts of a tensor of {x.ndim} axes; supported: 1")
     kind = c.attr("out_idx", "int32")
-    kinds, _, which, _, *counts = c.call("unique", x, is_sorted=False, return_counts="Counts" in c.op)
+    kinds, _, which, _, *counts = c.calls("unique", x, is_sorted=False, return_counts="Counts" in c.op)
     return [kinds, c.cast(which, kind), *[c.cast(v, kind) for v in counts]]
 
 

@@ -66,7 +66,7 @@ def _transformed(c: NodeCall, x: Complex, inverse: bool) -> Complex:
             return Value(array=array.astype(x.real.dtype))
 
         found = fourier(c.call, constant, (x.real, x.imag), x.real.ndim, size, inverse)
-    return Complex(*(found or c.call("dft", x.real, x.imag, inverse=inverse)))
+    return Complex(*(found or c.calls("dft", x.real, x.imag, inverse=inverse)))
 
 
 @tf_op("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")
