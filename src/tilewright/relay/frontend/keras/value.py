@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,26 +13,27 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.weights import Store
 
 Converter = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Converter)
 layers: dict[str, Converter] = {}
 """By class name of `keras.layers`: f(call, *arguments, **keywords) as of the layer's call."""
 operations: dict[str, Converter] = {}
 """By class name of `keras.ops`: f(call, *arguments, **keywords); what the operation was made with is in call.config."""
 
 
-def keras_layer(*names: str) -> Callable[[Converter], Converter]:
+def keras_layer(*names: str) -> Callable[[Registered], Registered]:
     """Register the converter of layers."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         layers.update(dict.fromkeys(names, f))
         return f
 
     return register
 
 
-def keras_op(*names: str) -> Callable[[Converter], Converter]:
+def keras_op(*names: str) -> Callable[[Registered], Registered]:
     """Register the converter of operations."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         operations.update(dict.fromkeys(names, f))
         return f
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -192,15 +192,16 @@ Result = (
     | Sequence[Any]
 )
 Converter = Callable[..., Result]
+Registered = TypeVar("Registered", bound=Converter)
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()
 """Operators whose converters say the kinds of their results themselves, and take values of any kind."""
 
 
-def onnx_op(*names: str, since: int = 1, domain: str = "", typed: bool = False) -> Callable[[Converter], Converter]:
+def onnx_op(*names: str, since: int = 1, domain: str = "", typed: bool = False) -> Callable[[Registered], Registered]:
     """Register the converter of operators from opset `since` on: f(node, *inputs) with None for inputs left out."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         for name in names:
             key = (domain, name)
             converters.setdefault(key, []).append((since, f))

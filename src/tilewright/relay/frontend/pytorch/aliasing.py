@@ -7,9 +7,10 @@ from typing import Any
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.levels import Quantized
+from tilewright.relay.frontend.pytorch.value import Complex
 from tilewright.support.errors import OpNotImplemented
 
-Held = Value | Quantized
+Held = Value | Complex | Quantized
 Get = Callable[[Any], Any]
 Put = Callable[[Any, Any], Any]
 
@@ -35,7 +36,7 @@ class Slot:
         """How often what it shows was written."""
         return self.version if self.parent is None else self.parent.newest()
 
-    def read(self) -> Any:
+    def read(self) -> Held:
         """The value now."""
         if self.parent is not None and self._seen != self.parent.newest():
             assert self.get is not None

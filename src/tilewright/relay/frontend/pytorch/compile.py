@@ -11,7 +11,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tilewright.relay.frontend.pytorch.higher_order import higher_order
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.support.errors import ModelError, TVMError
 from tilewright.target import Target
+
+if TYPE_CHECKING:
+    import torch
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +109,7 @@ def compile_graph(graph: Any, target: Target) -> Callable[..., Any]:
     return make_boxed_func(fused)  # type: ignore[no-any-return]
 
 
-def _as_module(piece: Piece) -> Any:
+def _as_module(piece: Piece) -> torch.nn.Module:
     import torch
 
     class Compiled(torch.nn.Module):  # type: ignore[misc]

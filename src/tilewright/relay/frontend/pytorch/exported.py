@@ -16,7 +16,7 @@ from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
 from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
 from tilewright.relay.frontend.pytorch.importer import Importer
-from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.frontend.pytorch.value import Complex, TorchCall
 from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 
 IGNORED = {
@@ -202,7 +202,7 @@ class ExportedImporter(Importer):
         self.sizes.define(str(meta.node.expr), value)
         return self.sizes.plain(meta)
 
-    def constant(self, name: str, tensor: Any) -> Any:
+    def constant(self, name: str, tensor: Any) -> Value | Complex:
         """A tensor that the model's code made, small ones known."""
         array = tensor_array(tensor)
         known = array.size <= 1 << 12 and array.dtype.kind != "c"

@@ -236,7 +236,9 @@ def _of_places(home: Any, c: TorchCall, graph: Any, given: Sequence[Value]) -> V
 
 
 @_higher("flex_attention")
-def _flex_attention(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _flex_attention(
+    home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any
+) -> list[Value | None]:
     """Attention whose scores a graph changes, and whose mask a graph says, each by (batch, head, row, column)."""
     q, k, v, change, mask, scale, _, *buffers = args
     change_buffers, mask_buffers = [*buffers, (), ()][:2]

@@ -82,10 +82,17 @@ class Importer:
         self.sizes.homes.append(var)
         return Value(var, None, name)
 
-    def weight(self, name: str, tensor: Any, written: bool = False) -> Any:
-        """A parameter of main, or a constant: integers mostly are tables of places, which are looked at during import, where the model
-        does not write them. A complex one is two parameters, its parts."""
+    def weight(self, name: str, tensor: Any, written: bool = False) -> Value | Complex:
+        """A parameter of main, or a constant: see `real_weight`. A complex one is two parameters, its parts."""
         array = tensor_array(tensor)
+        if array.dtype.kind == "c":
+            parts = (("real", array.real), ("imag", array.imag))
+            return Complex(*[self.parameter(f"{name}.{part}", np.ascontiguousarray(a)) for part, a in parts])
+        return self.real_weight(name, array, written)
+
+    def real_weight(self, name: str, array: np.ndarray, written: bool = False) -> Value:
+        """A parameter of main, or a constant: integers mostly are tables of places, which are looked at during import, where the model
+        does not write them."""
         if (
             not written
             and array.dtype.kind in "iub"
@@ -93,9 +100,6 @@ class Importer:
         ):
             compatibility.TABLES.seen(name)
             return Value(array=array, name=name)
-        if array.dtype.kind == "c":
-            parts = (("real", array.real), ("imag", array.imag))
-            return Complex(*[self.parameter(f"{name}.{part}", np.ascontiguousarray(a)) for part, a in parts])
         return self.parameter(name, array)
 
     def parameter(self, name: str, array: np.ndarray) -> Value:

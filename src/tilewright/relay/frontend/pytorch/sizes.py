@@ -185,7 +185,7 @@ class Sizes(InputSizes):
             f"a size is {e}, and {kind} of sizes is not supported. Export it with a fixed size there"
         )
 
-    def _symbol(self, name: str) -> Any:
+    def _symbol(self, name: str) -> int | SizeVar:
         if name in self.pinned:
             return self.pinned[name]
         if UNBACKED.fullmatch(name) and name not in self.from_data:

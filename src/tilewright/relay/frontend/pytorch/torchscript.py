@@ -159,7 +159,7 @@ class ScriptImporter(Importer):
         source = next(iter(node.inputs())).node()
         return [source.s("name")] if source.kind() == "prim::GetAttr" else []
 
-    def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> Any:
+    def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> int | PrimExpr | SizeVar:
         """An input's extent; dynamic ones become size variables."""
         if isinstance(d, (int, np.integer)) and d >= 0:
             return int(d)
@@ -434,7 +434,7 @@ class ScriptImporter(Importer):
             ]
         return Attribute(found, path) if isinstance(found, (torch.nn.Module, torch._C.ScriptObject)) else found
 
-    def _prim_SetAttr(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_SetAttr(self, node: Any, env: dict[str, Any]) -> list[Slot]:
         target, given = node.inputs()
         holder, value = env[target.debugName()], env[given.debugName()]
         path = f"{holder.path}.{node.s('name')}" if holder.path else node.s("name")
@@ -473,15 +473,15 @@ class ScriptImporter(Importer):
         value = self.read(env[node.input().debugName()])
         return value if isinstance(value, (int, float, PrimExpr)) else self.hold(value)
 
-    def _prim_dtype(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_dtype(self, node: Any, env: dict[str, Any]) -> int:
         return CODES.index(self.read(env[node.input().debugName()]).dtype)
 
-    def _prim_device(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_device(self, node: Any, env: dict[str, Any]) -> None:
         return None
 
     _prim_layout = _prim_device
 
-    def _prim_is_cuda(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_is_cuda(self, node: Any, env: dict[str, Any]) -> bool:
         return False
 
     _prim_requires_grad = _prim_is_nested = _prim_is_quantized = _prim_is_mkldnn = _prim_is_cuda
@@ -494,10 +494,10 @@ class ScriptImporter(Importer):
 
     _prim_unchecked_cast = _prim_unchecked_unwrap_optional = _prim_data
 
-    def _prim_Uninitialized(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_Uninitialized(self, node: Any, env: dict[str, Any]) -> None:
         return None
 
-    def _prim_RaiseException(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_RaiseException(self, node: Any, env: dict[str, Any]) -> list[Slot]:
         text = env[next(iter(node.inputs())).debugName()]
         if self.level:
             return []

@@ -19,16 +19,19 @@ from tilewright.support.errors import OpNotImplemented, TVMError
 if TYPE_CHECKING:
     from tilewright.relay.frontend.pytorch.importer import Importer
 
+Results = Sequence[Value | None]
+"""What an operator with several results makes; None: a result that nothing uses."""
 Made = TypeVar("Made", Expr, TupleWrapper)
 Converter = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
 """By "add" (every overload of aten), "add.Scalar" (one of them), or "torchvision::nms"."""
 
 
-def aten(*names: str) -> Callable[[Converter], Converter]:
+def aten(*names: str) -> Callable[[Registered], Registered]:
     """Register the converter of operators: f(call, *positional arguments, **keyword-only arguments) as in the operator's schema."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         for name in names:
             converters[name] = f
         return f

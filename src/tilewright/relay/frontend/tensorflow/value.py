@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,22 +17,23 @@ from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
 takes_texts: set[str] = set()
 """Operators whose converters take tensors of strings."""
 
 
-def tf_op(*names: str) -> Callable[[Converter], Converter]:
+def tf_op(*names: str) -> Callable[[Registered], Registered]:
     """Register the converter of operators: f(call, *inputs) -> a result, or a list of them."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         converters.update(dict.fromkeys(names, f))
         return f
 
     return register
 
 
-def string_op(*names: str) -> Callable[[Converter], Converter]:
+def string_op(*names: str) -> Callable[[Registered], Registered]:
     """`tf_op` of operators that take tensors of strings."""
     takes_texts.update(names)
     return tf_op(*names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tilewright.relay.frontend.common.value import make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
 """By name in the schema, custom operators by their own."""
 MOST_KNOWN = 1 << 24
@@ -32,10 +33,10 @@ def small(shape: Sequence[int], what: str) -> None:
         raise OpNotImplemented(f"{what} has {count} elements; up to {MOST_KNOWN} are supported there")
 
 
-def tflite_op(*names: str) -> Callable[[Converter], Converter]:
+def tflite_op(*names: str) -> Callable[[Registered], Registered]:
     """Register the converter of operators: f(node, *inputs) with None for inputs left out."""
 
-    def register(f: Converter) -> Converter:
+    def register(f: Registered) -> Registered:
         for name in names:
             converters[name] = f
         return f

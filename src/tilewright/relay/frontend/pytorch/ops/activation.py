@@ -9,11 +9,11 @@ import numpy as np
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import log1p
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 
 @aten("gelu")
-def gelu(c: TorchCall, x: Value, approximate: str = "none") -> Any:
+def gelu(c: TorchCall, x: Value, approximate: str = "none") -> Value:
     if approximate == "tanh":
         cube = c.call("multiply", c.call("multiply", x, x), x)
         inner = c.call("add", x, c.call("multiply", cube, 0.044715))
@@ -24,27 +24,27 @@ def gelu(c: TorchCall, x: Value, approximate: str = "none") -> Any:
 
 
 @aten("silu")
-def silu(c: TorchCall, x: Value) -> Any:
+def silu(c: TorchCall, x: Value) -> Value:
     return c.call("multiply", x, c.call("sigmoid", x))
 
 
 @aten("relu6")
-def _relu6(c: TorchCall, x: Value) -> Any:
+def _relu6(c: TorchCall, x: Value) -> Value:
     return c.call("clip", x, a_min=0.0, a_max=6.0)
 
 
 @aten("hardtanh")
-def _hardtanh(c: TorchCall, x: Value, low: float = -1.0, high: float = 1.0) -> Any:
+def _hardtanh(c: TorchCall, x: Value, low: float = -1.0, high: float = 1.0) -> Value:
     return c.call("clip", x, a_min=float(low), a_max=float(high))
 
 
 @aten("leaky_relu")
-def _leaky_relu(c: TorchCall, x: Value, slope: float = 0.01) -> Any:
+def _leaky_relu(c: TorchCall, x: Value, slope: float = 0.01) -> Value:
     return c.call("nn.leaky_relu", x, alpha=float(slope))
 
 
 @aten("elu")
-def _elu(c: TorchCall, x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def _elu(c: TorchCall, x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Value:
     # exp of what is not positive only: it cannot overflow.
     below = c.call("exp", c.call("multiply", c.call("minimum", x, 0), input_scale))
     below = c.call("multiply", c.call("subtract", below, 1), alpha * scale)
@@ -53,17 +53,17 @@ def _elu(c: TorchCall, x: Value, alpha: float = 1.0, scale: float = 1.0, input_s
 
 
 @aten("selu")
-def _selu(c: TorchCall, x: Value) -> Any:
+def _selu(c: TorchCall, x: Value) -> Value:
     return _elu(c, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
 @aten("celu")
-def _celu(c: TorchCall, x: Value, alpha: float = 1.0) -> Any:
+def _celu(c: TorchCall, x: Value, alpha: float = 1.0) -> Value:
     return _elu(c, x, alpha, 1.0, 1.0 / alpha)
 
 
 @aten("softplus")
-def softplus(c: TorchCall, x: Value, beta: float = 1, threshold: float = 20) -> Any:
+def softplus(c: TorchCall, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     y = c.call("multiply", x, beta) if beta != 1 else x
     # max(y, 0) + log(1 + exp(-|y|)) does not overflow.
     soft = c.call("add", c.call("nn.relu", y), log1p(c, c.call("exp", c.call("negative", c.call("abs", y)))))
@@ -72,55 +72,55 @@ def softplus(c: TorchCall, x: Value, beta: float = 1, threshold: float = 20) -> 
 
 
 @aten("log_sigmoid", "log_sigmoid_forward")
-def _log_sigmoid(c: TorchCall, x: Value) -> Any:
+def _log_sigmoid(c: TorchCall, x: Value) -> Value | Results:
     small = c.call("minimum", x, 0)
     result = c.call("subtract", small, log1p(c, c.call("exp", c.call("negative", c.call("abs", x)))))
     return [result, c.call("exp", c.call("negative", c.call("abs", x)))] if "forward" in c.target else result
 
 
 @aten("mish")
-def _mish(c: TorchCall, x: Value) -> Any:
+def _mish(c: TorchCall, x: Value) -> Value:
     return c.call("multiply", x, c.call("tanh", softplus(c, x)))
 
 
 @aten("hardsigmoid")
-def hardsigmoid(c: TorchCall, x: Value) -> Any:
+def hardsigmoid(c: TorchCall, x: Value) -> Value:
     return c.call("divide", c.call("clip", c.call("add", x, 3), a_min=0.0, a_max=6.0), 6)
 
 
 @aten("hardswish")
-def _hardswish(c: TorchCall, x: Value) -> Any:
+def _hardswish(c: TorchCall, x: Value) -> Value:
     return c.call("multiply", x, hardsigmoid(c, x))
 
 
 @aten("threshold")
-def _threshold(c: TorchCall, x: Value, threshold: Any, value: Any) -> Any:
+def _threshold(c: TorchCall, x: Value, threshold: Any, value: Any) -> Value:
     return c.call("where", c.call("greater", x, threshold), x, c.number(value, x.dtype))
 
 
 @aten("softshrink")
-def _softshrink(c: TorchCall, x: Value, limit: float = 0.5) -> Any:
+def _softshrink(c: TorchCall, x: Value, limit: float = 0.5) -> Value:
     low = c.call("where", c.call("less", x, -limit), c.call("add", x, limit), c.number(0, x.dtype))
     return c.call("where", c.call("greater", x, limit), c.call("subtract", x, limit), low)
 
 
 @aten("hardshrink")
-def _hardshrink(c: TorchCall, x: Value, limit: float = 0.5) -> Any:
+def _hardshrink(c: TorchCall, x: Value, limit: float = 0.5) -> Value:
     return c.call("where", c.call("greater", c.call("abs", x), limit), x, c.number(0, x.dtype))
 
 
 @aten("tanhshrink")
-def _tanhshrink(c: TorchCall, x: Value) -> Any:
+def _tanhshrink(c: TorchCall, x: Value) -> Value:
     return c.call("subtract", x, c.call("tanh", x))
 
 
 @aten("softsign")
-def _softsign(c: TorchCall, x: Value) -> Any:
+def _softsign(c: TorchCall, x: Value) -> Value:
     return c.call("divide", x, c.call("add", c.call("abs", x), 1))
 
 
 @aten("prelu", "_prelu_kernel")
-def _prelu(c: TorchCall, x: Value, weight: Value) -> Any:
+def _prelu(c: TorchCall, x: Value, weight: Value) -> Value:
     if weight.ndim == 1 and x.ndim > 1:
         # One slope per channel, which is axis 1.
         weight = c.reshape(weight, [*weight.shape, *[1] * (x.ndim - 2)])
@@ -128,13 +128,13 @@ def _prelu(c: TorchCall, x: Value, weight: Value) -> Any:
 
 
 @aten("glu")
-def _glu(c: TorchCall, x: Value, dim: int = -1) -> Any:
+def _glu(c: TorchCall, x: Value, dim: int = -1) -> Value:
     a, b = c.calls("split", x, indices_or_sections=2, axis=c.axis(dim, x.ndim))
     return c.call("multiply", a, c.call("sigmoid", b))
 
 
 @aten("logit", "special_logit")
-def _logit(c: TorchCall, x: Value, eps: float | None = None) -> Any:
+def _logit(c: TorchCall, x: Value, eps: float | None = None) -> Value:
     x = c.floats(x)
     if eps is not None:
         x = c.call("clip", x, a_min=float(eps), a_max=1.0 - float(eps))
@@ -142,7 +142,7 @@ def _logit(c: TorchCall, x: Value, eps: float | None = None) -> Any:
 
 
 @aten("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "special_softmax", "special_log_softmax")
-def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: Any = None) -> Any:
+def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: Any = None) -> Value:
     wanted = dtype if dtype is not None else half_to_float if not isinstance(half_to_float, bool) else None
     x = c.cast(x, dtype_name(wanted)) if wanted is not None else c.floats(x)
     if half_to_float is True:
@@ -161,5 +161,5 @@ def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: 
 
 
 @aten("softmin")
-def _softmin(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Any:
+def _softmin(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Value:
     return softmax(c, c.call("negative", x), dim, dtype)

@@ -11,7 +11,7 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
-from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Complex, Results, TorchCall, aten
 
 SAME = {
     "abs": "abs", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "fix": "trunc", "neg": "negative", "negative": "negative",
@@ -38,7 +38,7 @@ WHOLE = {"ceil", "floor", "trunc", "fix"}
 
 
 def _same(name: str, key: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Value) -> Any:
+    def convert(c: TorchCall, x: Value) -> Value:
         if kind(x.dtype) < 2 and name in WHOLE or key == "abs" and (x.dtype == "bool" or x.dtype.startswith("uint")):
             return x
         if x.dtype == "bool":
@@ -49,14 +49,14 @@ def _same(name: str, key: str) -> Callable[..., Any]:
 
 
 def _floating(key: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Value) -> Any:
+    def convert(c: TorchCall, x: Value) -> Value:
         return c.call(key, c.floats(x))
 
     return convert
 
 
 def _compare(key: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, a: Any, b: Any) -> Any:
+    def convert(c: TorchCall, a: Any, b: Any) -> Value:
         x, y = c.promote(a, b)
         if x.dtype == "bool":
             # Order of truth values is that of numbers.
@@ -67,7 +67,7 @@ def _compare(key: str) -> Callable[..., Any]:
 
 
 def _bitwise(key: str, logical: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, a: Any, b: Any) -> Any:
+    def convert(c: TorchCall, a: Any, b: Any) -> Value:
         x, y = c.promote(a, b)
         return c.call(logical if x.dtype == "bool" else key, x, y)
 
@@ -85,7 +85,7 @@ for _name, (_key, _logical) in BITWISE.items():
 
 
 @aten("sign", "sgn")
-def _sign(c: TorchCall, x: Value) -> Any:
+def _sign(c: TorchCall, x: Value) -> Value:
     if x.dtype == "bool":
         return x
     # NaN has no sign.
@@ -94,7 +94,7 @@ def _sign(c: TorchCall, x: Value) -> Any:
 
 
 @aten("add")
-def add(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
+def add(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = c.promote(a, b)
     if alpha != 1:
         y = c.call("multiply", y, alpha)
@@ -102,31 +102,31 @@ def add(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
 
 
 @aten("add.Scalar", "sub.Scalar", "subtract.Scalar")
-def _add_scalar(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
+def _add_scalar(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
     convert = sub if "sub" in c.target else add
     return convert(c, a, b, alpha)
 
 
 @aten("sub", "subtract")
-def sub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
+def sub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = c.promote(a, b)
     return c.call("subtract", x, c.call("multiply", y, alpha) if alpha != 1 else y)
 
 
 @aten("rsub")
-def _rsub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
+def _rsub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = c.promote(a, b)
     return c.call("subtract", y, c.call("multiply", x, alpha) if alpha != 1 else x)
 
 
 @aten("mul", "multiply")
-def mul(c: TorchCall, a: Any, b: Any) -> Any:
+def mul(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_and" if x.dtype == "bool" else "multiply", x, y)
 
 
 @aten("div", "divide", "true_divide")
-def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     x, y = c.promote(a, b, floating=rounding_mode is None)
     if rounding_mode is None:
         return c.call("divide", x, y)
@@ -138,36 +138,36 @@ def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Any:
 
 
 @aten("floor_divide", "floordiv")
-def _floor_divide(c: TorchCall, a: Any, b: Any) -> Any:
+def _floor_divide(c: TorchCall, a: Any, b: Any) -> Value:
     return div(c, a, b, "floor")
 
 
 @aten("remainder", "__mod__")
-def _remainder(c: TorchCall, a: Any, b: Any) -> Any:
+def _remainder(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("floor_mod", x, y)
 
 
 @aten("fmod")
-def _fmod(c: TorchCall, a: Any, b: Any) -> Any:
+def _fmod(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("trunc_mod" if not is_float(x.dtype) else "mod", x, y)
 
 
 @aten("maximum", "max.other")
-def maximum(c: TorchCall, a: Any, b: Any) -> Any:
+def maximum(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_or" if x.dtype == "bool" else "maximum", x, y)
 
 
 @aten("minimum", "min.other")
-def minimum(c: TorchCall, a: Any, b: Any) -> Any:
+def minimum(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_and" if x.dtype == "bool" else "minimum", x, y)
 
 
 @aten("fmax", "fmin")
-def _fmax(c: TorchCall, a: Any, b: Any) -> Any:
+def _fmax(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     best = c.call("maximum" if "fmax" in c.target else "minimum", x, y)
     if not is_float(x.dtype):
@@ -176,7 +176,7 @@ def _fmax(c: TorchCall, a: Any, b: Any) -> Any:
 
 
 @aten("pow", "float_power", "__pow__")
-def power(c: TorchCall, a: Any, b: Any) -> Any:
+def power(c: TorchCall, a: Any, b: Any) -> Value:
     if "float_power" in c.target:
         return c.call("power", c.tensor(a, "float64"), c.tensor(b, "float64"))
     dtype = result_dtype([a, b])
@@ -212,18 +212,18 @@ def _repeated_product(c: TorchCall, x: Value, exponent: int) -> Value:
 
 
 @aten("reciprocal")
-def _reciprocal(c: TorchCall, x: Value) -> Any:
+def _reciprocal(c: TorchCall, x: Value) -> Value:
     x = c.floats(x)
     return c.call("divide", c.number(1, x.dtype), x)
 
 
 @aten("square")
-def _square(c: TorchCall, x: Value) -> Any:
+def _square(c: TorchCall, x: Value) -> Value:
     return c.call("multiply", x, x)
 
 
 @aten("expm1", "special_expm1")
-def _expm1(c: TorchCall, x: Value) -> Any:
+def _expm1(c: TorchCall, x: Value) -> Value:
     # 2 sinh(x/2) exp(x/2) does not cancel near zero.
     x = c.floats(x)
     half = c.call("multiply", x, 0.5)
@@ -232,7 +232,7 @@ def _expm1(c: TorchCall, x: Value) -> Any:
 
 
 @aten("log1p", "special_log1p")
-def log1p(c: TorchCall, x: Value) -> Any:
+def log1p(c: TorchCall, x: Value) -> Value:
     # log(1 + x) times x over what 1 + x kept of it (Goldberg, 1991, theorem 4); where nothing was kept, or too much, x or the plain sum.
     x = c.floats(x)
     whole = c.call("add", x, 1)
@@ -245,19 +245,19 @@ def log1p(c: TorchCall, x: Value) -> Any:
 
 
 @aten("exp2", "special_exp2")
-def _exp2(c: TorchCall, x: Value) -> Any:
+def _exp2(c: TorchCall, x: Value) -> Value:
     x = c.floats(x)
     return c.call("power", c.number(2, x.dtype), x)
 
 
 @aten("erfc", "special_erfc")
-def _erfc(c: TorchCall, x: Value) -> Any:
+def _erfc(c: TorchCall, x: Value) -> Value:
     x = c.floats(x)
     return c.call("subtract", c.number(1, x.dtype), c.call("erf", x))
 
 
 @aten("atan2", "arctan2")
-def atan2(c: TorchCall, a: Any, b: Any) -> Any:
+def atan2(c: TorchCall, a: Any, b: Any) -> Value:
     y, x = c.promote(a, b, floating=True)
     zero = c.call("multiply", x, 0)
     angle = c.call("atan", c.call("divide", y, c.call("where", c.call("equal", x, 0), c.number(1, x.dtype), x)))
@@ -277,13 +277,13 @@ def atan2(c: TorchCall, a: Any, b: Any) -> Any:
 
 
 @aten("hypot")
-def _hypot(c: TorchCall, a: Value, b: Value) -> Any:
+def _hypot(c: TorchCall, a: Value, b: Value) -> Value:
     x, y = c.promote(a, b)
     return c.call("sqrt", c.call("add", c.call("multiply", x, x), c.call("multiply", y, y)))
 
 
 @aten("round")
-def _round(c: TorchCall, x: Value, decimals: int = 0) -> Any:
+def _round(c: TorchCall, x: Value, decimals: int = 0) -> Value:
     if not is_float(x.dtype):
         return x
     if decimals == 0:
@@ -293,12 +293,12 @@ def _round(c: TorchCall, x: Value, decimals: int = 0) -> Any:
 
 
 @aten("frac")
-def _frac(c: TorchCall, x: Value) -> Any:
+def _frac(c: TorchCall, x: Value) -> Value:
     return c.call("subtract", x, c.call("trunc", x))
 
 
 @aten("clamp", "clip")
-def clamp(c: TorchCall, x: Value, low: Any = None, high: Any = None) -> Any:
+def clamp(c: TorchCall, x: Value, low: Any = None, high: Any = None) -> Value:
     bounds = [b for b in (low, high) if b is not None]
     dtype = result_dtype([x, *bounds])
     x = c.cast(x, dtype)
@@ -313,29 +313,29 @@ def clamp(c: TorchCall, x: Value, low: Any = None, high: Any = None) -> Any:
 
 
 @aten("clamp_min")
-def _clamp_min(c: TorchCall, x: Value, low: Any) -> Any:
+def _clamp_min(c: TorchCall, x: Value, low: Any) -> Value:
     return clamp(c, x, low, None)
 
 
 @aten("clamp_max")
-def _clamp_max(c: TorchCall, x: Value, high: Any) -> Any:
+def _clamp_max(c: TorchCall, x: Value, high: Any) -> Value:
     return clamp(c, x, None, high)
 
 
 @aten("isnan", "isinf", "isfinite")
-def _is_kind(c: TorchCall, x: Value) -> Any:
+def _is_kind(c: TorchCall, x: Value) -> Value:
     if not is_float(x.dtype):
         return c.full(x.shape, "isfinite" in c.target, "bool")
     return c.call(c.target.split(".")[0].split("::")[-1], x)
 
 
 @aten("isposinf", "isneginf")
-def _is_signed_infinity(c: TorchCall, x: Value) -> Any:
+def _is_signed_infinity(c: TorchCall, x: Value) -> Value:
     return c.call("equal", c.floats(x), np.inf if "pos" in c.target else -np.inf)
 
 
 @aten("nan_to_num")
-def _nan_to_num(c: TorchCall, x: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+def _nan_to_num(c: TorchCall, x: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
     if not is_float(x.dtype):
         return x
     largest = float(np.finfo(x.dtype).max) if x.dtype != "bfloat16" else 3.3895313892515355e38
@@ -347,29 +347,29 @@ def _nan_to_num(c: TorchCall, x: Value, nan: Any = None, posinf: Any = None, neg
 
 
 @aten("logical_and", "logical_or", "logical_xor")
-def _logical_pair(c: TorchCall, a: Value, b: Value) -> Any:
+def _logical_pair(c: TorchCall, a: Value, b: Value) -> Value:
     key = next(k for k in ("logical_and", "logical_or", "logical_xor") if k in c.target)
     return c.call(key, c.cast(a, "bool"), c.cast(b, "bool"))
 
 
 @aten("logical_not")
-def _logical_not(c: TorchCall, x: Value) -> Any:
+def _logical_not(c: TorchCall, x: Value) -> Value:
     return c.call("logical_not", c.cast(x, "bool"))
 
 
 @aten("bitwise_not", "__not__")
-def _bitwise_not(c: TorchCall, x: Value) -> Any:
+def _bitwise_not(c: TorchCall, x: Value) -> Value:
     return c.call("logical_not" if x.dtype == "bool" else "bitwise_not", x)
 
 
 @aten("bitwise_left_shift", "__lshift__", "bitwise_right_shift", "__rshift__")
-def _shift(c: TorchCall, a: Any, b: Any) -> Any:
+def _shift(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = c.promote(a, b)
     return c.call("left_shift" if "left" in c.target or "lshift" in c.target else "right_shift", x, y)
 
 
 @aten("where")
-def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Any:
+def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Value | Results:
     if a is None:
         from tilewright.relay.frontend.pytorch.ops.data import columns
 
@@ -379,24 +379,24 @@ def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Any:
 
 
 @aten("masked_fill")
-def masked_fill(c: TorchCall, x: Value, mask: Value, value: Any) -> Any:
+def masked_fill(c: TorchCall, x: Value, mask: Value, value: Any) -> Value:
     return c.call("where", c.cast(mask, "bool"), c.tensor(value, x.dtype), x)
 
 
 @aten("addcmul", "addcdiv")
-def _addc(c: TorchCall, x: Value, a: Value, b: Value, value: Any = 1) -> Any:
+def _addc(c: TorchCall, x: Value, a: Value, b: Value, value: Any = 1) -> Value:
     x, a, b = c.promote(x, a, b)
     part = c.call("multiply" if "addcmul" in c.target else "divide", a, b)
     return c.call("add", x, c.call("multiply", part, value) if value != 1 else part)
 
 
 @aten("lerp")
-def _lerp(c: TorchCall, a: Value, b: Value, weight: Any) -> Any:
+def _lerp(c: TorchCall, a: Value, b: Value, weight: Any) -> Value:
     return c.call("add", a, c.call("multiply", c.call("subtract", b, a), c.tensor(weight, a.dtype)))
 
 
 @aten("copysign")
-def _copysign(c: TorchCall, a: Value, b: Any) -> Any:
+def _copysign(c: TorchCall, a: Value, b: Any) -> Value:
     x, y = c.promote(a, b, floating=True)
     size = c.call("abs", x)
     zero = c.call("equal", y, 0)
@@ -405,14 +405,14 @@ def _copysign(c: TorchCall, a: Value, b: Any) -> Any:
 
 
 @aten("signbit")
-def _signbit(c: TorchCall, x: Value) -> Any:
+def _signbit(c: TorchCall, x: Value) -> Value:
     if not is_float(x.dtype):
         return c.call("less", x, 0)
     return c.call("less", c.call("where", c.call("equal", x, 0), c.call("divide", c.number(1, x.dtype), x), x), 0)
 
 
 @aten("logaddexp")
-def _logaddexp(c: TorchCall, a: Value, b: Value) -> Any:
+def _logaddexp(c: TorchCall, a: Value, b: Value) -> Value:
     x, y = c.promote(a, b)
     near = log1p(c, c.call("exp", c.call("negative", c.call("abs", c.call("subtract", x, y)))))
     # Of equal infinities there is no difference.
@@ -424,7 +424,7 @@ BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": 
 
 
 @aten("nextafter")
-def _nextafter(c: TorchCall, a: Value, b: Value) -> Any:
+def _nextafter(c: TorchCall, a: Value, b: Value) -> Value:
     """The bits of numbers of one sign are in their order, as integers."""
     x, y = broadcast_all(c, c.promote(a, b))
     whole = BITS[x.dtype]
@@ -439,7 +439,9 @@ def _nextafter(c: TorchCall, a: Value, b: Value) -> Any:
 
 
 @aten("isclose")
-def _isclose(c: TorchCall, a: Value, b: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def _isclose(
+    c: TorchCall, a: Value, b: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Value:
     x, y = c.promote(a, b)
     far = c.call("add", c.call("multiply", c.call("abs", y), rtol), atol)
     near = c.call("less_equal", c.call("abs", c.call("subtract", x, y)), far)
@@ -450,12 +452,12 @@ def _isclose(c: TorchCall, a: Value, b: Value, rtol: float = 1e-5, atol: float =
 
 
 @aten("_to_copy")
-def _to_copy(c: TorchCall, x: Value, dtype: Any = None) -> Any:
+def _to_copy(c: TorchCall, x: Value, dtype: Any = None) -> Value | Complex:
     return x if dtype is None else to_dtype(c, x, dtype)
 
 
 @aten("to.dtype", "to.dtype_layout", "type", "_cast", "prims::convert_element_type")
-def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
+def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value | Complex:
     if dtype is None or isinstance(dtype, bool):
         return x
     name = dtype_name(dtype)
@@ -466,22 +468,22 @@ def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
 
 
 @aten("to.device")
-def _to_device(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
+def _to_device(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value | Complex:
     return to_dtype(c, x, dtype)
 
 
 @aten("to.other", "type_as")
-def _to_other(c: TorchCall, x: Value, other: Value, *rest: Any) -> Any:
+def _to_other(c: TorchCall, x: Value, other: Value, *rest: Any) -> Value:
     return c.cast(x, other.dtype)
 
 
 @aten("to.prim_Device", "to.prim_other", "cpu", "cuda", "_autocast_to_full_precision", "_autocast_to_reduced_precision")
-def _to_place(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
+def _to_place(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value:
     return x if dtype is None or isinstance(dtype, bool) else c.cast(x, dtype_name(dtype))
 
 
 def _cast_to(dtype: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Value, *rest: Any) -> Any:
+    def convert(c: TorchCall, x: Value, *rest: Any) -> Value:
         return c.cast(x, dtype)
 
     return convert
@@ -500,24 +502,24 @@ for _name, _key in {
     "resolve_neg", "conj_physical", "alias_copy", "detach_copy", "requires_grad_", "pin_memory", "data",
     "_to_cpu", "real", "conj",
 )  # fmt: skip
-def identity(c: TorchCall, x: Value, *rest: Any, **more: Any) -> Any:
+def identity(c: TorchCall, x: Value, *rest: Any, **more: Any) -> Value:
     return x
 
 
 @aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
-def _dropout(c: TorchCall, x: Value, p: float, train: bool | None = False) -> Any:
+def _dropout(c: TorchCall, x: Value, p: float, train: bool | None = False) -> Value | Results:
     if train and p:
         raise c.refuse("train", True, "False: call model.eval() before exporting")
     return [x, c.full(x.shape, True, "bool")] if "native" in c.target else x
 
 
 @aten("rrelu")
-def _rrelu(c: TorchCall, x: Value, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Any:
+def _rrelu(c: TorchCall, x: Value, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Value:
     if training:
         raise c.refuse("training", True, "False: call model.eval() before exporting")
     return c.call("nn.leaky_relu", x, alpha=(lower + upper) / 2)
 
 
 @aten("copy", "copy_")
-def _copy(c: TorchCall, x: Value, source: Any, *rest: Any) -> Any:
+def _copy(c: TorchCall, x: Value, source: Any, *rest: Any) -> Value:
     return c.broadcast(c.tensor(source, x.dtype), x.shape)

@@ -80,24 +80,24 @@ def as_complex(c: TorchCall, x: Any, like: Complex | None = None) -> Complex:
 
 
 @aten("complex")
-def _from_parts(c: TorchCall, real: Value, imag: Value) -> Any:
+def _from_parts(c: TorchCall, real: Value, imag: Value) -> Complex:
     return Complex(*broadcast_all(c, [real, imag]))
 
 
 @aten("polar")
-def _polar(c: TorchCall, size: Value, angle: Value) -> Any:
+def _polar(c: TorchCall, size: Value, angle: Value) -> Complex:
     size, angle = broadcast_all(c, [size, angle])
     return Complex(c.call("multiply", size, c.call("cos", angle)), c.call("multiply", size, c.call("sin", angle)))
 
 
 @aten("view_as_complex")
-def _view_as_complex(c: TorchCall, x: Value) -> Any:
+def _view_as_complex(c: TorchCall, x: Value) -> Complex:
     parts = c.calls("split", x, indices_or_sections=2, axis=x.ndim - 1)
     return Complex(*[c.call("squeeze", p, axis=(x.ndim - 1,)) for p in parts])
 
 
 @_complex("view_as_real", "view_as_real_copy")
-def _view_as_real(c: TorchCall, x: Complex) -> Any:
+def _view_as_real(c: TorchCall, x: Complex) -> Value:
     return c.call("stack", [x.real, x.imag], axis=x.real.ndim)
 
 
@@ -105,12 +105,12 @@ aten("view_as_real")(_view_as_real)
 
 
 @_complex("real", "imag")
-def _one_part(c: TorchCall, x: Complex) -> Any:
+def _one_part(c: TorchCall, x: Complex) -> Value:
     return x.imag if "imag" in c.target else x.real
 
 
 @_complex("conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj")
-def _conjugate(c: TorchCall, x: Complex) -> Any:
+def _conjugate(c: TorchCall, x: Complex) -> Complex:
     return x if "resolve" in c.target else Complex(x.real, c.call("negative", x.imag))
 
 
@@ -118,25 +118,25 @@ aten("_conj", "_conj_physical", "view_as_real_copy")(identity)
 
 
 @_complex("abs")
-def _size(c: TorchCall, x: Complex) -> Any:
+def _size(c: TorchCall, x: Complex) -> Value:
     squares = [c.call("multiply", p, p) for p in (x.real, x.imag)]
     return c.call("sqrt", c.call("add", *squares))
 
 
 @aten("angle")
-def _real_angle(c: TorchCall, x: Value) -> Any:
+def _real_angle(c: TorchCall, x: Value) -> Value:
     x = c.floats(x)
     flat = c.call("where", c.call("less", x, 0), c.number(np.pi, x.dtype), c.number(0, x.dtype))
     return c.call("where", c.call("isnan", x), x, flat)
 
 
 @_complex("angle")
-def _angle(c: TorchCall, x: Complex) -> Any:
+def _angle(c: TorchCall, x: Complex) -> Value:
     return atan2(c, x.imag, x.real)
 
 
 @_complex("add", "sub")
-def _sum(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Any:
+def _sum(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Complex:
     x, y = _both(c, a, b)
     key = "subtract" if ".sub" in c.target or "::sub" in c.target else "add"
     parts = [(x.real, y.real), (x.imag, y.imag)]
@@ -149,7 +149,7 @@ def _both(c: TorchCall, a: Any, b: Any) -> tuple[Complex, Complex]:
 
 
 @_complex("mul")
-def _product(c: TorchCall, a: Any, b: Any) -> Any:
+def _product(c: TorchCall, a: Any, b: Any) -> Complex:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Complex) and not isinstance(y, (Complex, complex)):
             return Complex(*[c.call("multiply", p, c.tensor(y, p.dtype)) for p in (x.real, x.imag)])
@@ -160,7 +160,7 @@ def _product(c: TorchCall, a: Any, b: Any) -> Any:
 
 
 @_complex("div")
-def _quotient(c: TorchCall, a: Any, b: Any) -> Any:
+def _quotient(c: TorchCall, a: Any, b: Any) -> Complex:
     if isinstance(a, Complex) and not isinstance(b, (Complex, complex)):
         return Complex(*[c.call("divide", p, c.tensor(b, p.dtype)) for p in (a.real, a.imag)])
     x, y = _both(c, a, b)
@@ -174,7 +174,7 @@ def _plain_conjugate(c: TorchCall, x: Complex) -> Complex:
 
 
 @_complex("matmul", "mm", "bmm", "mv", "dot")
-def _matrix_product(c: TorchCall, a: Any, b: Any) -> Any:
+def _matrix_product(c: TorchCall, a: Any, b: Any) -> Complex:
     x, y = _both(c, a, b)
     rr, ii, ri, ir = [
         matmul(c, p, q) for p, q in ((x.real, y.real), (x.imag, y.imag), (x.real, y.imag), (x.imag, y.real))
@@ -183,7 +183,7 @@ def _matrix_product(c: TorchCall, a: Any, b: Any) -> Any:
 
 
 @_complex("einsum")
-def _sum_of_products(c: TorchCall, equation: str, operands: Sequence[Any], path: Any = None) -> Any:
+def _sum_of_products(c: TorchCall, equation: str, operands: Sequence[Any], path: Any = None) -> Complex:
     """The result of an operator that is linear in each operand, summed over the choices of real and imaginary parts, where i * i is -1."""
     sums: list[Value | None] = [None, None]
     for choice in itertools.product(*[(0, 1) if isinstance(x, Complex) else (0,) for x in operands]):
@@ -209,12 +209,12 @@ def _reciprocal(c: TorchCall, x: Complex) -> Any:
 
 
 @_complex("sqrt")
-def _root(c: TorchCall, x: Complex) -> Any:
+def _root(c: TorchCall, x: Complex) -> Complex:
     return _polar(c, c.call("sqrt", _size(c, x)), c.call("multiply", _angle(c, x), 0.5))
 
 
 @_complex("log")
-def _log(c: TorchCall, x: Complex) -> Any:
+def _log(c: TorchCall, x: Complex) -> Complex:
     return Complex(c.call("log", _size(c, x)), _angle(c, x))
 
 
@@ -231,21 +231,21 @@ def _power(c: TorchCall, x: Any, exponent: Any) -> Any:
 
 
 @_complex("eq", "ne")
-def _same(c: TorchCall, a: Any, b: Any) -> Any:
+def _same(c: TorchCall, a: Any, b: Any) -> Value:
     x, y = _both(c, a, b)
     equal = c.call("logical_and", c.call("equal", x.real, y.real), c.call("equal", x.imag, y.imag))
     return c.call("logical_not", equal) if ".ne" in c.target or "::ne" in c.target else equal
 
 
 @_complex("zeros_like", "ones_like")
-def _alike(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Any:
+def _alike(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Complex:
     return Complex(
         c.full(x.real.shape, 1 if "ones" in c.target else 0, x.real.dtype), c.full(x.real.shape, 0, x.real.dtype)
     )
 
 
 @_complex("exp")
-def _exp(c: TorchCall, x: Complex) -> Any:
+def _exp(c: TorchCall, x: Complex) -> Complex:
     return _polar(c, c.call("exp", x.real), x.imag)
 
 
@@ -253,7 +253,7 @@ PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"
 
 
 @_complex("_to_copy", "to", "prims::convert_element_type")
-def _to(c: TorchCall, x: Complex, *rest: Any, dtype: Any = None, **more: Any) -> Any:
+def _to(c: TorchCall, x: Complex, *rest: Any, dtype: Any = None, **more: Any) -> Complex | Value:
     given = next((v for v in rest if v is not None and not isinstance(v, (bool, str))), None)
     name = dtype_name(given if dtype is None else dtype) if given is not None or dtype is not None else ""
     if name in PARTS:

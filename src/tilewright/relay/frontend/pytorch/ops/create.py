@@ -22,52 +22,52 @@ def _dtype(dtype: Any, default: str) -> str:
 
 
 @aten("zeros", "ones", "empty", "empty_permuted", "empty_strided")
-def _filled(c: TorchCall, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Any:
+def _filled(c: TorchCall, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, c.home.default_dtype))
 
 
 @aten("zeros_like", "ones_like", "empty_like")
-def _filled_like(c: TorchCall, x: Value, *rest: Any, dtype: Any = None, **more: Any) -> Any:
+def _filled_like(c: TorchCall, x: Value, *rest: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(x.shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
 
 
 @aten("new_zeros", "new_ones", "new_empty", "new_empty_strided")
-def _new_filled(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Any:
+def _new_filled(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
 
 
 @aten("full")
-def _full(c: TorchCall, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Any:
+def _full(c: TorchCall, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(shape, value, _dtype(dtype, result_dtype([value], c.home.default_dtype)))
 
 
 @aten("full_like")
-def _full_like(c: TorchCall, x: Value, value: Any, dtype: Any = None, **more: Any) -> Any:
+def _full_like(c: TorchCall, x: Value, value: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(x.shape, value, _dtype(dtype, x.dtype))
 
 
 @aten("new_full")
-def _new_full(c: TorchCall, x: Value, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Any:
+def _new_full(c: TorchCall, x: Value, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full(shape, value, _dtype(dtype, x.dtype))
 
 
 @aten("fill")
-def _fill(c: TorchCall, x: Value, value: Any) -> Any:
+def _fill(c: TorchCall, x: Value, value: Any) -> Value:
     return c.full(x.shape, value, x.dtype)
 
 
 @aten("zero")
-def _zero(c: TorchCall, x: Value) -> Any:
+def _zero(c: TorchCall, x: Value) -> Value:
     return c.full(x.shape, 0, x.dtype)
 
 
 @aten("scalar_tensor")
-def _scalar_tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Any:
+def _scalar_tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Value:
     return c.full((), value, _dtype(dtype, c.home.default_dtype))
 
 
 @aten("tensor")
-def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Any:
+def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Value:
     if isinstance(value, Value):
         return value if dtype is None else c.cast(value, dtype_name(dtype))
     if isinstance(value, (list, tuple)) and any([isinstance(v, Value) for v in value]):
@@ -80,17 +80,17 @@ def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Any:
 
 
 @aten("arange")
-def _arange_to(c: TorchCall, end: Any, dtype: Any = None, **more: Any) -> Any:
+def _arange_to(c: TorchCall, end: Any, dtype: Any = None, **more: Any) -> Value:
     return arange(c, 0, end, 1, dtype)
 
 
 @aten("arange.start")
-def _arange_from(c: TorchCall, start: Any, end: Any, dtype: Any = None, **more: Any) -> Any:
+def _arange_from(c: TorchCall, start: Any, end: Any, dtype: Any = None, **more: Any) -> Value:
     return arange(c, start, end, 1, dtype)
 
 
 @aten("arange.start_step")
-def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None, **more: Any) -> Any:
+def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None, **more: Any) -> Value:
     whole = not any([isinstance(v, float) for v in (start, end, step)])
     name = _dtype(dtype, "int64" if whole else c.home.default_dtype)
     if all([isinstance(v, (int, float)) for v in (start, end, step)]):
@@ -110,7 +110,9 @@ def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None,
 
 
 @aten("linspace", "logspace")
-def _linspace(c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None, **more: Any) -> Any:
+def _linspace(
+    c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None, **more: Any
+) -> Value:
     name = _dtype(dtype, c.home.default_dtype)
     ends = [_at_import(c, v) for v in (start, end)]
     if isinstance(steps, int) and not any([isinstance(v, Value) for v in ends]):
@@ -130,13 +132,15 @@ def _at_import(c: TorchCall, x: Any) -> Any:
 
 
 @aten("eye", "eye.m")
-def _eye(c: TorchCall, n: Any, m: Any = None, dtype: Any = None, **more: Any) -> Any:
+def _eye(c: TorchCall, n: Any, m: Any = None, dtype: Any = None, **more: Any) -> np.ndarray:
     rows, columns = c.static([n, n if m is None else m], "its sizes")
     return np.eye(rows, columns, dtype=_dtype(dtype, c.home.default_dtype))
 
 
 @aten("tril_indices", "triu_indices")
-def _triangle_indices(c: TorchCall, rows: int, columns: int, offset: int = 0, dtype: Any = None, **more: Any) -> Any:
+def _triangle_indices(
+    c: TorchCall, rows: int, columns: int, offset: int = 0, dtype: Any = None, **more: Any
+) -> np.ndarray:
     make = np.tril_indices if "tril" in c.target else np.triu_indices
     return np.stack(make(rows, offset, columns)).astype(_dtype(dtype, "int64"))
 
@@ -144,7 +148,7 @@ def _triangle_indices(c: TorchCall, rows: int, columns: int, offset: int = 0, dt
 @aten("hann_window", "blackman_window", "hamming_window")
 def _window(
     c: TorchCall, n: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, dtype: Any = None, **more: Any
-) -> Any:
+) -> np.ndarray:
     steps, places = max(n if periodic else n - 1, 1), np.arange(n)
     # (1 - cos) / 2, without its cancellation: 0 at both ends.
     s = np.sin(np.pi * np.minimum(places, steps - places) / steps) ** 2
@@ -158,38 +162,38 @@ def _window(
 
 
 @aten("rand", "randn", "rand_like", "randn_like")
-def _random(c: TorchCall, like: Any, **more: Any) -> Any:
+def _random(c: TorchCall, like: Any, **more: Any) -> Value:
     shape = like.shape if isinstance(like, Value) else like
     name = _dtype(more.get("dtype"), like.dtype if isinstance(like, Value) else c.home.default_dtype)
     return _drawn(c, "random.normal" if "randn" in c.target else "random.uniform", shape, name)
 
 
 @aten("randperm")
-def _permutation(c: TorchCall, n: Any, dtype: Any = None, **more: Any) -> Any:
+def _permutation(c: TorchCall, n: Any, dtype: Any = None, **more: Any) -> Value:
     (n,) = c.static([n], "its length")
     key = _drawn(c, "random.uniform", [n], "float32")
     return c.cast(c.call("argsort", key, axis=0, dtype="int64"), _dtype(dtype, "int64"))
 
 
 @aten("randint", "randint_like")
-def _random_whole(c: TorchCall, *args: Any, dtype: Any = None, **more: Any) -> Any:
+def _random_whole(c: TorchCall, *args: Any, dtype: Any = None, **more: Any) -> Value:
     return _whole_numbers(c, list(args), dtype)
 
 
 @aten("bernoulli")
-def _bernoulli(c: TorchCall, x: Value, p: Any = None) -> Any:
+def _bernoulli(c: TorchCall, x: Value, p: Any = None) -> Value:
     below = x if p is None else c.tensor(p, "float32")
     unit = _drawn(c, "random.uniform", x.shape, below.dtype if is_float(below.dtype) else "float32")
     return c.cast(c.call("less", unit, below), x.dtype)
 
 
 @aten("bernoulli_")
-def _bernoulli_in_place(c: TorchCall, x: Value, p: Any = 0.5) -> Any:
+def _bernoulli_in_place(c: TorchCall, x: Value, p: Any = 0.5) -> Value:
     return _bernoulli(c, x, p)
 
 
 @aten("uniform")
-def _uniform(c: TorchCall, x: Value, low: float = 0.0, high: float = 1.0) -> Any:
+def _uniform(c: TorchCall, x: Value, low: float = 0.0, high: float = 1.0) -> Value:
     unit = _drawn(c, "random.uniform", x.shape, x.dtype)
     return c.call("add", c.call("multiply", unit, float(high - low)), float(low))
 
@@ -200,12 +204,12 @@ def _normal_like(c: TorchCall, shape: Sequence[Any], dtype: str, mean: Any, std:
 
 
 @aten("normal_functional", "normal_")
-def _normal_in_place(c: TorchCall, x: Value, mean: float = 0.0, std: float = 1.0) -> Any:
+def _normal_in_place(c: TorchCall, x: Value, mean: float = 0.0, std: float = 1.0) -> Value:
     return _normal_like(c, x.shape, x.dtype, mean, std)
 
 
 @aten("normal")
-def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: Any = None, **more: Any) -> Any:
+def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: Any = None, **more: Any) -> Value:
     given = [v for v in (mean, std) if isinstance(v, Value)]
     if given:
         return _normal_like(c, broadcast_all(c, given)[0].shape, given[0].dtype, mean, std)
@@ -213,7 +217,7 @@ def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: A
 
 
 @aten("multinomial")
-def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: Any) -> Any:
+def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: Any) -> Value:
     """The largest of log(p) and noise of Gumbel's distribution: once for each draw, or the first few."""
     draws = [count] if replacement else []
     shape = [*p.shape[:-1], *draws, p.shape[-1]]
@@ -251,14 +255,14 @@ def _drawn(c: TorchCall, key: str, shape: Sequence[Any], dtype: str) -> Value:
 
 
 @aten("one_hot")
-def _one_hot(c: TorchCall, x: Value, classes: int = -1) -> Any:
+def _one_hot(c: TorchCall, x: Value, classes: int = -1) -> Value:
     if classes < 0:
         raise c.refuse("num_classes", -1, "a number: it cannot be read out of the data")
     return c.call("one_hot", x, c.number(1, "int64"), c.number(0, "int64"), depth=classes, axis=-1, dtype="int64")
 
 
 @aten("vander")
-def _vander(c: TorchCall, x: Value, n: int | None = None, increasing: bool = False) -> Any:
+def _vander(c: TorchCall, x: Value, n: int | None = None, increasing: bool = False) -> Value:
     columns = n if n is not None else c.static(x.shape, "the length of x")[0]
     powers = np.arange(columns) if increasing else np.arange(columns)[::-1]
     dtype = x.dtype if kind(x.dtype) == 2 else "int64"

@@ -30,19 +30,19 @@ def places_of(c: TorchCall, x: Value) -> Value:
 
 
 @aten("nonzero", "argwhere")
-def _nonzero(c: TorchCall, x: Value) -> Any:
+def _nonzero(c: TorchCall, x: Value) -> np.ndarray | Value:
     if x.array is not None and x.is_number:
         return np.argwhere(x.array).astype(np.int64)
     return places_of(c, x)
 
 
 @aten("nonzero_numpy")
-def _nonzero_columns(c: TorchCall, x: Value) -> Any:
+def _nonzero_columns(c: TorchCall, x: Value) -> list[Value]:
     return columns(c, c.reshape(x, [1]) if not x.ndim else x)
 
 
 @aten("nonzero_static")
-def _nonzero_static(c: TorchCall, x: Value, size: Any, fill_value: int = -1) -> Any:
+def _nonzero_static(c: TorchCall, x: Value, size: Any, fill_value: int = -1) -> Value:
     (rows,) = c.static([size], "the number of places wanted")
     found = _nonzero(c, x)
     found = found if isinstance(found, Value) else Value(array=found)
@@ -53,7 +53,7 @@ def _nonzero_static(c: TorchCall, x: Value, size: Any, fill_value: int = -1) -> 
 @aten("unique_consecutive")
 def _unique_consecutive(
     c: TorchCall, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> list[Value]:
     flat, axis = (c.reshape(x, [-1]), 0) if dim is None else (x, c.axis(dim, x.ndim))
     (extent,) = c.static([flat.shape[axis]], "the extent in which it looks for repetitions")
     changed = c.call("not_equal", cut(c, flat, axis, 1, FAR), cut(c, flat, axis, 0, extent - 1))
@@ -71,7 +71,7 @@ def _unique_consecutive(
 @aten("_unique2", "_unique")
 def _unique(
     c: TorchCall, x: Value, is_sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
+) -> list[Value]:
     flat = c.cast(c.reshape(x, [-1]), "int8" if x.dtype == "bool" else x.dtype)
     made, _, inverse, _, counts = c.counted_parts("unique", flat, is_sorted=True, return_counts=True)
     return [c.cast(made, x.dtype), c.reshape(c.cast(inverse, "int64"), x.shape), c.cast(counts, "int64")]
@@ -89,7 +89,7 @@ def _unique_rows(config: Any, rows: np.ndarray) -> np.ndarray:
 @aten("unique_dim")
 def _unique_dim(
     c: TorchCall, x: Value, dim: int, is_sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
+) -> list[Value]:
     axis = c.axis(dim, x.ndim)
     order = [axis, *[k for k in range(x.ndim) if k != axis]]
     (extent,) = c.static([x.shape[axis]], "the extent in which it looks for repetitions")
@@ -106,7 +106,7 @@ def _unique_dim(
 
 
 @aten("repeat_interleave.Tensor")
-def repetitions(c: TorchCall, repeats: Value, output_size: Any = None) -> Any:
+def repetitions(c: TorchCall, repeats: Value, output_size: Any = None) -> np.ndarray | Value:
     """0 as often as the first number says, then 1, and so on."""
     if repeats.array is not None and repeats.is_number:
         return np.repeat(np.arange(len(repeats.array)), repeats.array).astype(np.int64)
@@ -119,7 +119,7 @@ def repetitions(c: TorchCall, repeats: Value, output_size: Any = None) -> Any:
 
 
 @aten("repeat_interleave.self_Tensor")
-def _repeat_each(c: TorchCall, x: Value, repeats: Value, dim: int | None = None, output_size: Any = None) -> Any:
+def _repeat_each(c: TorchCall, x: Value, repeats: Value, dim: int | None = None, output_size: Any = None) -> Value:
     flat, axis = (c.reshape(x, [-1]), 0) if dim is None else (x, c.axis(dim, x.ndim))
     if repeats.shape in ([], [1]) and flat.shape[axis] != 1:
         repeats = c.broadcast(c.reshape(repeats, [1]), [flat.shape[axis]])
@@ -129,7 +129,7 @@ def _repeat_each(c: TorchCall, x: Value, repeats: Value, dim: int | None = None,
 
 
 @aten("bincount")
-def _bincount(c: TorchCall, x: Value, weights: Value | None = None, minlength: int = 0) -> Any:
+def _bincount(c: TorchCall, x: Value, weights: Value | None = None, minlength: int = 0) -> Value:
     counted = c.cast(x, "int64")
     if x.array is not None and x.is_number:
         largest = int(x.array.max()) + 1 if x.array.size else 0

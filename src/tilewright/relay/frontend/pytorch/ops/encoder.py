@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
@@ -21,7 +19,7 @@ def native_attention(
     c: TorchCall, query: Value, key: Value, value: Value, width: int, heads: int, qkv_weight: Value, qkv_bias: Value | None,
     out_weight: Value, out_bias: Value | None, mask: Value | None = None, need_weights: bool = True, average: bool = True,
     mask_type: int | None = None,
-) -> Any:  # fmt: skip
+) -> tuple[Value, Value | None]:  # fmt: skip
     depth = width // heads
     if query.expr is key.expr and key.expr is value.expr:
         together = linear(c, query, qkv_weight, qkv_bias)
@@ -43,7 +41,7 @@ def native_attention(
     weights_seen = None
     if need_weights:
         weights_seen = c.call("mean", shares, axis=(1,)) if average else shares
-    return [linear(c, mixed, out_weight, out_bias), weights_seen]
+    return linear(c, mixed, out_weight, out_bias), weights_seen
 
 
 @aten("_transformer_encoder_layer_fwd")
@@ -51,22 +49,22 @@ def encoder_layer(
     c: TorchCall, x: Value, width: int, heads: int, qkv_weight: Value, qkv_bias: Value, out_weight: Value, out_bias: Value,
     use_gelu: bool, norm_first: bool, eps: float, scale_1: Value, shift_1: Value, scale_2: Value, shift_2: Value, weight_1: Value,
     bias_1: Value, weight_2: Value, bias_2: Value, mask: Value | None = None, mask_type: int | None = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     def attended(y: Value) -> Value:
         found = native_attention(
             c, y, y, y, width, heads, qkv_weight, qkv_bias, out_weight, out_bias, mask, False, True, mask_type
         )
-        return found[0]  # type: ignore[no-any-return]
+        return found[0]
 
     def fed(y: Value) -> Value:
         inner = linear(c, y, weight_1, bias_1)
-        return linear(c, gelu(c, inner) if use_gelu else c.call("nn.relu", inner), weight_2, bias_2)  # type: ignore[no-any-return]
+        return linear(c, gelu(c, inner) if use_gelu else c.call("nn.relu", inner), weight_2, bias_2)
 
     def normal_1(y: Value) -> Value:
-        return layer_norm(c, y, [width], scale_1, shift_1, eps)  # type: ignore[no-any-return]
+        return layer_norm(c, y, [width], scale_1, shift_1, eps)
 
     def normal_2(y: Value) -> Value:
-        return layer_norm(c, y, [width], scale_2, shift_2, eps)  # type: ignore[no-any-return]
+        return layer_norm(c, y, [width], scale_2, shift_2, eps)
 
     if norm_first:
         x = c.call("add", x, attended(normal_1(x)))

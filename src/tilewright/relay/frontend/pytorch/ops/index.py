@@ -34,14 +34,14 @@ def picked(c: TorchCall, x: Value, axis: int, indices: Value) -> Value:
 
 
 @aten("embedding")
-def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: Any) -> Any:
+def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: Any) -> Value:
     return c.call(
         "take", weight, c.cast(indices, "int64") if indices.dtype != "int32" else indices, axis=0, mode="bounded"
     )
 
 
 @aten("index_select")
-def _index_select(c: TorchCall, x: Value, dim: int, indices: Value) -> Any:
+def _index_select(c: TorchCall, x: Value, dim: int, indices: Value) -> Value:
     if not x.ndim:
         return x
     indices = c.reshape(indices, [1]) if not indices.ndim else indices
@@ -49,12 +49,12 @@ def _index_select(c: TorchCall, x: Value, dim: int, indices: Value) -> Any:
 
 
 @aten("take")
-def _take(c: TorchCall, x: Value, indices: Value) -> Any:
+def _take(c: TorchCall, x: Value, indices: Value) -> Value:
     return picked(c, c.reshape(x, [-1]), 0, indices)
 
 
 @aten("gather")
-def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool = False) -> Any:
+def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool = False) -> Value:
     if not x.ndim:
         return c.broadcast(x, indices.shape) if indices.ndim else x
     if indices.ndim != x.ndim:
@@ -64,7 +64,7 @@ def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool 
 
 
 @aten("take_along_dim")
-def _take_along_dim(c: TorchCall, x: Value, indices: Value, dim: int | None = None) -> Any:
+def _take_along_dim(c: TorchCall, x: Value, indices: Value, dim: int | None = None) -> Value:
     if dim is None:
         return _gather(c, c.reshape(x, [-1]), 0, c.reshape(indices, [-1]))
     axis = c.axis(dim, x.ndim)
@@ -87,7 +87,7 @@ def _as_places(c: TorchCall, indices: Sequence[Value | None], rank: int) -> list
 
 
 @aten("index", "_unsafe_index")
-def index(c: TorchCall, x: Value, indices: Sequence[Value | None]) -> Any:
+def index(c: TorchCall, x: Value, indices: Sequence[Value | None]) -> Value:
     found = _as_places(c, indices, x.ndim)
     axes = [k for k, i in enumerate(found) if i is not None]
     if not axes:
@@ -126,7 +126,7 @@ def _not_negative(c: TorchCall, i: Value, extent: Any) -> Value:
 @aten("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(
     c: TorchCall, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *rest: Any
-) -> Any:
+) -> Value:
     if (
         len(indices) == 1
         and indices[0] is not None
@@ -160,7 +160,7 @@ def index_put(
 
 
 @aten("index_copy", "index_add")
-def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Any = 1) -> Any:
+def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Any = 1) -> Value:
     source = c.call("multiply", source, alpha) if alpha != 1 else source
     if not x.ndim:
         rows = c.reshape(x, [1]), c.reshape(indices, [-1]), c.reshape(source, [-1])
@@ -169,7 +169,7 @@ def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value
 
 
 @aten("index_fill")
-def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) -> Any:
+def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) -> Value:
     if not x.ndim:
         return c.reshape(_index_fill(c, c.reshape(x, [1]), 0, c.reshape(indices, [-1]), value), [])
     return index_put(c, x, [*[None] * c.axis(dim, x.ndim), indices], c.tensor(value, x.dtype))
@@ -188,7 +188,7 @@ def _index_reduce(
 
 
 @aten("scatter", "scatter_add", "scatter.reduce", "scatter.value_reduce")
-def scatter(c: TorchCall, x: Value, dim: int, indices: Value, source: Any, reduce: str | None = None) -> Any:
+def scatter(c: TorchCall, x: Value, dim: int, indices: Value, source: Any, reduce: str | None = None) -> Value:
     source = c.tensor(source, x.dtype)
     if not source.ndim and indices.ndim:
         source = c.broadcast(source, indices.shape)
@@ -196,7 +196,7 @@ def scatter(c: TorchCall, x: Value, dim: int, indices: Value, source: Any, reduc
     return _scattered(c, x, dim, indices, source, reduction)
 
 
-def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduction: str) -> Any:
+def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduction: str) -> Value:
     axis = c.axis(dim, x.ndim)
     for a, (n, m) in enumerate(zip(source.shape, indices.shape, strict=True)):
         # What the indices do not reach of the source is not read.
@@ -211,7 +211,7 @@ def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, 
 @aten("scatter_reduce")
 def _scatter_reduce(
     c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
-) -> Any:
+) -> Value:
     if x.dtype == "bool":
         # Sums and maxima of truth values are either, products and minima both.
         either = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
@@ -239,7 +239,7 @@ def _mean_of_written(c: TorchCall, x: Value, dim: int, indices: Value, source: V
 @aten("slice_scatter")
 def slice_scatter(
     c: TorchCall, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> Any:
+) -> Value:
     axis = c.axis(dim, x.ndim)
     extent = x.shape[axis]
     source = c.cast(source, x.dtype)
@@ -275,7 +275,7 @@ def select_scatter(c: TorchCall, x: Value, source: Value, dim: int, at: Any) -> 
 
 
 @aten("diagonal_scatter")
-def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     first, second = c.axis(dim1, x.ndim), c.axis(dim2, x.ndim)
     rows, columns = c.static([x.shape[first], x.shape[second]], "the extents of its matrices")
     i, j = np.nonzero(np.eye(rows, columns, offset))
@@ -289,20 +289,20 @@ def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, di
 
 
 @aten("fill_diagonal")
-def _fill_diagonal(c: TorchCall, x: Value, value: Any, wrap: bool = False) -> Any:
+def _fill_diagonal(c: TorchCall, x: Value, value: Any, wrap: bool = False) -> Value:
     rows, columns = c.static(x.shape, "the extents of its matrix")
     return c.call("where", Value(array=np.eye(rows, columns, dtype=bool)), c.number(value, x.dtype), x)
 
 
 @aten("masked_select")
-def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
+def _masked_select(c: TorchCall, x: Value, mask: Value) -> Value:
     x, mask = broadcast_all(c, [x, mask])
     x, mask = (c.reshape(v, [1]) if not x.ndim else v for v in (x, mask))
     return index(c, x, [mask])
 
 
 @aten("masked_scatter")
-def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Any:
+def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Value:
     x, mask = broadcast_all(c, [x, mask])
     # The n-th place that holds takes the n-th element of the source.
     number = c.call("cumsum", c.cast(c.reshape(mask, [-1]), "int64"), axis=0)
@@ -311,7 +311,7 @@ def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Any:
 
 
 @aten("isin")
-def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert: bool = False) -> Value:
     a, b = c.promote(x, tests)
     hit = c.call("equal", c.call("expand_dims", a, axis=a.ndim), c.reshape(b, [-1]))
     found = c.call("any", hit, axis=(a.ndim,))
@@ -319,7 +319,7 @@ def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert:
 
 
 @aten("put")
-def _put(c: TorchCall, x: Value, indices: Value, source: Value, accumulate: bool = False) -> Any:
+def _put(c: TorchCall, x: Value, indices: Value, source: Value, accumulate: bool = False) -> Value:
     rows = [c.reshape(v, [-1]) for v in (x, indices, source)]
     return c.reshape(index_put(c, rows[0], [rows[1]], rows[2], accumulate), x.shape)
 
@@ -327,13 +327,13 @@ def _put(c: TorchCall, x: Value, indices: Value, source: Value, accumulate: bool
 @aten("as_strided_scatter")
 def _as_strided_scatter(
     c: TorchCall, x: Value, source: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None
-) -> Any:
+) -> Value:
     places = strided(c, x, size, stride, offset).reshape(-1)
     return c.reshape(index_put(c, c.reshape(x, [-1]), [Value(array=places)], c.reshape(source, [-1])), x.shape)
 
 
 @aten("embedding_renorm")
-def _embedding_renorm(c: TorchCall, weight: Value, indices: Value, most: float, p: float) -> Any:
+def _embedding_renorm(c: TorchCall, weight: Value, indices: Value, most: float, p: float) -> Value:
     """Rows that are looked up, and longer than `most`, made as long."""
     length = norm(c, weight, p, [1], True)
     rows, _ = weight.shape

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import cut
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 LETTERS = ("", "W", "HW", "DHW")
 
@@ -49,7 +49,7 @@ def convolve(
 @aten("conv1d", "conv2d", "conv3d")
 def _conv(
     c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if isinstance(padding, str):
         return _conv_named(c, x, weight, bias, stride, padding, dilation, groups)
     pads = _tuple(padding, weight.ndim - 2, 0)
@@ -59,7 +59,7 @@ def _conv(
 @aten("conv1d.padding", "conv2d.padding", "conv3d.padding", "_convolution_mode")
 def _conv_named(
     c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: Any, padding: str, dilation: Any, groups: int
-) -> Any:
+) -> Value:
     n = weight.ndim - 2
     reach = [0] * n
     if padding == "same":
@@ -79,7 +79,7 @@ def convolve_transposed(
     extra: Any,
     groups: int,
     dilation: Any,
-) -> Any:
+) -> Value:
     """The transposed convolution."""
     n = weight.ndim - 2
     single = x.ndim == n + 1
@@ -98,7 +98,7 @@ def convolve_transposed(
 def _conv_transpose(
     c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, extra: Any = 0,
     groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     return convolve_transposed(c, x, weight, bias, stride, padding, extra, groups, dilation)
 
 
@@ -126,7 +126,7 @@ def _axes_of(c: TorchCall) -> int:
 @aten("max_pool1d", "max_pool2d", "max_pool3d")
 def max_pool(
     c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Any:
+) -> Value:
     n = _axes_of(c)
     size, pads = _tuple(kernel, n), _tuple(padding, n, 0)
     return _pooled(
@@ -138,7 +138,7 @@ def max_pool(
 @aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pool_with_indices(
     c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Any:
+) -> Results:
     pooled = max_pool(c, x, kernel, stride, padding, dilation, ceil_mode)
     n = _axes_of(c)
     if not c.wants(1):
@@ -199,7 +199,7 @@ def _flat_places(extents: Sequence[int], places: Sequence[np.ndarray]) -> np.nda
 def _avg_pool(
     c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True,
     divisor: int | None = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if not is_float(x.dtype):
         mean = _avg_pool(c, c.cast(x, "float64"), kernel, stride, padding, ceil_mode, include, divisor)
         # Sums are divided towards zero; a whole quotient may have come out a little less.
@@ -234,7 +234,7 @@ def _with_whole_windows(
 
 
 def _adaptive(key: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Value, size: Any) -> Any:
+    def convert(c: TorchCall, x: Value, size: Any) -> Value:
         n = _axes_of(c)
         sizes = size if isinstance(size, (list, tuple)) else [size] * n
         target = [x.shape[x.ndim - n + k] if s is None else s for k, s in enumerate(sizes)]
@@ -305,26 +305,26 @@ def _border(v: Any) -> Any:
 
 
 @aten("pad")
-def _pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
+def _pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
     return pad(c, x, pads, mode, value)
 
 
 @aten("constant_pad_nd")
-def _constant_pad(c: TorchCall, x: Value, pads: Sequence[int], value: Any = 0) -> Any:
+def _constant_pad(c: TorchCall, x: Value, pads: Sequence[int], value: Any = 0) -> Value:
     return pad(c, x, pads, "constant", value)
 
 
 for _name, _mode in {"reflection_pad": "reflect", "replication_pad": "replicate"}.items():
     for _rank in (1, 2, 3):
 
-        def _bordered(c: TorchCall, x: Value, pads: Sequence[int], mode: str = _mode) -> Any:
+        def _bordered(c: TorchCall, x: Value, pads: Sequence[int], mode: str = _mode) -> Value:
             return pad(c, x, pads, mode)
 
         aten(f"{_name}{_rank}d")(_bordered)
 
 
 @aten("_pad_circular")
-def _pad_circular(c: TorchCall, x: Value, pads: Sequence[int]) -> Any:
+def _pad_circular(c: TorchCall, x: Value, pads: Sequence[int]) -> Value:
     return pad(c, x, pads, "circular")
 
 
@@ -337,7 +337,7 @@ def _patch_places(
 
 
 @aten("im2col")
-def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Value:
     single = x.ndim == 3
     x = c.call("expand_dims", x, axis=0) if single else x
     n, channels, *extents = x.shape
@@ -381,7 +381,9 @@ def _patches(
 
 
 @aten("col2im")
-def _col2im(c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def _col2im(
+    c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any
+) -> Value:
     single = x.ndim == 2
     x = c.call("expand_dims", x, axis=0) if single else x
     places, _ = _patch_places(c, [int(v) for v in size], kernel, dilation, padding, stride)
@@ -400,7 +402,7 @@ def _col2im(c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: 
 
 
 @aten("max_unpool2d")
-def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> Any:
+def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> Value:
     *lead, h, w = x.shape
     flat = c.full([*lead, int(size[0]) * int(size[1])], 0, x.dtype)
     rows = [c.reshape(v, [*lead, h * w]) for v in (indices, x)]
@@ -409,7 +411,7 @@ def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> 
 
 
 @aten("fractional_max_pool2d", "fractional_max_pool3d")
-def _fractional_max_pool(c: TorchCall, x: Value, kernel: Any, size: Any, samples: Value) -> Any:
+def _fractional_max_pool(c: TorchCall, x: Value, kernel: Any, size: Any, samples: Value) -> list[Value]:
     """Windows whose places were drawn: a number from 0 to 1 for each axis of each image says where (Graham, 2014)."""
     n = 3 if "3d" in c.target else 2
     lead = list(x.shape[: x.ndim - n])
@@ -450,7 +452,7 @@ def _fractional_max_pool(c: TorchCall, x: Value, kernel: Any, size: Any, samples
 def _deformable(
     c: TorchCall, x: Value, weight: Value, offset: Value, mask: Value, bias: Value, sh: int, sw: int, ph: int, pw: int,
     dh: int, dw: int, groups: int, offset_groups: int, use_mask: bool,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if use_mask:
         raise c.refuse("mask", "a tensor", "None")
     out = c.call(
@@ -463,7 +465,7 @@ def _deformable(
 @aten("torchvision::roi_align")
 def _roi_align(
     c: TorchCall, x: Value, rois: Value, scale: float, height: int, width: int, ratio: int = -1, aligned: bool = False
-) -> Any:
+) -> Value:
     if aligned:
         shift = Value(array=np.array([0, 0.5, 0.5, 0.5, 0.5], np.float32) / scale)
         rois = c.call("subtract", rois, shift)

@@ -117,12 +117,12 @@ def _flat(x: Any) -> list[Any]:
 
 
 @aten("quantize_per_tensor")
-def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: Any) -> Any:
+def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: Any) -> Quantized:
     return levels_of(c, x, c.known(scale, "scale"), c.known(zero, "zero point"), plain_type(dtype))
 
 
 @aten("quantize_per_channel")
-def _quantize_channels(c: TorchCall, x: Value, scales: Any, zeros: Any, axis: int, dtype: Any) -> Any:
+def _quantize_channels(c: TorchCall, x: Value, scales: Any, zeros: Any, axis: int, dtype: Any) -> Quantized:
     known = c.known(scales, "scales"), c.known(zeros, "zero points")
     return levels_of(c, x, *known, plain_type(dtype), c.axis(axis, x.ndim))
 
@@ -167,7 +167,7 @@ def packed_weight(c: TorchCall, packed: Any, path: str, unpack: str) -> tuple[Va
     weight, bias = getattr(torch.ops.quantized, unpack)(packed)
     while path.endswith("_packed_params"):
         path = path.removesuffix("_packed_params").removesuffix(".")
-    held = c.home.weight(f"{path}.weight".removeprefix("."), weight)
+    held = c.home.real_weight(f"{path}.weight".removeprefix("."), tensor_array(weight))
     # As a constant: arithmetic on integers takes it in levels.
     plain = None if bias is None else Value(array=tensor_array(bias), name=f"{path}.bias".removeprefix("."))
     if not weight.is_quantized:
@@ -188,7 +188,7 @@ def _layer(rank: int, transposed: bool) -> Callable[..., Any]:
     # A convolution along one axis is packed as one of images that are one row high.
     packed_as = kind.replace("1d", "2d")
 
-    def convert(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Any:
+    def convert(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Quantized:
         import torch
 
         weight, bias = _weight(c, packed, f"{kind}_unpack")
@@ -215,18 +215,18 @@ for _rank in (1, 2, 3):
 
 
 @aten("quantized::linear", "quantized::linear_relu")
-def _linear(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Any:
+def _linear(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Quantized:
     return _finished(c, linear(c, numbers(c, x), *_weight(c, packed, "linear_unpack")), scale, zero, x.dtype)
 
 
 @aten("quantized::linear_dynamic", "quantized::linear_relu_dynamic")
-def _linear_dynamic(c: TorchCall, x: Value, packed: Any, reduced: bool = False) -> Any:
+def _linear_dynamic(c: TorchCall, x: Value, packed: Any, reduced: bool = False) -> Value:
     out = linear(c, rounded_to_bytes(c, x, reduced), *_weight(c, packed, "linear_unpack"))
     return c.call("nn.relu", out) if "relu" in c.target else out
 
 
 @aten("quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16")
-def _linear_half(c: TorchCall, x: Value, packed: Any) -> Any:
+def _linear_half(c: TorchCall, x: Value, packed: Any) -> Value:
     out = linear(c, x, *_weight(c, packed, "linear_unpack_fp16"))
     return c.call("nn.relu", out) if "relu" in c.target else out
 
@@ -244,7 +244,7 @@ def rounded_to_bytes(c: TorchCall, x: Value, reduced: bool) -> Value:
 
 
 @aten("quantized::embedding_byte")
-def _embedding(c: TorchCall, packed: Any, places: Value, pruned: bool = False) -> Any:
+def _embedding(c: TorchCall, packed: Any, places: Value, pruned: bool = False) -> Value:
     import torch
 
     table = torch.ops.quantized.embedding_bag_unpack(packed.module).dequantize()
@@ -255,7 +255,7 @@ def _embedding(c: TorchCall, packed: Any, places: Value, pruned: bool = False) -
 
 
 @aten(*[f"quantized::{n}{r}" for n in ("add", "mul") for r in ("", "_relu")], "quantized::matmul")
-def _pair(c: TorchCall, a: Quantized, b: Quantized, scale: float, zero: int) -> Any:
+def _pair(c: TorchCall, a: Quantized, b: Quantized, scale: float, zero: int) -> Quantized:
     short = c.target.split("::")[1].split(".")[0].removesuffix("_relu")
     converter = find_converter(short)
     assert converter is not None
@@ -263,7 +263,7 @@ def _pair(c: TorchCall, a: Quantized, b: Quantized, scale: float, zero: int) -> 
 
 
 @aten("quantized::mul.Scalar", "quantized::mul_scalar", "quantized::mul_scalar_relu")
-def _times(c: TorchCall, x: Quantized, number: float) -> Any:
+def _times(c: TorchCall, x: Quantized, number: float) -> Quantized:
     low, high = RANGES[x.dtype]
     if number == 0:
         made = Quantized(c.full(x.shape, 0, x.dtype), 1.0, 0)
@@ -281,7 +281,7 @@ def _cut_below(c: TorchCall, x: Quantized) -> Quantized:
 
 
 @aten("quantized::add.Scalar", "quantized::add_scalar", "quantized::add_scalar_relu")
-def _plus(c: TorchCall, x: Quantized, number: float) -> Any:
+def _plus(c: TorchCall, x: Quantized, number: float) -> Quantized:
     low, high = RANGES[x.dtype]
     zero = int(x.zero) - round(number / float(x.scale))
     if low <= zero <= high:
@@ -297,7 +297,7 @@ def _plus(c: TorchCall, x: Quantized, number: float) -> Any:
 @aten("quantized::cat", "quantized::cat_relu")
 def _cat(
     c: TorchCall, parts: Sequence[Quantized], dim: int, scale: float | None = None, zero: int | None = None
-) -> Any:
+) -> Quantized:
     first = parts[0]
     joined = c.call("concatenate", numbers(c, list(parts)), axis=c.axis(dim, first.ndim))
     if scale is None or zero is None:
@@ -306,14 +306,14 @@ def _cat(
 
 
 @aten("quantized::relu6")
-def _relu6(c: TorchCall, x: Quantized, inplace: bool = False) -> Any:
+def _relu6(c: TorchCall, x: Quantized, inplace: bool = False) -> Quantized:
     return levels_of(c, c.call("clip", numbers(c, x), a_min=0.0, a_max=6.0), x.scale, x.zero, x.dtype)
 
 
 def _told(short: str, count: int) -> Callable[..., Any]:
     """An operator with `count` arguments before its result's scale and zero point."""
 
-    def convert(c: TorchCall, *args: Any) -> Any:
+    def convert(c: TorchCall, *args: Any) -> Quantized:
         converter = find_converter(short)
         assert converter is not None
         given, (scale, zero) = list(args[:count]), args[count : count + 2]
@@ -327,12 +327,12 @@ for _name, _count in {"hardswish": 1, "sigmoid": 1, "softmax": 2, "elu": 1, "cel
 
 
 @aten("quantized::leaky_relu")
-def _leaky(c: TorchCall, x: Quantized, slope: float, inplace: bool, scale: float, zero: int) -> Any:
+def _leaky(c: TorchCall, x: Quantized, slope: float, inplace: bool, scale: float, zero: int) -> Quantized:
     return levels_of(c, c.call("nn.leaky_relu", numbers(c, x), alpha=float(slope)), scale, zero, x.dtype)
 
 
 @aten("quantized::dropout")
-def _dropout(c: TorchCall, x: Quantized, scale: float, zero: int, *rest: Any) -> Any:
+def _dropout(c: TorchCall, x: Quantized, scale: float, zero: int, *rest: Any) -> Quantized:
     return x
 
 
@@ -347,7 +347,7 @@ def _batch_norm(
     eps: float,
     scale: float,
     zero: int,
-) -> Any:
+) -> Quantized:
     converter = find_converter("batch_norm")
     assert converter is not None
     out = converter(c, numbers(c, x), weight, bias, mean, var, False, 0.1, eps, False)
@@ -364,14 +364,14 @@ def _layer_norm(
     eps: float,
     scale: float,
     zero: int,
-) -> Any:
+) -> Quantized:
     converter = find_converter("layer_norm")
     assert converter is not None
     return levels_of(c, converter(c, numbers(c, x), shape, weight, bias, eps), scale, zero, x.dtype)
 
 
 @aten("quantized::group_norm", "quantized::instance_norm")
-def _group_norm(c: TorchCall, x: Quantized, *args: Any) -> Any:
+def _group_norm(c: TorchCall, x: Quantized, *args: Any) -> Quantized:
     if "instance" in c.target:
         weight, bias, eps, scale, zero = args
         groups = int(x.shape[1])

@@ -15,7 +15,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 @aten("linear")
-def linear(c: TorchCall, x: Value, weight: Value, bias: Value | None = None) -> Any:
+def linear(c: TorchCall, x: Value, weight: Value, bias: Value | None = None) -> Value:
     if weight.ndim == 1:
         out = c.call("sum", c.call("multiply", x, weight), axis=(x.ndim - 1,))
     elif x.ndim == 1:
@@ -26,7 +26,7 @@ def linear(c: TorchCall, x: Value, weight: Value, bias: Value | None = None) -> 
 
 
 @aten("matmul", "mm", "bmm", "mv", "dot", "vdot", "linalg_matmul")
-def matmul(c: TorchCall, a: Value, b: Value) -> Any:
+def matmul(c: TorchCall, a: Value, b: Value) -> Value:
     if not is_float(a.dtype):
         return _whole_product(c, a, b)
     if a.ndim == 1 and b.ndim == 1:
@@ -65,28 +65,28 @@ def _scaled(c: TorchCall, bias: Value, product: Value, beta: Any, alpha: Any) ->
 
 
 @aten("addmm", "addmv", "baddbmm")
-def _addmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Any:
+def _addmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
     return _scaled(c, bias, matmul(c, a, b), beta, alpha)
 
 
 @aten("addbmm")
-def _addbmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Any:
+def _addbmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
     return _scaled(c, bias, c.call("sum", matmul(c, a, b), axis=(0,)), beta, alpha)
 
 
 @aten("outer", "ger")
-def _outer(c: TorchCall, a: Value, b: Value) -> Any:
+def _outer(c: TorchCall, a: Value, b: Value) -> Value:
     x, y = c.promote(a, b)
     return c.call("multiply", c.call("expand_dims", x, axis=1), c.call("expand_dims", y, axis=0))
 
 
 @aten("addr")
-def _addr(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Any:
+def _addr(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
     return _scaled(c, bias, _outer(c, a, b), beta, alpha)
 
 
 @aten("cross", "linalg_cross")
-def _cross(c: TorchCall, a: Value, b: Value, dim: int | None = None) -> Any:
+def _cross(c: TorchCall, a: Value, b: Value, dim: int | None = None) -> Value:
     rank = max(a.ndim, b.ndim)
     axis = c.axis(-1 if dim is None and "linalg" in c.target else dim or 0, rank)
     if dim is None and "linalg" not in c.target:
@@ -100,7 +100,7 @@ def _cross(c: TorchCall, a: Value, b: Value, dim: int | None = None) -> Any:
 
 
 @aten("kron")
-def _kron(c: TorchCall, a: Value, b: Value) -> Any:
+def _kron(c: TorchCall, a: Value, b: Value) -> Value:
     rank = max(a.ndim, b.ndim)
     x, y = c.promote(a, b)
     p, q = [1] * (rank - x.ndim) + x.shape, [1] * (rank - y.ndim) + y.shape
@@ -111,7 +111,7 @@ def _kron(c: TorchCall, a: Value, b: Value) -> Any:
 
 
 @aten("inner", "tensordot")
-def _tensordot(c: TorchCall, a: Value, b: Value, left: Sequence[int] = (-1,), right: Sequence[int] = (-1,)) -> Any:
+def _tensordot(c: TorchCall, a: Value, b: Value, left: Sequence[int] = (-1,), right: Sequence[int] = (-1,)) -> Value:
     if not a.ndim or not b.ndim:
         return c.call("multiply", a, b)
     i, j = [c.axis(d, a.ndim) for d in left], [c.axis(d, b.ndim) for d in right]
@@ -131,7 +131,7 @@ def _tensordot(c: TorchCall, a: Value, b: Value, left: Sequence[int] = (-1,), ri
 
 
 @aten("chain_matmul", "linalg_multi_dot")
-def _chain(c: TorchCall, xs: Sequence[Value]) -> Any:
+def _chain(c: TorchCall, xs: Sequence[Value]) -> Value:
     result = xs[0]
     for x in xs[1:]:
         result = matmul(c, result, x)
@@ -139,7 +139,7 @@ def _chain(c: TorchCall, xs: Sequence[Value]) -> Any:
 
 
 @aten("bilinear")
-def _bilinear(c: TorchCall, a: Value, b: Value, weight: Value, bias: Value | None = None) -> Any:
+def _bilinear(c: TorchCall, a: Value, b: Value, weight: Value, bias: Value | None = None) -> Value:
     out, first, second = weight.shape
     flat = c.call("nn.dense", a, c.reshape(c.transpose(weight, [0, 2, 1]), [out * second, first]))
     apart = c.reshape(flat, [*a.shape[:-1], out, second])
@@ -148,7 +148,7 @@ def _bilinear(c: TorchCall, a: Value, b: Value, weight: Value, bias: Value | Non
 
 
 @aten("einsum")
-def einsum(c: TorchCall, equation: str, operands: Sequence[Value], path: Any = None) -> Any:
+def einsum(c: TorchCall, equation: str, operands: Sequence[Value], path: Any = None) -> Value:
     text = equation.replace(" ", "")
     terms, _, out = text.partition("->")
     parts = terms.split(",")
@@ -243,7 +243,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 def attention(
     c: TorchCall, q: Value, k: Value, v: Value, mask: Value | None = None, dropout: float = 0.0, causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if dropout:
         raise c.refuse("dropout_p", dropout, "0: call model.eval() before exporting")
     (depth,) = c.static(q.shape[-1:], "the depth of its heads")
@@ -289,7 +289,7 @@ def _causal(c: TorchCall, rows: Any, columns: Any) -> Value:
 def _flash(
     c: TorchCall, q: Value, k: Value, v: Value, dropout: float = 0.0, causal: bool = False, attn_mask: Value | None = None,
     scale: float | None = None,
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     result = attention(c, q, k, v, attn_mask, dropout, causal, scale)
     return [result, c.full([*q.shape[:-1]], 0, "float32")]
 
@@ -298,7 +298,7 @@ def _flash(
 def _attention_math(
     c: TorchCall, q: Value, k: Value, v: Value, mask: Value | None = None, dropout: float = 0.0, causal: bool = False,
     dropout_mask: Value | None = None, scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     result = attention(c, q, k, v, mask, dropout, causal, scale, enable_gqa)
     shape = list(broadcast_shapes(q.shape[:-2], k.shape[:-2]))
     return [result, c.full([*shape, q.shape[-2], k.shape[-2]], 0, q.dtype)]

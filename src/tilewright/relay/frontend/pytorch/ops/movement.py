@@ -11,29 +11,29 @@ import numpy as np
 from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, promote_types, result_dtype
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
 FAR = 2**31 - 1
 
 
 @aten("view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy")
-def view(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any) -> Any:
+def view(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any) -> Value:
     return c.reshape(x, shape)
 
 
 @aten("view.dtype", "view_copy.dtype")
-def _view_dtype(c: TorchCall, x: Value, dtype: Any) -> Any:
+def _view_dtype(c: TorchCall, x: Value, dtype: Any) -> Value:
     return c.call("reinterpret", x, dtype=dtype_name(dtype))
 
 
 @aten("view_as", "reshape_as", "expand_as")
-def _view_as(c: TorchCall, x: Value, other: Value) -> Any:
+def _view_as(c: TorchCall, x: Value, other: Value) -> Value:
     return expand(c, x, other.shape) if "expand" in c.target else c.reshape(x, other.shape)
 
 
 @aten("flatten")
-def _flatten(c: TorchCall, x: Value, start: int = 0, end: int = -1) -> Any:
+def _flatten(c: TorchCall, x: Value, start: int = 0, end: int = -1) -> Value:
     if not x.ndim:
         return c.reshape(x, [1])
     first, last = c.axis(start, x.ndim), c.axis(end, x.ndim)
@@ -48,18 +48,18 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 @aten("ravel")
-def _ravel(c: TorchCall, x: Value) -> Any:
+def _ravel(c: TorchCall, x: Value) -> Value:
     return c.reshape(x, [-1])
 
 
 @aten("unflatten")
-def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Any]) -> Any:
+def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Any]) -> Value:
     axis = c.axis(dim, x.ndim)
     return c.reshape(x, [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]])
 
 
 @aten("squeeze", "squeeze_copy")
-def _squeeze(c: TorchCall, x: Value, dim: Any = None) -> Any:
+def _squeeze(c: TorchCall, x: Value, dim: Any = None) -> Value:
     if isinstance(dim, (list, tuple)) and not len(dim):
         return x
     # A dynamic extent is more than 1 to PyTorch.
@@ -68,14 +68,14 @@ def _squeeze(c: TorchCall, x: Value, dim: Any = None) -> Any:
 
 
 @aten("unsqueeze", "unsqueeze_copy")
-def unsqueeze(c: TorchCall, x: Value, dim: int) -> Any:
+def unsqueeze(c: TorchCall, x: Value, dim: int) -> Value:
     if x.array is not None and x.is_number:
         return Value(array=np.expand_dims(x.array, c.axis(dim, x.ndim + 1)))
     return c.call("expand_dims", x, axis=c.axis(dim, x.ndim + 1))
 
 
 @aten("transpose", "transpose_copy", "swapaxes", "swapdims")
-def _transpose(c: TorchCall, x: Value, a: int, b: int) -> Any:
+def _transpose(c: TorchCall, x: Value, a: int, b: int) -> Value:
     order = list(range(x.ndim))
     if x.ndim:
         i, j = c.axis(a, x.ndim), c.axis(b, x.ndim)
@@ -84,7 +84,7 @@ def _transpose(c: TorchCall, x: Value, a: int, b: int) -> Any:
 
 
 @aten("t", "numpy_T", "t_copy", "matrix_H", "mT", "adjoint", "mH")
-def _turned(c: TorchCall, x: Value) -> Any:
+def _turned(c: TorchCall, x: Value) -> Value:
     if x.ndim < 2:
         return x
     order = list(range(x.ndim))
@@ -92,12 +92,12 @@ def _turned(c: TorchCall, x: Value) -> Any:
 
 
 @aten("permute", "permute_copy")
-def permute(c: TorchCall, x: Value, dims: Sequence[int]) -> Any:
+def permute(c: TorchCall, x: Value, dims: Sequence[int]) -> Value:
     return c.transpose(x, [c.axis(d, x.ndim) for d in dims])
 
 
 @aten("movedim", "moveaxis")
-def _movedim(c: TorchCall, x: Value, source: Any, target: Any) -> Any:
+def _movedim(c: TorchCall, x: Value, source: Any, target: Any) -> Value:
     sources = [c.axis(d, x.ndim) for d in (source if isinstance(source, (list, tuple)) else [source])]
     targets = [c.axis(d, x.ndim) for d in (target if isinstance(target, (list, tuple)) else [target])]
     rest = iter([d for d in range(x.ndim) if d not in sources])
@@ -105,7 +105,7 @@ def _movedim(c: TorchCall, x: Value, source: Any, target: Any) -> Any:
 
 
 @aten("expand", "broadcast_to", "expand_copy")
-def expand(c: TorchCall, x: Value, sizes: Sequence[Any], implicit: bool = False) -> Any:
+def expand(c: TorchCall, x: Value, sizes: Sequence[Any], implicit: bool = False) -> Value:
     sizes = list(sizes)
     old = [1] * (len(sizes) - x.ndim) + x.shape
     new = [o if isinstance(n, int) and n == -1 else n for o, n in zip(old, sizes, strict=True)]
@@ -113,7 +113,7 @@ def expand(c: TorchCall, x: Value, sizes: Sequence[Any], implicit: bool = False)
 
 
 @aten("broadcast_tensors")
-def _broadcast_tensors(c: TorchCall, xs: Sequence[Value]) -> Any:
+def _broadcast_tensors(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
     return broadcast_all(c, xs)
 
 
@@ -128,7 +128,7 @@ def broadcast_all(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
 
 
 @aten("cat", "concat", "concatenate")
-def cat(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Any:
+def cat(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Value:
     dtype = xs[0].dtype
     for x in xs[1:]:
         dtype = promote_types(dtype, x.dtype)
@@ -143,12 +143,12 @@ def cat(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Any:
 
 
 @aten("stack")
-def stack(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Any:
+def stack(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Value:
     return c.call("stack", c.promote(*xs), axis=c.axis(dim, xs[0].ndim + 1))
 
 
 @aten("hstack", "vstack", "dstack", "column_stack", "row_stack")
-def _joined(c: TorchCall, xs: Sequence[Value]) -> Any:
+def _joined(c: TorchCall, xs: Sequence[Value]) -> Value:
     least = {"hstack": 1, "dstack": 3}.get(_short(c), 2)
     parts = [_at_least(c, x, least, column="column" in c.target) for x in xs]
     return cat(c, parts, {"hstack": 0 if parts[0].ndim == 1 else 1, "dstack": 2, "column_stack": 1}.get(_short(c), 0))
@@ -170,7 +170,7 @@ def _at_least(c: TorchCall, x: Value, rank: int, column: bool = False) -> Value:
 
 
 @aten("atleast_1d", "atleast_2d", "atleast_3d")
-def _atleast(c: TorchCall, x: Any) -> Any:
+def _atleast(c: TorchCall, x: Any) -> Value | Results:
     rank = int(_short(c).split("_")[1][0])
     return _at_least(c, x, rank) if isinstance(x, Value) else [_at_least(c, v, rank) for v in x]
 
@@ -189,14 +189,14 @@ def _beyond(end: Any, extent: Any) -> bool:
 
 
 @aten("slice", "slice_copy")
-def slice_(c: TorchCall, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def slice_(c: TorchCall, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Value:
     if not isinstance(step, int):
         raise OpNotImplemented("its step depends on a dimension that is dynamic; a number is supported")
     return cut(c, x, c.axis(dim, x.ndim), 0 if start is None else start, FAR if end is None else end, step)
 
 
 @aten("select", "select_copy")
-def select(c: TorchCall, x: Value, dim: int, index: Any) -> Any:
+def select(c: TorchCall, x: Value, dim: int, index: Any) -> Value:
     axis = c.axis(dim, x.ndim)
     if isinstance(index, Value):
         return c.call("take", x, index, axis=axis, mode="signed")
@@ -206,7 +206,7 @@ def select(c: TorchCall, x: Value, dim: int, index: Any) -> Any:
 
 
 @aten("narrow", "narrow_copy")
-def _narrow(c: TorchCall, x: Value, dim: int, start: Any, length: Any) -> Any:
+def _narrow(c: TorchCall, x: Value, dim: int, start: Any, length: Any) -> Value:
     if isinstance(start, Value):
         start = int(c.known(start, "start"))
     axis = c.axis(dim, x.ndim)
@@ -215,7 +215,7 @@ def _narrow(c: TorchCall, x: Value, dim: int, start: Any, length: Any) -> Any:
 
 
 @aten("split", "split_copy", "unsafe_split")
-def _split(c: TorchCall, x: Value, size: Any, dim: int = 0) -> Any:
+def _split(c: TorchCall, x: Value, size: Any, dim: int = 0) -> list[Value]:
     axis = c.axis(dim, x.ndim)
     if isinstance(size, (list, tuple)):
         return split_sizes(c, x, size, axis)
@@ -224,7 +224,7 @@ def _split(c: TorchCall, x: Value, size: Any, dim: int = 0) -> Any:
 
 
 @aten("split_with_sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
-def _split_with_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], dim: int = 0) -> Any:
+def _split_with_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], dim: int = 0) -> list[Value]:
     return split_sizes(c, x, sizes, c.axis(dim, x.ndim))
 
 
@@ -245,7 +245,7 @@ def split_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], axis: int) -> list
 
 
 @aten("tensor_split")
-def _tensor_split(c: TorchCall, x: Value, places: Any, dim: int = 0) -> Any:
+def _tensor_split(c: TorchCall, x: Value, places: Any, dim: int = 0) -> list[Value]:
     axis = c.axis(dim, x.ndim)
     (extent,) = c.static([x.shape[axis]], "the extent that it splits")
     if isinstance(places, Value) and places.ndim and places.array is None:
@@ -270,12 +270,12 @@ def _split_by_data(c: TorchCall, x: Value, places: Value, axis: int) -> list[Val
 
 
 @aten("hsplit", "vsplit")
-def _hsplit(c: TorchCall, x: Value, places: Any) -> Any:
+def _hsplit(c: TorchCall, x: Value, places: Any) -> list[Value]:
     return _tensor_split(c, x, places, 0 if "vsplit" in c.target or x.ndim == 1 else 1)
 
 
 @aten("chunk", "unsafe_chunk")
-def _chunk(c: TorchCall, x: Value, number: int, dim: int = 0) -> Any:
+def _chunk(c: TorchCall, x: Value, number: int, dim: int = 0) -> list[Value]:
     axis = c.axis(dim, x.ndim)
     extent = x.shape[axis]
     if not isinstance(extent, int):
@@ -285,7 +285,7 @@ def _chunk(c: TorchCall, x: Value, number: int, dim: int = 0) -> Any:
 
 
 @aten("unbind", "unbind_copy")
-def _unbind(c: TorchCall, x: Value, dim: int = 0) -> Any:
+def _unbind(c: TorchCall, x: Value, dim: int = 0) -> list[Value]:
     axis = c.axis(dim, x.ndim)
     (extent,) = c.static([x.shape[axis]], "the extent that it takes apart")
     parts = split_sizes(c, x, [1] * extent, axis) if extent else []
@@ -293,7 +293,7 @@ def _unbind(c: TorchCall, x: Value, dim: int = 0) -> Any:
 
 
 @aten("repeat")
-def repeat(c: TorchCall, x: Value, times: Sequence[Any]) -> Any:
+def repeat(c: TorchCall, x: Value, times: Sequence[Any]) -> Value:
     shape = x.shape
     if len(times) > len(shape):
         x = c.reshape(x, [1] * (len(times) - len(shape)) + shape)
@@ -309,12 +309,12 @@ def repeat(c: TorchCall, x: Value, times: Sequence[Any]) -> Any:
 
 
 @aten("tile")
-def _tile(c: TorchCall, x: Value, times: Sequence[Any]) -> Any:
+def _tile(c: TorchCall, x: Value, times: Sequence[Any]) -> Value:
     return repeat(c, x, [1] * (x.ndim - len(times)) + list(times))
 
 
 @aten("repeat_interleave.self_int")
-def _repeat_interleave(c: TorchCall, x: Value, repeats: Any, dim: int | None = None, output_size: Any = None) -> Any:
+def _repeat_interleave(c: TorchCall, x: Value, repeats: Any, dim: int | None = None, output_size: Any = None) -> Value:
     flat, axis = (c.reshape(x, [-1]), 0) if dim is None else (x, c.axis(dim, x.ndim))
     shape = flat.shape
     wide = c.broadcast(unsqueeze(c, flat, axis + 1), [*shape[: axis + 1], repeats, *shape[axis + 1 :]])
@@ -322,7 +322,7 @@ def _repeat_interleave(c: TorchCall, x: Value, repeats: Any, dim: int | None = N
 
 
 @aten("flip", "fliplr", "flipud")
-def _flip(c: TorchCall, x: Value, dims: Sequence[int] | None = None) -> Any:
+def _flip(c: TorchCall, x: Value, dims: Sequence[int] | None = None) -> Value:
     dims = dims if dims is not None else [1 if "lr" in c.target else 0]
     for d in dims:
         x = c.call("reverse", x, axis=c.axis(d, x.ndim))
@@ -330,7 +330,7 @@ def _flip(c: TorchCall, x: Value, dims: Sequence[int] | None = None) -> Any:
 
 
 @aten("rot90")
-def _rot90(c: TorchCall, x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+def _rot90(c: TorchCall, x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> Value:
     a, b = (c.axis(d, x.ndim) for d in dims)
     order = list(range(x.ndim))
     order[a], order[b] = b, a
@@ -342,7 +342,7 @@ def _rot90(c: TorchCall, x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> 
 
 
 @aten("roll")
-def _roll(c: TorchCall, x: Value, shifts: Any, dims: Any = ()) -> Any:
+def _roll(c: TorchCall, x: Value, shifts: Any, dims: Any = ()) -> Value:
     shifts = shifts if isinstance(shifts, (list, tuple)) else [shifts]
     if not dims:
         return c.reshape(_rolled(c, c.reshape(x, [-1]), shifts[0], 0), x.shape)
@@ -366,7 +366,7 @@ def _rolled(c: TorchCall, x: Value, shift: Any, axis: int) -> Value:
 
 
 @aten("tril", "triu")
-def _triangle(c: TorchCall, x: Value, k: int = 0) -> Any:
+def _triangle(c: TorchCall, x: Value, k: int = 0) -> Value:
     upper = "triu" in c.target
     rows, columns = x.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int):
@@ -380,7 +380,7 @@ def _triangle(c: TorchCall, x: Value, k: int = 0) -> Any:
 
 
 @aten("diagonal", "diagonal_copy", "linalg_diagonal")
-def diagonal(c: TorchCall, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(c: TorchCall, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     a, b = c.axis(dim1, x.ndim), c.axis(dim2, x.ndim)
     rows, columns = c.static([x.shape[a], x.shape[b]], "the extents of its matrix")
     order = [k for k in range(x.ndim) if k not in (a, b)] + [a, b]
@@ -390,12 +390,12 @@ def diagonal(c: TorchCall, x: Value, offset: int = 0, dim1: int = 0, dim2: int =
 
 
 @aten("diag")
-def _diag(c: TorchCall, x: Value, k: int = 0) -> Any:
+def _diag(c: TorchCall, x: Value, k: int = 0) -> Value:
     return diagonal(c, x, k) if x.ndim == 2 else diag_embed(c, x, k)
 
 
 @aten("diag_embed", "diagflat")
-def diag_embed(c: TorchCall, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(c: TorchCall, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     x = c.reshape(x, [-1]) if "diagflat" in c.target else x
     (n,) = c.static(x.shape[-1:], "the length of its diagonal")
     size = n + abs(offset)
@@ -413,7 +413,7 @@ def diag_embed(c: TorchCall, x: Value, offset: int = 0, dim1: int = -2, dim2: in
 
 
 @aten("trace")
-def _trace(c: TorchCall, x: Value) -> Any:
+def _trace(c: TorchCall, x: Value) -> Value:
     return c.call("sum", diagonal(c, x if x.dtype != "int32" else c.cast(x, "int64")), axis=(0,))
 
 
@@ -432,12 +432,12 @@ def _meshgrid(c: TorchCall, xs: Sequence[Value], indexing: str | None = None) ->
 
 
 @aten("cartesian_prod")
-def _cartesian_prod(c: TorchCall, xs: Sequence[Value]) -> Any:
+def _cartesian_prod(c: TorchCall, xs: Sequence[Value]) -> Value:
     return xs[0] if len(xs) == 1 else stack(c, [c.reshape(g, [-1]) for g in _meshgrid(c, xs)], 1)
 
 
 @aten("unfold", "unfold_copy")
-def _unfold(c: TorchCall, x: Value, dim: int, size: int, step: int) -> Any:
+def _unfold(c: TorchCall, x: Value, dim: int, size: int, step: int) -> Value:
     whole = not x.ndim
     x = c.reshape(x, [1]) if whole else x
     axis = c.axis(dim, x.ndim)
@@ -449,7 +449,7 @@ def _unfold(c: TorchCall, x: Value, dim: int, size: int, step: int) -> Any:
 
 
 @aten("as_strided", "as_strided_copy")
-def _as_strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> Any:
+def _as_strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> Value:
     return c.call("take", c.reshape(x, [-1]), Value(array=strided(c, x, size, stride, offset)), axis=0)
 
 
@@ -463,7 +463,7 @@ def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], 
 
 
 @aten("resize", "resize_as")
-def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Any:
+def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Value:
     """As many of the elements as fit; elements that were not set are zeros."""
     shape = c.static(size.shape if isinstance(size, Value) else size, "its new size")
     flat, count = c.reshape(x, [-1]), int(np.prod(shape))
@@ -474,7 +474,7 @@ def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Any:
 
 
 @aten("pixel_shuffle")
-def _pixel_shuffle(c: TorchCall, x: Value, factor: int) -> Any:
+def _pixel_shuffle(c: TorchCall, x: Value, factor: int) -> Value:
     if x.ndim == 4:
         return c.call("nn.depth_to_space", x, block_size=factor, mode="CRD")
     *lead, channels, h, w = x.shape
@@ -485,7 +485,7 @@ def _pixel_shuffle(c: TorchCall, x: Value, factor: int) -> Any:
 
 
 @aten("pixel_unshuffle")
-def _pixel_unshuffle(c: TorchCall, x: Value, factor: int) -> Any:
+def _pixel_unshuffle(c: TorchCall, x: Value, factor: int) -> Value:
     *lead, channels, h, w = x.shape
     rank = len(lead)
     apart = c.reshape(x, [*lead, channels, h // factor, factor, w // factor, factor])
@@ -494,7 +494,7 @@ def _pixel_unshuffle(c: TorchCall, x: Value, factor: int) -> Any:
 
 
 @aten("channel_shuffle", "native_channel_shuffle")
-def _channel_shuffle(c: TorchCall, x: Value, groups: int) -> Any:
+def _channel_shuffle(c: TorchCall, x: Value, groups: int) -> Value:
     n, channels, *rest = x.shape
     apart = c.reshape(x, [n, groups, channels // groups, *rest])
     return c.reshape(c.transpose(apart, [0, 2, 1, *range(3, x.ndim + 1)]), x.shape)
@@ -525,24 +525,24 @@ def _stride(c: TorchCall, x: Value, dim: int | None = None) -> Any:
 
 
 @aten("sym_storage_offset", "storage_offset")
-def _storage_offset(c: TorchCall, x: Value) -> Any:
+def _storage_offset(c: TorchCall, x: Value) -> int:
     return 0
 
 
 @aten("dim")
-def _dim(c: TorchCall, x: Value) -> Any:
+def _dim(c: TorchCall, x: Value) -> int:
     return x.ndim
 
 
 @aten("_shape_as_tensor")
-def _shape_as_tensor(c: TorchCall, x: Value) -> Any:
+def _shape_as_tensor(c: TorchCall, x: Value) -> np.ndarray | Value:
     if all([isinstance(d, int) for d in x.shape]):
         return np.array(x.shape, np.int64)
     return c.call("shape_of", x, dtype="int64")
 
 
 @aten("is_floating_point", "is_complex")
-def _is_floating_point(c: TorchCall, x: Value) -> Any:
+def _is_floating_point(c: TorchCall, x: Value) -> bool:
     return x.dtype.startswith("complex" if "complex" in c.target else ("float", "bfloat"))
 
 
@@ -558,5 +558,5 @@ def item(c: TorchCall, x: Value) -> Any:
 
 
 @aten("result_type")
-def _result_type(c: TorchCall, a: Any, b: Any) -> Any:
+def _result_type(c: TorchCall, a: Any, b: Any) -> str:
     return result_dtype([a, b])

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.reduce import total, variance
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 
 def _vector(c: TorchCall, x: Value | None, count: int, value: float, dtype: str) -> Value:
@@ -25,7 +25,7 @@ def _moments(c: TorchCall, x: Value, axes: Sequence[int], eps: float) -> tuple[V
 @aten("layer_norm")
 def layer_norm(
     c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5, *rest: Any
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if len(shape) == 1 and isinstance(shape[0], int):
         gamma, beta = _vector(c, weight, shape[0], 1, x.dtype), _vector(c, bias, shape[0], 0, x.dtype)
         return c.call("nn.layer_norm", x, gamma, beta, axis=-1, epsilon=float(eps))
@@ -41,7 +41,7 @@ def _affine(c: TorchCall, x: Value, weight: Value | None, bias: Value | None) ->
 @aten("native_layer_norm")
 def _native_layer_norm(
     c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None, bias: Value | None, eps: float
-) -> Any:
+) -> Results:
     out = layer_norm(c, x, shape, weight, bias, eps)
     if not (c.wants(1) or c.wants(2)):
         return [out, None, None]
@@ -51,7 +51,7 @@ def _native_layer_norm(
 @aten("rms_norm", "_fused_rms_norm")
 def _rms_norm(
     c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None = None, eps: float | None = None
-) -> Any:
+) -> Value | Results:
     axes = list(range(x.ndim - len(shape), x.ndim))
     power = total(c, "mean", c.call("multiply", x, x), axes, True)
     scale = c.call("rsqrt", c.call("add", power, float(eps if eps is not None else np.finfo(x.dtype).eps)))
@@ -85,7 +85,7 @@ def _statistics(c: TorchCall, x: Value, eps: float) -> list[Any]:
 def _plain_batch_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, training: bool,
     momentum: float, eps: float, *rest: Any,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     return _batch_norm(c, x, weight, bias, mean, var, training, eps)
 
 
@@ -115,7 +115,7 @@ def _batch_norm_inference(
     var: Value,
     momentum: float,
     eps: float,
-) -> Any:
+) -> list[Value]:
     return [_batch_norm(c, x, weight, bias, mean, var, False, eps), *_nothing(c, x)]
 
 
@@ -128,7 +128,7 @@ def _nothing(c: TorchCall, x: Value) -> list[Value]:
 def _instance_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, use_input_stats: bool,
     momentum: float, eps: float, *rest: Any,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if not use_input_stats:
         return _batch_norm(c, x, weight, bias, mean, var, False, eps)
     channels = int(x.shape[1])
@@ -145,7 +145,7 @@ def group_norm(
     bias: Value | None = None,
     eps: float = 1e-5,
     *rest: Any,
-) -> Any:
+) -> Value:
     channels = int(x.shape[1])
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
     if x.ndim > 2:
@@ -167,7 +167,7 @@ def _native_group_norm(
     pixels: Any,
     groups: int,
     eps: float,
-) -> Any:
+) -> Results:
     out = group_norm(c, x, groups, weight, bias, eps)
     if not (c.wants(1) or c.wants(2)):
         return [out, None, None]
@@ -176,7 +176,7 @@ def _native_group_norm(
 
 
 @aten("_weight_norm", "_weight_norm_interface")
-def _weight_norm(c: TorchCall, v: Value, g: Value, dim: int = 0) -> Any:
+def _weight_norm(c: TorchCall, v: Value, g: Value, dim: int = 0) -> Value | Results:
     axes = [k for k in range(v.ndim) if k != c.axis(dim, v.ndim)]
     length = c.call("sqrt", total(c, "sum", c.call("multiply", v, v), axes, True))
     out = c.call("multiply", v, c.call("divide", g, length))

@@ -66,7 +66,7 @@ def _one(c: TorchCall, x: Any) -> Value:
 
 
 @aten("quantized_decomposed::quantize_per_tensor")
-def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any, dtype: Any) -> Any:
+def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any, dtype: Any) -> Value:
     low, high = int(c.known(low, "least level").item()), int(c.known(high, "greatest level").item())
     if _computed(c, scale, zero):
         return _level(c, x, _one(c, scale), _one(c, zero), low, high, dtype)
@@ -77,7 +77,7 @@ def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any
 @aten("quantized_decomposed::dequantize_per_tensor")
 def _dequantize(
     c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any, dtype: Any, out_dtype: Any = None
-) -> Any:
+) -> Value:
     if _computed(c, scale, zero):
         return _number(c, x, _one(c, scale), _one(c, zero), out_dtype)
     made = c.call("qnn.dequantize", x, _scale(c, scale), _zero(c, zero), axis=-1)
@@ -87,7 +87,7 @@ def _dequantize(
 @aten("quantized_decomposed::quantize_per_channel")
 def _quantize_channels(
     c: TorchCall, x: Value, scales: Value, zeros: Value, axis: int, low: int, high: int, dtype: Any
-) -> Any:
+) -> Value:
     made = c.call(
         "qnn.quantize", x, _scale(c, scales), _zero(c, zeros), axis=c.axis(axis, x.ndim), out_dtype=dtype_name(dtype)
     )
@@ -98,7 +98,7 @@ def _quantize_channels(
 def _dequantize_channels(
     c: TorchCall, x: Value, scales: Value, zeros: Value | None, axis: int, low: int, high: int, dtype: Any,
     out_dtype: Any = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     zero = _zero(c, zeros) if zeros is not None else Value(array=np.zeros(scales.shape, np.int32))
     made = c.call("qnn.dequantize", x, _scale(c, scales), zero, axis=c.axis(axis, x.ndim))
     return made if out_dtype is None else c.cast(made, dtype_name(out_dtype))
@@ -108,7 +108,7 @@ def _dequantize_channels(
 
 
 @aten("quantized_decomposed::choose_qparams", "quantized_decomposed::choose_qparams_symmetric")
-def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: Any) -> Any:
+def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: Any) -> list[Value]:
     x = c.cast(x, "float32")
     least = c.call("minimum", c.call("min", x, axis=None), 0)
     most = c.call("maximum", c.call("max", x, axis=None), 0)
@@ -124,7 +124,7 @@ def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: Any)
 
 
 @aten("quantized_decomposed::choose_qparams_per_token")
-def _choose_tokens(c: TorchCall, x: Value, dtype: Any) -> Any:
+def _choose_tokens(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
     largest = c.call("max", c.call("abs", x), axis=-1, keepdims=True)
     largest = c.cast(largest, "float32") if x.dtype == "float16" else largest
     scales = c.call("divide", c.call("maximum", largest, 1e-5), 127.0)
@@ -136,7 +136,7 @@ def _choose_tokens(c: TorchCall, x: Value, dtype: Any) -> Any:
     "quantized_decomposed::choose_qparams_per_token_asymmetric",
     "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl",
 )
-def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: Any) -> Any:
+def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
     low, high = -128.0, 127.0
     least = c.call("minimum", c.call("min", x, axis=-1, keepdims=True), 0)
     most = c.call("maximum", c.call("max", x, axis=-1, keepdims=True), 0)
@@ -151,7 +151,7 @@ def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: Any) -> Any:
 
 
 @aten("quantized_decomposed::quantize_per_token")
-def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any) -> Any:
+def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any) -> Value:
     moved = c.call("multiply", *c.promote(x, c.call("divide", c.number(1, scales.dtype), scales)))
     levels = c.call("round", c.call("add", *c.promote(moved, zeros)))
     return c.cast(c.call("clip", levels, a_min=float(low), a_max=float(high)), dtype_name(dtype))
@@ -160,7 +160,7 @@ def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: i
 @aten("quantized_decomposed::dequantize_per_token")
 def _dequantize_tokens(
     c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any, out_dtype: Any = None
-) -> Any:
+) -> Value:
     moved = c.call("subtract", *c.promote(x, zeros))
     name = "float32" if out_dtype is None else dtype_name(out_dtype)
     return c.cast(c.call("multiply", *c.promote(moved, scales)), name)
@@ -169,7 +169,7 @@ def _dequantize_tokens(
 @aten("quantized_decomposed::quantize_per_channel_group")
 def _quantize_groups(
     c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any, size: int = 128
-) -> Any:
+) -> Value:
     rows = c.reshape(x, [-1, size])
     made = _quantize_tokens(c, rows, c.reshape(scales, [-1, 1]), c.reshape(zeros, [-1, 1]), low, high, dtype)
     return c.reshape(made, x.shape)
@@ -179,14 +179,14 @@ def _quantize_groups(
 def _dequantize_groups(
     c: TorchCall, x: Value, scales: Value, zeros: Value | None, low: int, high: int, dtype: Any, size: int = 128,
     out_dtype: Any = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     zero = None if zeros is None else c.reshape(zeros, [-1, 1])
     rows = _number(c, c.reshape(x, [-1, size]), c.reshape(scales, [-1, 1]), zero, out_dtype)
     return c.reshape(rows, x.shape)
 
 
 @aten("quantized_decomposed::convert_element_type")
-def _convert(c: TorchCall, x: Value, dtype: Any) -> Any:
+def _convert(c: TorchCall, x: Value, dtype: Any) -> Value:
     return c.cast(x, dtype_name(dtype))
 
 
@@ -198,18 +198,18 @@ def _rounded(c: TorchCall, x: Value, scale: Value, zero: Value, low: int, high: 
 
 
 @aten("fake_quantize_per_tensor_affine")
-def _fake(c: TorchCall, x: Value, scale: Any, zero: Any, low: int, high: int) -> Any:
+def _fake(c: TorchCall, x: Value, scale: Any, zero: Any, low: int, high: int) -> Value:
     return _rounded(c, x, c.tensor(scale, x.dtype), c.tensor(zero, x.dtype), low, high)
 
 
 @aten("fake_quantize_per_channel_affine", "quantized_decomposed::fake_quant_per_channel")
-def _fake_channels(c: TorchCall, x: Value, scales: Value, zeros: Value, axis: int, low: int, high: int) -> Any:
+def _fake_channels(c: TorchCall, x: Value, scales: Value, zeros: Value, axis: int, low: int, high: int) -> Value:
     shape = [-1 if k == c.axis(axis, x.ndim) else 1 for k in range(x.ndim)]
     return _rounded(c, x, c.reshape(scales, shape), c.reshape(c.cast(zeros, x.dtype), shape), low, high)
 
 
 @aten("_int_mm")
-def _bytes_product(c: TorchCall, a: Value, b: Value) -> Any:
+def _bytes_product(c: TorchCall, a: Value, b: Value) -> Value:
     """A product of bytes, in int32."""
     zero, one = c.number(0, "int32"), c.number(1, "float32")
     return c.call("qnn.dense", a, c.transpose(b, [1, 0]), zero, zero, one, one, units=b.shape[1], out_dtype="int32")

@@ -11,7 +11,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.levels import packed_weight, rounded_to_bytes
 from tilewright.relay.frontend.pytorch.ops.linalg import linear
 from tilewright.relay.frontend.pytorch.ops.movement import split_sizes
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 State = tuple[Value, ...]
 Product = Callable[[Value], Value]
@@ -141,7 +141,7 @@ def _plain_products(c: TorchCall, params: Sequence[Value], count: int, biases: b
 def _recurrent(
     c: TorchCall, x: Value, states: Any, params: Sequence[Value], biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     products = _plain_products(c, params, layers * (2 if bidirectional else 1), biases)
     return _network(c, x, _several(states), products, layers, bidirectional, batch_first)
 
@@ -154,7 +154,7 @@ def _several(states: Any) -> Sequence[Value]:
 @aten("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def _cell(
     c: TorchCall, x: Value, states: Any, inner: Value, weight: Value, given: Value | None = None, own: Value | None = None
-) -> Any:  # fmt: skip
+) -> Value | Results:  # fmt: skip
     after = _cell_of(c)(c, linear(c, x, inner, given), tuple(_several(states)), _product(c, weight, own))
     return list(after) if len(after) > 1 else after[0]
 
@@ -173,7 +173,7 @@ def _dynamic_product(c: TorchCall, packed: Any, path: str, reduced: bool, half: 
 def _quantised(
     c: TorchCall, x: Value, states: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool, **options: Any,
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     products = []
     for p in params:
         (kind, _, _, numbers, packed), _ = p.module.__getstate__()
@@ -190,7 +190,7 @@ def _quantised(
 @aten(*[f"quantized::quantized_{name}_cell_dynamic" for name in CELLS])
 def _quantised_cell(
     c: TorchCall, x: Value, states: Any, inner: Any, weight: Any, given: Value | None = None, own: Value | None = None
-) -> Any:  # fmt: skip
+) -> Value | Results:  # fmt: skip
     products = [_dynamic_product(c, p.module, p.path, True, False) for p in (inner, weight)]
     after = _cell_of(c)(c, products[0](x), tuple(_several(states)), products[1])
     return list(after) if len(after) > 1 else after[0]

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 from tilewright.runtime.host_functions import linalg
 from tilewright.support.errors import OpNotImplemented
 
@@ -22,7 +22,7 @@ def total(c: TorchCall, key: str, x: Value, dim: Any, keepdim: bool = False) -> 
 
 
 @aten("sum", "nansum")
-def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     if "nansum" in c.target and is_float(x.dtype):
         x = c.call("where", c.call("isnan", x), c.number(0, x.dtype), x)
@@ -30,7 +30,7 @@ def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @aten("mean")
-def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     if x.ndim == 4 and dim is not None and sorted(c.axes(dim, 4)) == [2, 3] and len(dim) == 2:
         # As a pooling it stays on channel blocks.
@@ -40,13 +40,13 @@ def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @aten("prod")
-def _prod(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _prod(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     return total(c, "prod", x, dim, keepdim)
 
 
 @aten("amax", "amin")
-def _extreme(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+def _extreme(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     high = "amax" in c.target
     if x.dtype == "bool":
         return total(c, "any" if high else "all", x, dim, keepdim)
@@ -54,19 +54,19 @@ def _extreme(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> 
 
 
 @aten("aminmax")
-def _aminmax(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+def _aminmax(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> list[Value]:
     return [total(c, "min", x, dim, keepdim), total(c, "max", x, dim, keepdim)]
 
 
 @aten("max", "min")
-def _extreme_all(c: TorchCall, x: Value) -> Any:
+def _extreme_all(c: TorchCall, x: Value) -> Value:
     if x.dtype == "bool":
         return total(c, "any" if "max" in c.target else "all", x, None)
     return total(c, "max" if "max" in c.target else "min", x, None)
 
 
 @aten("max.dim", "min.dim")
-def _extreme_along(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> Any:
+def _extreme_along(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     key = "max" if "max" in c.target else "min"
     data = c.cast(x, "uint8") if x.dtype == "bool" else x
     if not x.ndim:
@@ -75,7 +75,7 @@ def _extreme_along(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> A
 
 
 @aten("argmax", "argmin")
-def _arg(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+def _arg(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     key = "argmax" if "argmax" in c.target else "argmin"
     if not x.ndim:
         return Value(array=np.zeros((), np.int64))
@@ -91,18 +91,18 @@ def _place(c: TorchCall, key: str, x: Value, dim: int, keepdim: bool) -> Value:
 
 
 @aten("any", "all")
-def _truth(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+def _truth(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     result = total(c, "all" if "all" in c.target else "any", c.cast(x, "bool"), dim, keepdim)
     return c.cast(result, "uint8") if x.dtype == "uint8" else result
 
 
 @aten("count_nonzero")
-def _count_nonzero(c: TorchCall, x: Value, dim: Any = None) -> Any:
+def _count_nonzero(c: TorchCall, x: Value, dim: Any = None) -> Value:
     return total(c, "sum", c.cast(c.cast(x, "bool"), "int64"), dim)
 
 
 @aten("logsumexp", "special_logsumexp")
-def _logsumexp(c: TorchCall, x: Value, dim: Any, keepdim: bool = False) -> Any:
+def _logsumexp(c: TorchCall, x: Value, dim: Any, keepdim: bool = False) -> Value:
     x = c.floats(x)
     top = total(c, "max", x, dim, True)
     top = c.call("where", c.call("isinf", top), c.number(0, x.dtype), top)
@@ -145,7 +145,7 @@ def _var_correction(c: TorchCall, x: Value, dim: Any = None, correction: Any = N
     return _variances(c, x, dim, 1 if correction is None else correction, keepdim)
 
 
-def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -> Any:
+def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -> Value | Results:
     spread, middle = variance(c, x, dim, correction, keepdim)
     spread = c.call("sqrt", spread) if "std" in c.target else spread
     return [spread, middle] if "_mean" in c.target else spread
@@ -211,13 +211,13 @@ def _dist(c: TorchCall, a: Value, b: Value, p: Any = 2) -> Any:
 
 
 @aten("cumsum", "cumprod")
-def _running(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Any:
+def _running(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     return c.call("cumprod" if "cumprod" in c.target else "cumsum", x, axis=c.axis(dim, x.ndim)) if x.ndim else x
 
 
 @aten("logcumsumexp")
-def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Any:
+def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Value:
     if not x.ndim:
         return x
     top = total(c, "max", x, dim, True)
@@ -226,7 +226,7 @@ def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Any:
 
 
 @aten("cummax", "cummin")
-def _running_extreme(c: TorchCall, x: Value, dim: int) -> Any:
+def _running_extreme(c: TorchCall, x: Value, dim: int) -> list[Value]:
     """Of each place all places up to it, in a table: the last of equal ones counts."""
     if not x.ndim:
         return [x, c.number(0, "int64")]
@@ -247,12 +247,12 @@ def _running_extreme(c: TorchCall, x: Value, dim: int) -> Any:
 
 
 @aten("sort")
-def _sort(c: TorchCall, x: Value, dim: int = -1, descending: bool = False) -> Any:
+def _sort(c: TorchCall, x: Value, dim: int = -1, descending: bool = False) -> list[Value]:
     return _sorted(c, x, dim, descending)
 
 
 @aten("sort.stable")
-def _sort_stable(c: TorchCall, x: Value, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+def _sort_stable(c: TorchCall, x: Value, stable: Any = None, dim: int = -1, descending: bool = False) -> list[Value]:
     return _sorted(c, x, dim, descending)
 
 
@@ -269,22 +269,22 @@ def _argsorted(c: TorchCall, x: Value, dim: int, descending: bool) -> Value:
 
 
 @aten("argsort")
-def _argsort(c: TorchCall, x: Value, dim: int = -1, descending: bool = False) -> Any:
+def _argsort(c: TorchCall, x: Value, dim: int = -1, descending: bool = False) -> Value:
     return _argsorted(c, x, dim, descending)
 
 
 @aten("argsort.stable")
-def _argsort_stable(c: TorchCall, x: Value, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
+def _argsort_stable(c: TorchCall, x: Value, stable: bool = True, dim: int = -1, descending: bool = False) -> Value:
     return _argsorted(c, x, dim, descending)
 
 
 @aten("msort")
-def _msort(c: TorchCall, x: Value) -> Any:
+def _msort(c: TorchCall, x: Value) -> Value:
     return _sorted(c, x, 0, False)[0]
 
 
 @aten("topk")
-def _topk(c: TorchCall, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted_: bool = True) -> Any:
+def _topk(c: TorchCall, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted_: bool = True) -> list[Value]:
     if not isinstance(k, int):
         raise OpNotImplemented("its k depends on a dimension that is dynamic; a number is supported")
     if not x.ndim and k == 1:
@@ -296,7 +296,7 @@ def _topk(c: TorchCall, x: Value, k: Any, dim: int = -1, largest: bool = True, s
 
 
 @aten("kthvalue")
-def _kthvalue(c: TorchCall, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def _kthvalue(c: TorchCall, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> list[Value]:
     return _picked(c, _sorted(c, x, dim, False), k - 1, dim, keepdim)
 
 
@@ -316,7 +316,7 @@ def _nanmedian(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = F
 
 
 @aten("mode")
-def _mode(c: TorchCall, x: Value, dim: int = -1, keepdim: bool = False) -> Any:
+def _mode(c: TorchCall, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
     """The least of the most frequent elements, and its last place: each element is compared with all."""
     if not x.ndim:
         return [x, c.number(0, "int64")]
@@ -334,14 +334,14 @@ def _mode(c: TorchCall, x: Value, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 @aten("median")
-def _median(c: TorchCall, x: Value) -> Any:
+def _median(c: TorchCall, x: Value) -> Value:
     flat = c.reshape(x, [-1])
     (n,) = c.static(flat.shape, "the number of elements")
     return _picked(c, _sorted(c, flat, 0, False), (n - 1) // 2, 0, False)[0]
 
 
 @aten("median.dim")
-def _median_dim(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> Any:
+def _median_dim(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     (n,) = c.static(x.shape[dim : dim + 1 or None] or [1], "the extent of its axis")
     return _picked(c, _sorted(c, x, dim, False), (n - 1) // 2, dim, keepdim)
 
@@ -363,7 +363,7 @@ def _searchsorted(
     right: bool = False,
     side: str | None = None,
     sorter: Value | None = None,
-) -> Any:
+) -> Value:
     if sorter is not None:
         rows = c.call("gather", rows, c.cast(sorter, "int64"), axis=rows.ndim - 1)
     x = c.tensor(values, rows.dtype)
@@ -375,12 +375,12 @@ def _searchsorted(
 
 
 @aten("bucketize")
-def _bucketize(c: TorchCall, x: Any, boundaries: Value, out_int32: bool = False, right: bool = False) -> Any:
+def _bucketize(c: TorchCall, x: Any, boundaries: Value, out_int32: bool = False, right: bool = False) -> Value:
     return _searchsorted(c, boundaries, x, out_int32, right)
 
 
 @aten("cosine_similarity")
-def _cosine_similarity(c: TorchCall, a: Value, b: Value, dim: int = 1, eps: float = 1e-8) -> Any:
+def _cosine_similarity(c: TorchCall, a: Value, b: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     product = total(c, "sum", c.call("multiply", a, b), dim)
     lengths = [c.call("maximum", c.call("sqrt", total(c, "sum", c.call("multiply", v, v), dim)), eps) for v in (a, b)]
     return c.call("divide", product, c.call("multiply", *lengths))

@@ -133,11 +133,11 @@ def _method(name: str) -> str:
 def _single(name: str, exact: bool, antialias: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
     method = _method(name)
 
-    def vec(c: TorchCall, x: Value, sizes: Any, *rest: Any) -> Any:
+    def vec(c: TorchCall, x: Value, sizes: Any, *rest: Any) -> Value:
         align, scales = (False, *rest) if method == "nearest_neighbor" else rest
         return resize(c, x, sizes, scales, method, bool(align), exact, antialias)
 
-    def default(c: TorchCall, x: Value, sizes: Any, *rest: Any) -> Any:
+    def default(c: TorchCall, x: Value, sizes: Any, *rest: Any) -> Value:
         align, scales = (False, rest) if method == "nearest_neighbor" else (rest[0], rest[1:])
         given = list(scales) + [None] * (x.ndim - 2 - len(scales))
         return resize(c, x, sizes, given if any(given) else None, method, bool(align), exact, antialias)
@@ -160,7 +160,7 @@ for _name in ("bilinear2d", "bicubic2d"):
 
 
 @aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
-def _grid_sample(c: TorchCall, x: Value, grid: Value, mode: int = 0, padding: int = 0, align: bool = False) -> Any:
+def _grid_sample(c: TorchCall, x: Value, grid: Value, mode: int = 0, padding: int = 0, align: bool = False) -> Value:
     if x.dtype in ("float16", "bfloat16"):
         # Places need more digits than these types have.
         wide = [c.cast(v, "float32") for v in (x, grid)]
@@ -174,7 +174,7 @@ def _grid_sample(c: TorchCall, x: Value, grid: Value, mode: int = 0, padding: in
 
 
 @aten("affine_grid_generator")
-def _affine_grid(c: TorchCall, theta: Value, size: Sequence[int], align: bool = False) -> Any:
+def _affine_grid(c: TorchCall, theta: Value, size: Sequence[int], align: bool = False) -> Value:
     axes = []
     for extent in [int(s) for s in size[2:]]:
         places = np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)

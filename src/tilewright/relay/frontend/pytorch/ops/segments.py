@@ -32,7 +32,7 @@ def _places(c: TorchCall, count: Any) -> Value:
 def _embedding_bag(
     c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool = False, mode: int = 0, sparse: bool = False,
     per_sample_weights: Value | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+) -> list[Value | None]:  # fmt: skip
     if any([c.wants(k) for k in (1, 2, 3)]):
         raise OpNotImplemented("its results after the first, which only training needs, are not supported")
     (count,), (segments,) = indices.shape, offsets.shape
@@ -62,17 +62,22 @@ def _embedding_bag(
 
 
 @aten("embedding_bag.padding_idx")
-def _embedding_bag_with_padding(c: TorchCall, weight: Value, *rest: Any) -> Any:
+def _embedding_bag_with_padding(
+    c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool, mode: int, sparse: bool,
+    per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None,
+) -> list[Value | None]:  # fmt: skip
     # Here a row counted from the end; for the operators below it, -1 is none.
-    *given, row = rest
-    return _embedding_bag(c, weight, *given, row if row is None or row >= 0 else row + weight.shape[0])
+    row = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.shape[0]
+    return _embedding_bag(
+        c, weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last_offset, row
+    )
 
 
 @aten("segment_reduce")
 def _segment_reduce(
     c: TorchCall, x: Value, reduce: str, lengths: Value | None = None, indices: Value | None = None, offsets: Value | None = None,
     axis: int = 0, unsafe: bool = False, initial: Any = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if indices is not None:
         raise c.refuse("indices", "a tensor", "None: give lengths or offsets")
     extent = x.shape[axis]
@@ -156,7 +161,7 @@ def _histogram(
 
 
 @aten("histc")
-def _histc(c: TorchCall, x: Value, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
+def _histc(c: TorchCall, x: Value, bins: int = 100, low: Any = 0, high: Any = 0) -> Value:
     ends = None if low == high else (low, high)
     flat = c.reshape(x, [-1])
     values = flat if is_float(x.dtype) else c.cast(flat, "float64")
@@ -167,13 +172,15 @@ def _histc(c: TorchCall, x: Value, bins: int = 100, low: Any = 0, high: Any = 0)
 @aten("histogram.bin_ct")
 def _histogram_by_number(
     c: TorchCall, x: Value, bins: int = 100, range: Sequence[float] | None = None, weight: Value | None = None, density: bool = False
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     edges = _edges(c, x, bins, range, 0.5)
     return [_histogram(c, [c.reshape(x, [-1])], [edges], weight, density), edges]
 
 
 @aten("histogram", "histogram.bins_tensor")
-def _histogram_by_edges(c: TorchCall, x: Value, bins: Value, weight: Value | None = None, density: bool = False) -> Any:
+def _histogram_by_edges(
+    c: TorchCall, x: Value, bins: Value, weight: Value | None = None, density: bool = False
+) -> list[Value]:
     return [_histogram(c, [c.reshape(x, [-1])], [bins], weight, density), bins]
 
 
@@ -186,7 +193,7 @@ def _columns(c: TorchCall, x: Value) -> list[Value]:
 @aten("_histogramdd_bin_edges")
 def _box_edges(
     c: TorchCall, x: Value, bins: Sequence[int], range: Sequence[float] | None = None, weight: Value | None = None, density: bool = False
-) -> Any:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     ends = [range[2 * k : 2 * k + 2] if range else None for k, _ in enumerate(bins)]
     return [_edges(c, v, n, e, 0.5) for v, n, e in zip(_columns(c, x), bins, ends, strict=True)]
 
@@ -194,12 +201,12 @@ def _box_edges(
 @aten("_histogramdd_from_bin_cts")
 def _boxes(
     c: TorchCall, x: Value, bins: Sequence[int], range: Sequence[float] | None = None, weight: Value | None = None, density: bool = False
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     return _histogram(c, _columns(c, x), _box_edges(c, x, bins, range), weight, density)
 
 
 @aten("_histogramdd_from_bin_tensors")
 def _boxes_by_edges(
     c: TorchCall, x: Value, bins: Sequence[Value], weight: Value | None = None, density: bool = False
-) -> Any:
+) -> Value:
     return _histogram(c, _columns(c, x), bins, weight, density)

@@ -47,7 +47,7 @@ UNROLLED = 64
 
 
 def _polynomial(kind: str, shifted: bool) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Any, n: Any) -> Any:
+    def convert(c: TorchCall, x: Any, n: Any) -> Value:
         x, n = c.promote(x, n, floating=True)
         if shifted:
             x = c.call("subtract", c.call("multiply", x, 2), 1)
@@ -73,7 +73,7 @@ for _name in POLYNOMIALS:
 
 
 @aten("polygamma", "special_polygamma")
-def _polygamma(c: TorchCall, n: int, x: Value) -> Any:
+def _polygamma(c: TorchCall, n: int, x: Value) -> Value:
     x = c.floats(x)
     if n == 0:
         return special(c, "digamma", x)
@@ -81,7 +81,7 @@ def _polygamma(c: TorchCall, n: int, x: Value) -> Any:
 
 
 @aten("special_spherical_bessel_j0")
-def _spherical(c: TorchCall, x: Value) -> Any:
+def _spherical(c: TorchCall, x: Value) -> Value:
     x = c.floats(x)
     tiny = c.call("less", c.call("abs", x), 1e-6)
     plain = c.call("where", tiny, c.number(1, x.dtype), x)
@@ -102,14 +102,14 @@ def _least(config: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @aten("gcd", "lcm")
-def _divisor(c: TorchCall, a: Value, b: Value) -> Any:
+def _divisor(c: TorchCall, a: Value, b: Value) -> Value:
     x, y = broadcast_all(c, c.promote(a, b))
     name = "torch.gcd" if "gcd" in c.target else "torch.lcm"
     return c.call("host.call", [x, y], function=name, shape=tuple(x.shape), dtype=x.dtype)
 
 
 @aten("frexp")
-def _frexp(c: TorchCall, x: Value) -> Any:
+def _frexp(c: TorchCall, x: Value) -> list[Value]:
     wide = c.cast(x, "float64")
     size = c.call("abs", wide)
     plain = c.call("where", c.call("equal", size, 0), c.number(1, "float64"), size)
