@@ -25,7 +25,7 @@ def _array(x: Value) -> np.ndarray:
 
 
 @_folds("Shape", "ShapeN")
-def _shape(c: NodeCall, *xs: Any) -> Any:
+def _shape(c: NodeCall, *xs: Any) -> list[Value]:
     return [sizes_value(c, np.array(_extents(c, tensor(x)), object), c.attr("out_type", "int32")) for x in xs]
 
 
@@ -34,7 +34,7 @@ def _extents(c: NodeCall, x: Value) -> list[Any]:
 
 
 @_folds("Size")
-def _size(c: NodeCall, x: Any) -> Any:
+def _size(c: NodeCall, x: Any) -> Value:
     total: Any = 1
     for d in _extents(c, tensor(x)):
         total = total * d
@@ -42,12 +42,12 @@ def _size(c: NodeCall, x: Any) -> Any:
 
 
 @_folds("Rank")
-def _rank(c: NodeCall, x: Any) -> Any:
+def _rank(c: NodeCall, x: Any) -> Value:
     return Value(array=np.array(tensor(x).ndim, np.int32))
 
 
 def _elementwise(f: Callable[[Any, Any], Any]) -> Folder:
-    def fold(c: NodeCall, a: Value, b: Value) -> Any:
+    def fold(c: NodeCall, a: Value, b: Value) -> Value:
         return sizes_value(c, each(f, _array(a), _array(b)), a.dtype)
 
     return fold
@@ -72,34 +72,34 @@ for _names, _f in {
 
 
 @_folds("Identity", "Snapshot", "StopGradient")
-def _identity(c: NodeCall, x: Value) -> Any:
+def _identity(c: NodeCall, x: Value) -> Value:
     return x
 
 
 @_folds("Cast")
-def _cast(c: NodeCall, x: Value) -> Any:
+def _cast(c: NodeCall, x: Value) -> Value | None:
     to = c.attr("DstT", "int32")
     return sizes_value(c, _array(x), to) if to in ("int32", "int64") else None
 
 
 @_folds("Pack")
-def _pack(c: NodeCall, *xs: Value) -> Any:
+def _pack(c: NodeCall, *xs: Value) -> Value:
     return sizes_value(c, np.stack([_array(x) for x in xs], c.attr("axis", 0)), xs[0].dtype)
 
 
 @_folds("Unpack")
-def _unpack(c: NodeCall, x: Value) -> Any:
+def _unpack(c: NodeCall, x: Value) -> list[Value]:
     axis = c.attr("axis", 0)
     return [sizes_value(c, part, x.dtype) for part in np.moveaxis(_array(x), axis, 0)]
 
 
 @_folds("ConcatV2")
-def _concat(c: NodeCall, *xs: Value) -> Any:
+def _concat(c: NodeCall, *xs: Value) -> Value:
     return sizes_value(c, np.concatenate([_array(x) for x in xs[:-1]], int(c.number_of(xs[-1], "axis"))), xs[0].dtype)
 
 
 @_folds("GatherV2", "Gather")
-def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> Any:
+def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> Value | None:
     if not places.is_number or places.array is None:
         return None
     at = int(c.number_of(axis, "axis")) if axis is not None else 0
@@ -116,18 +116,18 @@ def _reshape(c: NodeCall, x: Value, shape: Value) -> Any:
 
 
 @_folds("ExpandDims")
-def _expand(c: NodeCall, x: Value, axis: Value) -> Any:
+def _expand(c: NodeCall, x: Value, axis: Value) -> Value:
     return sizes_value(c, np.expand_dims(_array(x), int(c.number_of(axis, "axis"))), x.dtype)
 
 
 @_folds("Squeeze")
-def _squeeze(c: NodeCall, x: Value) -> Any:
+def _squeeze(c: NodeCall, x: Value) -> Value:
     axes = c.attr("squeeze_dims") or c.attr("axis")
     return sizes_value(c, np.squeeze(_array(x), tuple(axes) if axes else None), x.dtype)
 
 
 @_folds("Slice")
-def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
+def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Value | None:
     if not (begin.is_number and size.is_number):
         return None
     first, count = c.ints(begin, "begin"), c.ints(size, "size")
@@ -137,7 +137,7 @@ def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
 
 
 @_folds("StridedSlice")
-def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Any:
+def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Value | None:
     if not (begin.is_number and end.is_number and step.is_number):
         return None
     masks = SliceMasks.read(lambda name: c.attr(name, 0))
@@ -146,7 +146,7 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
 
 
 def _reduced(f: Callable[[Any, Any], Any], start: Any) -> Folder:
-    def fold(c: NodeCall, x: Value, axis: Value) -> Any:
+    def fold(c: NodeCall, x: Value, axis: Value) -> Value | None:
         array = _array(x)
         if array.ndim != 1 or not array.size and start is None:
             return None
@@ -167,7 +167,7 @@ folders["Min"] = _reduced(_numbers(min, smaller), None)
 
 
 @_folds("Fill")
-def _fill(c: NodeCall, shape: Value, value: Value) -> Any:
+def _fill(c: NodeCall, shape: Value, value: Value) -> Value | None:
     if not shape.is_number:
         return None
     return sizes_value(
@@ -178,10 +178,10 @@ def _fill(c: NodeCall, shape: Value, value: Value) -> Any:
 
 
 @_folds("Tile")
-def _tile(c: NodeCall, x: Value, times: Value) -> Any:
+def _tile(c: NodeCall, x: Value, times: Value) -> Value | None:
     return sizes_value(c, np.tile(_array(x), c.ints(times, "multiples")), x.dtype) if times.is_number else None
 
 
 @_folds("Range")
-def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Any:
+def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> None:
     return None

@@ -327,7 +327,7 @@ class TensorFlowImporter:
             made = [evaluated(v) for v in made]
         return made
 
-    def constant(self, c: NodeCall) -> Any:
+    def constant(self, c: NodeCall) -> StringTensor | Value:
         """The value of a Const node."""
         array = tensor_array(c.node.attr["value"].tensor, c.name)
         if array.dtype == object:

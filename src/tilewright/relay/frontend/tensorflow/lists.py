@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tilewright.relay.cards.relations import is_any
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, TensorList, tensor, tf_op
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, TensorList, tensor, tf_op
 from tilewright.support.errors import OpNotImplemented
 
 MOST_APART = 4096
@@ -139,17 +140,17 @@ def _length(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("TensorListReserve")
-def _reserve(c: NodeCall, shape: Value, count: Value) -> Any:
+def _reserve(c: NodeCall, shape: Value, count: Value) -> TensorList:
     return reserved(c.attr("element_dtype", "float32"), _element_shape(c, shape), _length(c, count))
 
 
 @tf_op("EmptyTensorList")
-def _empty(c: NodeCall, shape: Value, most: Value) -> Any:
+def _empty(c: NodeCall, shape: Value, most: Value) -> TensorList:
     return TensorList(c.attr("element_dtype", "float32"), _element_shape(c, shape), items=[])
 
 
 @tf_op("TensorListFromTensor")
-def _from_tensor(c: NodeCall, x: Value, shape: Value) -> Any:
+def _from_tensor(c: NodeCall, x: Value, shape: Value) -> TensorList:
     return unstacked(c, x)
 
 
@@ -161,17 +162,17 @@ def unstacked(c: Builder, x: Value) -> TensorList:
 
 
 @tf_op("TensorListSetItem")
-def _set_item(c: NodeCall, x: Any, index: Value, item: Value) -> Any:
+def _set_item(c: NodeCall, x: Any, index: Value, item: Value) -> TensorList:
     return written(c, _list(x), index, tensor(item), c.attr("resize_if_index_out_of_bounds", False))
 
 
 @tf_op("TensorListGetItem")
-def _get_item(c: NodeCall, x: Any, index: Value, shape: Value) -> Any:
+def _get_item(c: NodeCall, x: Any, index: Value, shape: Value) -> Value:
     return read(c, _list(x), index)
 
 
 @tf_op("TensorListStack")
-def _stack(c: NodeCall, x: Any, shape: Value) -> Any:
+def _stack(c: NodeCall, x: Any, shape: Value) -> Value:
     found = _list(x)
     if found.item_shape() is None:
         found = TensorList(found.dtype, _element_shape(c, shape), found.items, found.stacked, found.length)
@@ -179,7 +180,7 @@ def _stack(c: NodeCall, x: Any, shape: Value) -> Any:
 
 
 @tf_op("TensorListLength")
-def _list_length(c: NodeCall, x: Any) -> Any:
+def _list_length(c: NodeCall, x: Any) -> Value:
     from tilewright.relay.frontend.tensorflow.value import sizes_value
 
     found = _list(x)
@@ -191,7 +192,7 @@ def _list_length(c: NodeCall, x: Any) -> Any:
 
 
 @tf_op("TensorListPushBack")
-def _push(c: NodeCall, x: Any, item: Value) -> Any:
+def _push(c: NodeCall, x: Any, item: Value) -> TensorList:
     found = _list(x)
     if found.items is not None:
         return TensorList(found.dtype, found.shape, items=[*found.items, item])
@@ -202,7 +203,7 @@ def _push(c: NodeCall, x: Any, item: Value) -> Any:
 
 
 @tf_op("TensorListPopBack")
-def _pop(c: NodeCall, x: Any, shape: Value) -> Any:
+def _pop(c: NodeCall, x: Any, shape: Value) -> Sequence[Result]:
     found = _list(x)
     if found.items:
         last = found.items[-1]
@@ -216,12 +217,12 @@ def _pop(c: NodeCall, x: Any, shape: Value) -> Any:
 
 
 @tf_op("TensorListGather")
-def _gather(c: NodeCall, x: Any, indices: Value, shape: Value) -> Any:
+def _gather(c: NodeCall, x: Any, indices: Value, shape: Value) -> Value:
     return c.call("take", stacked(c, _list(x)), indices, axis=0)
 
 
 @tf_op("TensorListScatter", "TensorListScatterV2", "TensorListScatterIntoExistingList")
-def _scatter(c: NodeCall, *inputs: Any) -> Any:
+def _scatter(c: NodeCall, *inputs: Any) -> TensorList:
     if c.op == "TensorListScatterIntoExistingList":
         x, rows, indices = inputs
         base = _list(x)
@@ -238,7 +239,7 @@ def _scatter(c: NodeCall, *inputs: Any) -> Any:
 
 
 @tf_op("TensorListConcat", "TensorListConcatV2")
-def _concat(c: NodeCall, x: Any, *rest: Any) -> Any:
+def _concat(c: NodeCall, x: Any, *rest: Any) -> list[Value]:
     found = _list(x)
     if found.items is not None and all([i is not None for i in found.items]):
         lengths = [i.shape[0] for i in found.items if i is not None]
@@ -251,14 +252,14 @@ def _concat(c: NodeCall, x: Any, *rest: Any) -> Any:
 
 
 @tf_op("TensorListSplit")
-def _list_split(c: NodeCall, x: Value, shape: Value, lengths: Value) -> Any:
+def _list_split(c: NodeCall, x: Value, shape: Value, lengths: Value) -> TensorList:
     ends = np.cumsum(c.known(lengths, "lengths")).tolist()
     parts = [c.cut(x, 0, a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
     return TensorList(x.dtype, None, items=parts)
 
 
 @tf_op("TensorListElementShape")
-def _list_shape(c: NodeCall, x: Any) -> Any:
+def _list_shape(c: NodeCall, x: Any) -> Value:
     shape = _list(x).item_shape()
     return Value(
         array=np.array(
@@ -268,7 +269,7 @@ def _list_shape(c: NodeCall, x: Any) -> Any:
 
 
 @tf_op("TensorListResize")
-def _resize(c: NodeCall, x: Any, size: Value) -> Any:
+def _resize(c: NodeCall, x: Any, size: Value) -> TensorList:
     found, count = _list(x), c.ints(size, "size")[0]
     if found.items is None or not isinstance(count, int):
         raise OpNotImplemented("it changes the size of a list that is only known at run time")
@@ -280,7 +281,7 @@ def _resize(c: NodeCall, x: Any, size: Value) -> Any:
 
 
 @tf_op("TensorArrayV3")
-def _tensor_array(c: NodeCall, size: Value) -> Any:
+def _tensor_array(c: NodeCall, size: Value) -> Sequence[Result]:
     dtype, shape = c.attr("dtype", "float32"), c.attr("element_shape")
     return [
         Handle("tensor array", c.name, c.attr("dynamic_size", False)),
@@ -289,17 +290,17 @@ def _tensor_array(c: NodeCall, size: Value) -> Any:
 
 
 @tf_op("TensorArrayWriteV3")
-def _array_write(c: NodeCall, handle: Any, index: Value, item: Value, flow: Any) -> Any:
+def _array_write(c: NodeCall, handle: Any, index: Value, item: Value, flow: Any) -> TensorList:
     return written(c, _list(flow), index, tensor(item), handle.details)
 
 
 @tf_op("TensorArrayReadV3")
-def _array_read(c: NodeCall, handle: Any, index: Value, flow: Any) -> Any:
+def _array_read(c: NodeCall, handle: Any, index: Value, flow: Any) -> Value:
     return read(c, _list(flow), index)
 
 
 @tf_op("TensorArrayGatherV3")
-def _array_gather(c: NodeCall, handle: Any, indices: Value, flow: Any) -> Any:
+def _array_gather(c: NodeCall, handle: Any, indices: Value, flow: Any) -> Value:
     found = _list(flow)
     rows = stacked(c, found)
     if indices.is_number and indices.array is not None and isinstance(rows.shape[0], int):
@@ -312,7 +313,7 @@ def _array_gather(c: NodeCall, handle: Any, indices: Value, flow: Any) -> Any:
 
 
 @tf_op("TensorArrayScatterV3")
-def _array_scatter(c: NodeCall, handle: Any, indices: Value, rows: Value, flow: Any) -> Any:
+def _array_scatter(c: NodeCall, handle: Any, indices: Value, rows: Value, flow: Any) -> TensorList:
     found = _list(flow)
     if indices.is_number and indices.array is not None and isinstance(rows.shape[0], int):
         if not np.array_equal(indices.array.reshape(-1), np.arange(rows.shape[0])):
@@ -323,15 +324,15 @@ def _array_scatter(c: NodeCall, handle: Any, indices: Value, rows: Value, flow: 
 
 
 @tf_op("TensorArraySizeV3")
-def _array_size(c: NodeCall, handle: Any, flow: Any) -> Any:
+def _array_size(c: NodeCall, handle: Any, flow: Any) -> Value:
     return _list_length(c, flow)
 
 
 @tf_op("TensorArrayConcatV3")
-def _array_concat(c: NodeCall, handle: Any, flow: Any) -> Any:
+def _array_concat(c: NodeCall, handle: Any, flow: Any) -> list[Value]:
     return _concat(c, flow)
 
 
 @tf_op("TensorArraySplitV3")
-def _array_split(c: NodeCall, handle: Any, x: Value, lengths: Value, flow: Any) -> Any:
+def _array_split(c: NodeCall, handle: Any, x: Value, lengths: Value, flow: Any) -> TensorList:
     return _list_split(c, x, lengths, lengths)

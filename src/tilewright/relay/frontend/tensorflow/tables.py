@@ -128,7 +128,7 @@ def table_name(node: Any) -> str:
 
 
 @tf_op(*TABLES)
-def _table(c: NodeCall, *rest: Any) -> Any:
+def _table(c: NodeCall, *rest: Any) -> Handle:
     return Handle("table", table_name(c.node), (c.attr("key_dtype"), c.attr("value_dtype")))
 
 
@@ -157,7 +157,7 @@ def _typed(c: NodeCall, x: Value, kind: str) -> Value:
 
 
 @string_op("LookupTableFind", "LookupTableFindV2")
-def _find(c: NodeCall, handle: Any, wanted: Value, default: Value) -> Any:
+def _find(c: NodeCall, handle: Any, wanted: Value, default: Value) -> Value:
     keys, values = held(c, handle)
     kind = handle.details[1] or "int64"
     wanted = Value(wanted._expr, wanted.array)
@@ -172,11 +172,11 @@ def _find(c: NodeCall, handle: Any, wanted: Value, default: Value) -> Any:
 
 
 @tf_op("LookupTableSize", "LookupTableSizeV2")
-def _size(c: NodeCall, handle: Any) -> Any:
+def _size(c: NodeCall, handle: Any) -> Value:
     return Value(array=np.array(len(held(c, handle)[0]), np.int64))
 
 
 @tf_op("LookupTableExport", "LookupTableExportV2")
-def _export(c: NodeCall, handle: Any) -> Any:
+def _export(c: NodeCall, handle: Any) -> list[Value]:
     keys, values = held(c, handle)
     return [_typed(c, Value(array=keys), handle.details[0]), _typed(c, Value(array=values), handle.details[1])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 from tilewright.support.errors import OpNotImplemented
 
-Converter = Callable[..., Any]
+Result: TypeAlias = "Value | TensorList | Handle | Complex | None"
+"""One result of a node; None: one that nothing uses."""
+Converter = Callable[..., "Result | np.ndarray | Sequence[Result]"]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
 takes_texts: set[str] = set()

@@ -58,12 +58,12 @@ def _identity_n(c: NodeCall, *xs: Any) -> Any:
 
 
 @tf_op("NoOp", "Assert")
-def _nothing(c: NodeCall, *xs: Any) -> Any:
+def _nothing(c: NodeCall, *xs: Any) -> list[Value]:
     return []
 
 
 @tf_op("RealDiv", "Div")
-def _divide(c: NodeCall, a: Value, b: Value) -> Any:
+def _divide(c: NodeCall, a: Value, b: Value) -> Value:
     whole = numpy_dtype(a.dtype).kind in "iu"
     return c.call("trunc_divide" if whole else "divide", a, b)
 
@@ -74,7 +74,7 @@ def chosen(c: NodeCall, off: Value, value: float, other: Value) -> Value:
 
 
 @tf_op("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
-def _no_nan(c: NodeCall, a: Value, b: Value) -> Any:
+def _no_nan(c: NodeCall, a: Value, b: Value) -> Value:
     zero = c.call("equal", b if c.op in ("DivNoNan", "MulNoNan") else a, 0)
     if c.op == "MulNoNan":
         return chosen(c, zero, 0, c.call("multiply", a, b))
@@ -87,23 +87,23 @@ def _no_nan(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("Square")
-def _square(c: NodeCall, x: Value) -> Any:
+def _square(c: NodeCall, x: Value) -> Value:
     return c.call("multiply", x, x)
 
 
 @tf_op("SquaredDifference")
-def _squared_difference(c: NodeCall, a: Value, b: Value) -> Any:
+def _squared_difference(c: NodeCall, a: Value, b: Value) -> Value:
     d = c.call("subtract", a, b)
     return c.call("multiply", d, d)
 
 
 @tf_op("Reciprocal", "Inv")
-def _reciprocal(c: NodeCall, x: Value) -> Any:
+def _reciprocal(c: NodeCall, x: Value) -> Value:
     return c.call("divide", c.number(1, x.dtype), x)
 
 
 @tf_op("Expm1", "Log1p", "Erfc")
-def _near(c: NodeCall, x: Value) -> Any:
+def _near(c: NodeCall, x: Value) -> Value:
     if c.op == "Expm1":
         return c.call("subtract", c.call("exp", x), 1)
     return (
@@ -114,7 +114,7 @@ def _near(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("Atan2")
-def _atan2(c: NodeCall, y: Value, x: Value) -> Any:
+def _atan2(c: NodeCall, y: Value, x: Value) -> Value:
     length = c.call("sqrt", c.call("add", c.call("multiply", y, y), c.call("multiply", x, x)))
     base = c.call("multiply", c.call("atan", c.call("divide", y, c.call("add", length, x))), 2)
     level = c.call("equal", y, 0)
@@ -123,7 +123,7 @@ def _atan2(c: NodeCall, y: Value, x: Value) -> Any:
 
 
 @tf_op("AddN")
-def _add_n(c: NodeCall, *xs: Value) -> Any:
+def _add_n(c: NodeCall, *xs: Value) -> Value:
     total = xs[0]
     for x in xs[1:]:
         total = c.call("add", total, x)
@@ -131,32 +131,32 @@ def _add_n(c: NodeCall, *xs: Value) -> Any:
 
 
 @tf_op("Cast")
-def _cast(c: NodeCall, x: Value) -> Any:
+def _cast(c: NodeCall, x: Value) -> Value:
     return c.cast(tensor(x), c.attr("DstT", "float32"))
 
 
 @tf_op("Bitcast")
-def _bitcast(c: NodeCall, x: Value) -> Any:
+def _bitcast(c: NodeCall, x: Value) -> Value:
     return c.call("reinterpret", x, dtype=c.attr("type"))
 
 
 @tf_op("ClipByValue")
-def _clip(c: NodeCall, x: Value, low: Value, high: Value) -> Any:
+def _clip(c: NodeCall, x: Value, low: Value, high: Value) -> Value:
     return c.call("minimum", c.call("maximum", x, low), high)
 
 
 @tf_op("Relu6")
-def _relu6(c: NodeCall, x: Value) -> Any:
+def _relu6(c: NodeCall, x: Value) -> Value:
     return c.call("clip", x, a_min=0.0, a_max=6.0)
 
 
 @tf_op("LeakyRelu")
-def _leaky(c: NodeCall, x: Value) -> Any:
+def _leaky(c: NodeCall, x: Value) -> Value:
     return c.call("nn.leaky_relu", x, alpha=float(c.attr("alpha", 0.2)))
 
 
 @tf_op("Elu", "Selu")
-def _elu(c: NodeCall, x: Value) -> Any:
+def _elu(c: NodeCall, x: Value) -> Value:
     alpha, scale = (1.0, 1.0) if c.op == "Elu" else (1.6732632423543772, 1.0507009873554805)
     below = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0)), 1), alpha)
     out = c.call("where", c.call("greater", x, 0), x, below)
@@ -164,35 +164,35 @@ def _elu(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("Softplus")
-def _softplus(c: NodeCall, x: Value) -> Any:
+def _softplus(c: NodeCall, x: Value) -> Value:
     tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1))
     return c.call("add", c.call("maximum", x, 0), tail)
 
 
 @tf_op("Softsign")
-def _softsign(c: NodeCall, x: Value) -> Any:
+def _softsign(c: NodeCall, x: Value) -> Value:
     return c.call("divide", x, c.call("add", c.call("abs", x), 1))
 
 
 @tf_op("Softmax", "LogSoftmax")
-def _softmax(c: NodeCall, x: Value) -> Any:
+def _softmax(c: NodeCall, x: Value) -> Value:
     return c.call("nn.softmax" if c.op == "Softmax" else "nn.log_softmax", x, axis=x.ndim - 1)
 
 
 @tf_op("ApproximateEqual")
-def _approximate(c: NodeCall, a: Value, b: Value) -> Any:
+def _approximate(c: NodeCall, a: Value, b: Value) -> Value:
     return c.call("less", c.call("abs", c.call("subtract", a, b)), float(c.attr("tolerance", 1e-5)))
 
 
 @tf_op("Select", "SelectV2", "Where3")
-def _select(c: NodeCall, condition: Value, a: Value, b: Value) -> Any:
+def _select(c: NodeCall, condition: Value, a: Value, b: Value) -> Value:
     if c.op == "Select" and condition.ndim == 1 and a.ndim > 1:
         condition = c.reshape(condition, [condition.shape[0], *[1] * (a.ndim - 1)])
     return c.call("where", condition, a, b)
 
 
 def _reduction(key: str) -> Callable[..., Any]:
-    def convert(c: NodeCall, x: Value, axis: Value) -> Any:
+    def convert(c: NodeCall, x: Value, axis: Value) -> Value:
         axes = sorted({c.axis(a, x.ndim) for a in c.ints(axis, "axis")}) if x.ndim else []
         return c.reduce(key, x, axes, bool(c.attr("keep_dims", False)))
 
@@ -204,25 +204,25 @@ for _name, _key in REDUCTIONS.items():
 
 
 @tf_op("EuclideanNorm")
-def _norm(c: NodeCall, x: Value, axis: Value) -> Any:
+def _norm(c: NodeCall, x: Value, axis: Value) -> Value:
     return c.call(
         "sqrt", c.reduce("sum", c.call("multiply", x, x), c.ints(axis, "axis"), bool(c.attr("keep_dims", False)))
     )
 
 
 @tf_op("L2Loss")
-def _l2(c: NodeCall, x: Value) -> Any:
+def _l2(c: NodeCall, x: Value) -> Value:
     return c.call("multiply", c.reduce("sum", c.call("multiply", x, x), None), 0.5)
 
 
 @tf_op("ArgMax", "ArgMin")
-def _argmax(c: NodeCall, x: Value, axis: Value) -> Any:
+def _argmax(c: NodeCall, x: Value, axis: Value) -> Value:
     at = c.axis(int(c.number_of(axis, "axis")), x.ndim)
     return c.cast(c.call("argmax" if c.op == "ArgMax" else "argmin", x, axis=(at,)), c.attr("output_type", "int64"))
 
 
 @tf_op("Cumsum", "Cumprod")
-def _cumsum(c: NodeCall, x: Value, axis: Value) -> Any:
+def _cumsum(c: NodeCall, x: Value, axis: Value) -> Value:
     at = c.axis(int(c.number_of(axis, "axis")), x.ndim)
     back = bool(c.attr("reverse", False))
     data = c.call("reverse", x, axis=at) if back else x
@@ -236,7 +236,7 @@ def _cumsum(c: NodeCall, x: Value, axis: Value) -> Any:
 
 
 @tf_op("MatMul")
-def _matmul(c: NodeCall, a: Value, b: Value) -> Any:
+def _matmul(c: NodeCall, a: Value, b: Value) -> Value:
     a = c.transpose(a, [1, 0]) if c.attr("transpose_a", False) else a
     if not c.home.use_dense:
         return c.call("nn.matmul", a, b, transpose_b=bool(c.attr("transpose_b", False)))
@@ -244,7 +244,7 @@ def _matmul(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def _batch_matmul(c: NodeCall, a: Value, b: Value) -> Any:
+def _batch_matmul(c: NodeCall, a: Value, b: Value) -> Value:
     def turned(x: Value) -> Value:
         return c.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
 
@@ -258,7 +258,7 @@ def _batch_matmul(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("Einsum", "XlaEinsum")
-def _einsum(c: NodeCall, *xs: Value) -> Any:
+def _einsum(c: NodeCall, *xs: Value) -> Value:
     equation = str(c.attr("equation")).replace(" ", "")
     if "..." in equation:
         inputs, _, result = equation.partition("->")
@@ -272,7 +272,7 @@ def _einsum(c: NodeCall, *xs: Value) -> Any:
 
 
 @tf_op("Cross")
-def _cross(c: NodeCall, a: Value, b: Value) -> Any:
+def _cross(c: NodeCall, a: Value, b: Value) -> Value:
     def turned(x: Value, by: int) -> Value:
         return c.call("take", x, Value(array=np.array([(k + by) % 3 for k in range(3)])), axis=x.ndim - 1)
 
@@ -282,27 +282,27 @@ def _cross(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("BiasAdd", "BiasAddV1")
-def _bias_add(c: NodeCall, x: Value, bias: Value) -> Any:
+def _bias_add(c: NodeCall, x: Value, bias: Value) -> Value:
     axis = 1 if c.channels_first() else x.ndim - 1
     return c.call("nn.bias_add", x, bias, axis=axis)
 
 
 @tf_op("SoftmaxCrossEntropyWithLogits")
-def _cross_entropy(c: NodeCall, x: Value, labels: Value) -> Any:
+def _cross_entropy(c: NodeCall, x: Value, labels: Value) -> list[Value]:
     logs = c.call("nn.log_softmax", x, axis=x.ndim - 1)
     loss = c.call("negative", c.reduce("sum", c.call("multiply", logs, labels), [x.ndim - 1]))
     return [loss, c.call("subtract", c.call("exp", logs), labels)]
 
 
 @tf_op("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy(c: NodeCall, x: Value, labels: Value) -> Any:
+def _sparse_cross_entropy(c: NodeCall, x: Value, labels: Value) -> list[Value]:
     (classes,) = c.static([x.shape[-1]], "the number of classes")
     hot = c.call("one_hot", labels, c.number(1, x.dtype), c.number(0, x.dtype), depth=classes, axis=-1, dtype=x.dtype)
     return _cross_entropy(c, x, hot)
 
 
 @tf_op("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
-def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value | None = None) -> Any:
+def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     """Rounded to the grid between low and high, which is shifted so that 0 lies on it."""
     a, b = (
         (float(c.attr("min", -6)), float(c.attr("max", 6)))
@@ -331,7 +331,7 @@ def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: 
 
 
 @tf_op("ReadVariableOp")
-def _read_variable(c: NodeCall, handle: Any) -> Any:
+def _read_variable(c: NodeCall, handle: Any) -> Value:
     if not isinstance(handle, Handle) or handle.what != "variable":
         raise OpNotImplemented("it reads a resource that is not a variable of the model")
     return _saved(c, handle)
@@ -349,15 +349,15 @@ def _saved(c: NodeCall, handle: Any) -> Value:
 
 
 @tf_op("ResourceGather")
-def _resource_gather(c: NodeCall, handle: Any, places: Value) -> Any:
+def _resource_gather(c: NodeCall, handle: Any, places: Value) -> Value:
     return c.call("take", _saved(c, handle), places, axis=0, mode="bounded")
 
 
 @tf_op("VariableShape")
-def _variable_shape(c: NodeCall, handle: Any) -> Any:
+def _variable_shape(c: NodeCall, handle: Any) -> Value:
     return Value(array=np.array(c.home.variable(handle).shape, c.attr("out_type", "int32")))
 
 
 @tf_op("VarIsInitializedOp")
-def _is_initialized(c: NodeCall, handle: Any) -> Any:
+def _is_initialized(c: NodeCall, handle: Any) -> Value:
     return Value(array=np.array(True))

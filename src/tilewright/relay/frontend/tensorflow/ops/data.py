@@ -43,7 +43,7 @@ def after_last(c: NodeCall, which: Value) -> Value:
 
 
 @tf_op("DynamicPartition")
-def _partition(c: NodeCall, x: Value, which: Value) -> Any:
+def _partition(c: NodeCall, x: Value, which: Value) -> list[Value]:
     flat, flags = c.reshape(x, [-1, *x.shape[which.ndim :]]), c.reshape(which, [-1])
     found = []
     need_few(int(c.attr("num_partitions")), MOST_PARTS, "partitions")
@@ -54,7 +54,7 @@ def _partition(c: NodeCall, x: Value, which: Value) -> Any:
 
 
 @tf_op("DynamicStitch", "ParallelDynamicStitch")
-def _stitch(c: NodeCall, *xs: Value) -> Any:
+def _stitch(c: NodeCall, *xs: Value) -> Value:
     n = len(xs) // 2
     which, rows = xs[:n], xs[n:]
     rest = rows[0].shape[which[0].ndim :]
@@ -76,7 +76,7 @@ def _joined(xs: Sequence[Value]) -> Value:
 
 
 @tf_op("ListDiff")
-def _list_diff(c: NodeCall, x: Value, gone: Value) -> Any:
+def _list_diff(c: NodeCall, x: Value, gone: Value) -> list[Value]:
     kept = host_call_sized(c, "tf.ListDiff", [x, gone], 1, c.attr("out_idx", "int32"))
     return [c.call("take", x, kept, axis=0), kept]
 
@@ -90,7 +90,7 @@ def _run_list_diff(config: Any, x: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 @tf_op("RaggedRange")
-def _ragged_range(c: NodeCall, starts: Value, limits: Value, steps: Value) -> Any:
+def _ragged_range(c: NodeCall, starts: Value, limits: Value, steps: Value) -> list[Value]:
     kind = c.attr("Tsplits", "int64")
     given = [starts, limits, steps]
     rows = next((c.sizes.named(v, 0) for v in given if v.ndim), 1)
@@ -116,7 +116,7 @@ def _ragged_range_splits(config: Any, *given: np.ndarray) -> np.ndarray:
 
 
 @tf_op("RaggedGather")
-def _ragged_gather(c: NodeCall, *xs: Value) -> Any:
+def _ragged_gather(c: NodeCall, *xs: Value) -> list[Value]:
     *splits, values, which = xs
     if len(splits) != 1:
         raise c.refuse("ragged rank", len(splits), "1")
@@ -140,7 +140,7 @@ def _ragged_row_splits(config: Any, splits: np.ndarray, which: np.ndarray) -> np
 
 
 @tf_op("RaggedTensorToTensor")
-def _ragged_dense(c: NodeCall, shape: Value, values: Value, default: Value, *rows: Value) -> Any:
+def _ragged_dense(c: NodeCall, shape: Value, values: Value, default: Value, *rows: Value) -> Value:
     """values in rows of one length; what is missing is `default`."""
     kinds = [str(k) for k in c.attr("row_partition_types")]
     inner = values.shape[1:]
@@ -203,7 +203,7 @@ def _run_ragged_dense(config: Any, values: np.ndarray, *rows: np.ndarray) -> np.
 
 
 @tf_op("RaggedTensorToSparse")
-def _ragged_sparse(c: NodeCall, *xs: Value) -> Any:
+def _ragged_sparse(c: NodeCall, *xs: Value) -> list[Value]:
     *splits, values = xs
     if values.ndim != 1:
         raise c.refuse("rank of the values", values.ndim, "1")
@@ -232,7 +232,7 @@ def _ragged_sparse_size(config: Any, *splits: np.ndarray) -> np.ndarray:
 
 
 @tf_op("SparseToDense")
-def _sparse_dense(c: NodeCall, at: Value, shape: Value, values: Value, default: Value) -> Any:
+def _sparse_dense(c: NodeCall, at: Value, shape: Value, values: Value, default: Value) -> Value:
     if c.is_known(shape):
         extents = c.ints(shape, "output_shape")
         base = c.call("full", default, shape=tuple(extents), dtype=values.dtype) if extents else default
@@ -247,7 +247,7 @@ def _sparse_dense(c: NodeCall, at: Value, shape: Value, values: Value, default: 
 
 
 @tf_op("SparseTensorDenseMatMul")
-def _sparse_product(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Any:
+def _sparse_product(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Value:
     turned = bool(c.attr("adjoint_a", False))
     dense = c.transpose(dense, [1, 0]) if c.attr("adjoint_b", False) else dense
     rows, columns = (c.reshape(c.cut(at, 1, k, k + 1), [-1]) for k in ((1, 0) if turned else (0, 1)))
@@ -267,13 +267,13 @@ def _run_order(config: Any, at: np.ndarray) -> np.ndarray:
 
 
 @tf_op("SparseReorder")
-def _reorder(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
+def _reorder(c: NodeCall, at: Value, values: Value, shape: Value) -> list[Value]:
     order = host_call(c, "tf.sparse_order", [at], [c.sizes.named(at, 0)], "int64")
     return [c.call("take", at, order, axis=0), c.call("take", values, order, axis=0)]
 
 
 @tf_op("SparseReshape")
-def _sparse_reshape(c: NodeCall, at: Value, old: Value, new: Value) -> Any:
+def _sparse_reshape(c: NodeCall, at: Value, old: Value, new: Value) -> list[Value]:
     (rank,) = c.static(new.shape, "the number of axes")
     shape = host_call(c, "tf.sparse_reshape.size", [old, new], [rank], "int64")
     return [host_call_sized(c, "tf.sparse_reshape", [at, old, shape], 2, "int64"), shape]
@@ -292,7 +292,7 @@ def _run_sparse_reshape(config: Any, at: np.ndarray, old: np.ndarray, new: np.nd
 
 
 @tf_op("SparseFillEmptyRows")
-def _fill_rows(c: NodeCall, at: Value, values: Value, shape: Value, default: Value) -> Any:
+def _fill_rows(c: NodeCall, at: Value, values: Value, shape: Value, default: Value) -> list[Value]:
     """Rows without values get one; which they were, and where each value went."""
     (rank,) = c.static([at.shape[1]], "the number of axes")
     made = host_call_sized(c, "tf.fill_rows", [at, shape], 2, "int64")
@@ -333,7 +333,7 @@ def _fill_rows_back(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarra
 
 
 @tf_op("EditDistance")
-def _edit_distance(c: NodeCall, *xs: Value) -> Any:
+def _edit_distance(c: NodeCall, *xs: Value) -> Value:
     shape = c.known(xs[2], "hypothesis_shape").reshape(-1)
     truth = c.known(xs[5], "truth_shape").reshape(-1)
     extents = [int(d) for d in np.maximum(shape, truth)[:-1]]
@@ -360,7 +360,7 @@ def _run_edit_distance(
 
 
 @tf_op("UnravelIndex")
-def _unravel(c: NodeCall, x: Value, shape: Value) -> Any:
+def _unravel(c: NodeCall, x: Value, shape: Value) -> Value:
     extents = c.static(c.ints(shape, "dims"), "the shape")
     found: list[Value] = []
     flat = x
@@ -371,7 +371,7 @@ def _unravel(c: NodeCall, x: Value, shape: Value) -> Any:
 
 
 @tf_op("ConcatOffset")
-def _offsets(c: NodeCall, axis: Value, *shapes: Value) -> Any:
+def _offsets(c: NodeCall, axis: Value, *shapes: Value) -> list[Value]:
     at, total, found = int(c.number_of(axis, "axis")), 0, []
     for s in shapes:
         sizes = c.ints(s, "shape")
@@ -392,7 +392,7 @@ FIRST = {"Max": "max", "Min": "min", "Prod": "mul", "Sum": "add"}
     "SegmentSum", "SegmentMax", "SegmentMin", "SegmentProd", "SegmentSumV2", "SegmentMaxV2", "SegmentMinV2", "SegmentProdV2",
     "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
 )  # fmt: skip
-def _segments(c: NodeCall, x: Value, which: Value, count: Value | None = None) -> Any:
+def _segments(c: NodeCall, x: Value, which: Value, count: Value | None = None) -> Value:
     unsorted = c.op.startswith("Unsorted")
     mode = FIRST[c.op.removeprefix("Unsorted").removeprefix("Segment").removesuffix("V2")]
     info = np.finfo if x.dtype.startswith("float") else np.iinfo
@@ -427,7 +427,7 @@ def _gathered(c: NodeCall, count: Value, which: Value, rows: Value, start: Any, 
     "SegmentMean", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSumWithNumSegments",
     "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments",
 )  # fmt: skip
-def _segment_means(c: NodeCall, x: Value, *given: Value) -> Any:
+def _segment_means(c: NodeCall, x: Value, *given: Value) -> Value:
     """Sums of rows, which the sparse ones pick by their places, over how many there are, or the root of that."""
     rest_given = list(given)
     count = rest_given.pop() if c.op.endswith("NumSegments") else None
@@ -446,7 +446,7 @@ def _segment_means(c: NodeCall, x: Value, *given: Value) -> Any:
 
 
 @tf_op("Bincount", "DenseBincount")
-def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Any:
+def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
     """How often each number below `size` occurs, or what such places weigh together; others are left out."""
     if x.ndim > 1 and c.op == "DenseBincount":
         return _bincount_rows(c, x, size, weights)

@@ -14,13 +14,13 @@ from tilewright.runtime.host_functions.strings import string_host
 
 
 @tf_op("CTCGreedyDecoder")
-def _greedy(c: NodeCall, x: Value, lengths: Value) -> Any:
+def _greedy(c: NodeCall, x: Value, lengths: Value) -> list[Value]:
     config: dict[str, Any] = {"merge": bool(c.attr("merge_repeated", False)), "blank": int(c.attr("blank_index", -1))}
     return _decoded(c, "tf.ctc", [x, lengths], 1, **config)
 
 
 @tf_op("CTCBeamSearchDecoder")
-def _beams(c: NodeCall, x: Value, lengths: Value) -> Any:
+def _beams(c: NodeCall, x: Value, lengths: Value) -> list[Value]:
     paths = int(c.attr("top_paths"))
     config: dict[str, Any] = {"most": paths, "width": int(c.attr("beam_width"))}
     config["merge"] = bool(c.attr("merge_repeated", True))

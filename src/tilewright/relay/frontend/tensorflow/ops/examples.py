@@ -32,7 +32,7 @@ def _names(c: NodeCall, x: Value) -> list[str]:
 
 
 @string_op("ParseExample", "ParseExampleV2", "ParseSingleExample")
-def _examples(c: NodeCall, serialized: Value, *rest: Value) -> Any:
+def _examples(c: NodeCall, serialized: Value, *rest: Value) -> list[Value]:
     """Sparse places, values and shapes, dense tensors, ragged values and splits of each feature."""
     kinds = {k: c.attr(k) or [] for k in ("sparse_types", "Tdense", "ragged_value_types", "ragged_split_types")}
     shapes = c.attr("dense_shapes") or []
@@ -145,7 +145,7 @@ def _size(config: Any, serialized: np.ndarray) -> np.ndarray:
 
 
 @string_op("SerializeTensor")
-def _serialize(c: NodeCall, x: Value) -> Any:
+def _serialize(c: NodeCall, x: Value) -> Value:
     return host_call(c, "tf.SerializeTensor", [x], [], "string")
 
 
@@ -164,7 +164,7 @@ def _run_serialize(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("DecodeCSV")
-def _csv(c: NodeCall, records: Value, *defaults: Value) -> Any:
+def _csv(c: NodeCall, records: Value, *defaults: Value) -> list[Value]:
     picked = c.attr("select_cols") or []
     config: dict[str, Any] = {
         "by": c.attr("field_delim", ","), "quoted": bool(c.attr("use_quote_delim", True)), "missing": c.attr("na_value", ""),
@@ -208,7 +208,7 @@ def _run_csv(config: Any, records: np.ndarray, default: np.ndarray) -> np.ndarra
 
 
 @string_op("DecodeCompressed")
-def _compressed(c: NodeCall, x: Value) -> Any:
+def _compressed(c: NodeCall, x: Value) -> Value:
     kind = str(c.attr("compression_type", ""))
     if kind not in ("", "ZLIB", "GZIP"):
         raise c.refuse("compression_type", kind, "ZLIB and GZIP")
@@ -235,7 +235,7 @@ def _run_compressed(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @tf_op("DeviceIndex")
-def _device(c: NodeCall) -> Any:
+def _device(c: NodeCall) -> Value:
     names = _strings_of(c.attr("device_names"))
     if not names:
         raise ModelError("it names no devices")

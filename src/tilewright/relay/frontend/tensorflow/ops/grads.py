@@ -67,13 +67,13 @@ def _square(c: NodeCall, x: Value) -> Value:
 
 
 @tf_op("BiasAddGrad")
-def _bias(c: NodeCall, g: Value) -> Any:
+def _bias(c: NodeCall, g: Value) -> Value:
     axis = 1 if c.channels_first() and g.ndim > 2 else g.ndim - 1
     return c.reduce("sum", g, [k for k in range(g.ndim) if k != axis])
 
 
 @tf_op("BroadcastGradientArgs")
-def _broadcast_axes(c: NodeCall, a: Value, b: Value) -> Any:
+def _broadcast_axes(c: NodeCall, a: Value, b: Value) -> list[Value]:
     """The axes over which adjoints of two broadcast operands are summed."""
     sides = [c.ints(v, "shape") for v in (a, b)]
     rank = max(map(len, sides))
@@ -88,14 +88,14 @@ def _broadcast_axes(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("StridedSliceGrad")
-def _slice(c: NodeCall, shape: Value, begin: Value, end: Value, step: Value, g: Value) -> Any:
+def _slice(c: NodeCall, shape: Value, begin: Value, end: Value, step: Value, g: Value) -> Value:
     """Zeros, but for what was cut out."""
     extents = c.static(c.ints(shape, "shape"), "the shape that was cut")
     return _placed(c, c.full([int(np.prod(extents))], 0, g.dtype), extents, (begin, end, step), g)
 
 
 @tf_op("TensorStridedSliceUpdate")
-def _slice_update(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, part: Value) -> Any:
+def _slice_update(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, part: Value) -> Value:
     extents = c.static(x.shape, "the shape of its input")
     return _placed(c, c.reshape(x, [-1]), extents, (begin, end, step), part)
 
@@ -110,7 +110,7 @@ def _placed(c: NodeCall, base: Value, extents: Sequence[int], cuts: Sequence[Val
 
 
 @tf_op("MaxPoolGrad", "AvgPoolGrad")
-def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
+def _pool(c: NodeCall, x: Value, *rest: Value) -> Value:
     g = rest[-1]
     most = c.op.startswith("Max")
     shape = x.shape if most else c.ints(x, "shape")
@@ -128,7 +128,7 @@ def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
 
 
 @tf_op("Conv2DBackpropFilter")
-def _filter(c: NodeCall, x: Value, shape: Value, g: Value) -> Any:
+def _filter(c: NodeCall, x: Value, shape: Value, g: Value) -> Value:
     height, width, inner, outer = c.static(c.ints(shape, "filter_sizes"), "the shape of its filter")
     front = c.channels_first()
     start = 2 if front else 1
@@ -145,7 +145,9 @@ def _filter(c: NodeCall, x: Value, shape: Value, g: Value) -> Any:
 
 
 @tf_op("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
-def _batch_norm(c: NodeCall, g: Value, x: Value, gamma: Value, mean: Value, variance: Value, *rest: Value) -> Any:
+def _batch_norm(
+    c: NodeCall, g: Value, x: Value, gamma: Value, mean: Value, variance: Value, *rest: Value
+) -> list[Value]:
     axis = 1 if c.channels_first() else x.ndim - 1
     axes = [k for k in range(x.ndim) if k != axis]
     shape = [-1 if k == axis else 1 for k in range(x.ndim)]

@@ -23,7 +23,7 @@ from tilewright.runtime.host_functions.strings import as_bytes, string_host
 
 
 @string_op("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong")
-def _bucket(c: NodeCall, x: Value) -> Any:
+def _bucket(c: NodeCall, x: Value) -> Value:
     key = [int(v) & WORD for v in c.attr("key", [])]
     return host_call_like(c, "tf.hash", [x], x, "int64", how=c.op, key=key, buckets=int(c.attr("num_buckets")))
 
@@ -43,7 +43,7 @@ def _run_bucket(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("Fingerprint")
-def _fingerprint(c: NodeCall, x: Value, method: Value) -> Any:
+def _fingerprint(c: NodeCall, x: Value, method: Value) -> Value:
     return host_call(c, "tf.Fingerprint", [x], [x.shape[0], 8], "uint8")
 
 
@@ -65,7 +65,7 @@ def _run_fingerprint(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("SparseCross", "SparseCrossV2", "SparseCrossHashed")
-def _cross(c: NodeCall, *given: Value) -> Any:
+def _cross(c: NodeCall, *given: Value) -> list[Value]:
     n = int(c.attr("N", 0)) if c.has("N") else len(c.attr("sparse_types") or [])
     count = 3 * n + len(c.attr("dense_types") or [])
     tensors, rest = list(given[:count]), given[count:]

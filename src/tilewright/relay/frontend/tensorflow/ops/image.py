@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def _shares(extent: int, size: int, align: bool) -> np.ndarray:
 
 
 @tf_op("ResizeArea")
-def _resize_area(c: NodeCall, x: Value, size: Value) -> Any:
+def _resize_area(c: NodeCall, x: Value, size: Value) -> Value:
     height, width = (int(v) for v in c.static(c.ints(size, "size"), "the size that it resizes to"))
     extents = c.static(x.shape[1:3], "the size of its images")
     align = bool(c.attr("align_corners", False))
@@ -89,17 +88,17 @@ def _to_rgb(c: NodeCall, hue: Value, saturation: Value, value: Value) -> Value:
 
 
 @tf_op("RGBToHSV")
-def _rgb_to_hsv(c: NodeCall, x: Value) -> Any:
+def _rgb_to_hsv(c: NodeCall, x: Value) -> Value:
     return _image(c, _to_hsv(c, x))
 
 
 @tf_op("HSVToRGB")
-def _hsv_to_rgb(c: NodeCall, x: Value) -> Any:
+def _hsv_to_rgb(c: NodeCall, x: Value) -> Value:
     return _to_rgb(c, *_planes(c, x))
 
 
 @tf_op("AdjustHue")
-def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Any:
+def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Value:
     hue, _, most = _to_hsv(c, x)
     r, g, b = _planes(c, x)
     least = c.call("minimum", c.call("minimum", r, g), b)
@@ -110,13 +109,13 @@ def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Any:
 
 
 @tf_op("AdjustSaturation")
-def _adjust_saturation(c: NodeCall, x: Value, scale: Value) -> Any:
+def _adjust_saturation(c: NodeCall, x: Value, scale: Value) -> Value:
     hue, saturation, value = _to_hsv(c, x)
     scaled = c.call("clip", c.call("multiply", saturation, c.cast(scale, x.dtype)), a_min=0.0, a_max=1.0)
     return _to_rgb(c, hue, scaled, value)
 
 
 @tf_op("AdjustContrastv2")
-def _adjust_contrast(c: NodeCall, x: Value, factor: Value) -> Any:
+def _adjust_contrast(c: NodeCall, x: Value, factor: Value) -> Value:
     middle = c.reduce("mean", x, [x.ndim - 3, x.ndim - 2], keepdims=True)
     return c.call("add", c.call("multiply", c.call("subtract", x, middle), c.cast(factor, x.dtype)), middle)

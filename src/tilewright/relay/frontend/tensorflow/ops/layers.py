@@ -68,19 +68,19 @@ def convolve(c: NodeCall, x: Value, kernel: Value, groups: int) -> Value:
 
 
 @tf_op("Conv2D", "Conv3D", "Conv")
-def _conv(c: NodeCall, x: Value, kernel: Value) -> Any:
+def _conv(c: NodeCall, x: Value, kernel: Value) -> Value:
     channels = x.shape[1 if c.channels_first() else x.ndim - 1]
     return convolve(c, x, kernel, int(channels) // int(kernel.shape[-2]))
 
 
 @tf_op("DepthwiseConv2dNative")
-def _depthwise(c: NodeCall, x: Value, kernel: Value) -> Any:
+def _depthwise(c: NodeCall, x: Value, kernel: Value) -> Value:
     h, w, channels, times = [int(d) for d in kernel.shape]
     return convolve(c, x, c.reshape(kernel, [h, w, 1, channels * times]), channels)
 
 
 @tf_op("Conv2DBackpropInput", "Conv3DBackpropInputV2", "Conv3DBackpropInput")
-def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Any:
+def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
     n = kernel.ndim - 2
     start = 2 if c.channels_first() else 1
     window = [int(k) for k in kernel.shape[:n]]
@@ -111,7 +111,7 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Any:
 
 
 @tf_op("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
-def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
+def _pool(c: NodeCall, x: Value, *rest: Value) -> Value:
     n = x.ndim - 2
     start = 2 if c.channels_first() else 1
     sizes = [c.ints(r, "window").copy() for r in rest] or [c.attr("ksize"), c.attr("strides")]
@@ -126,7 +126,7 @@ def _pool(c: NodeCall, x: Value, *rest: Value) -> Any:
 
 
 @tf_op("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
-def _batch_norm(c: NodeCall, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Any:
+def _batch_norm(c: NodeCall, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> list[Value]:
     axis = 1 if c.channels_first() else x.ndim - 1
     epsilon = float(c.attr("epsilon", 1e-4))
     if c.attr("is_training", True):
@@ -145,7 +145,7 @@ def _batch_norm(c: NodeCall, x: Value, gamma: Value, beta: Value, mean: Value, v
 
 
 @tf_op("LRN")
-def _lrn(c: NodeCall, x: Value) -> Any:
+def _lrn(c: NodeCall, x: Value) -> Value:
     size = 2 * int(c.attr("depth_radius", 5)) + 1
     alpha = float(c.attr("alpha", 1.0)) * size
     return c.call(
@@ -154,7 +154,7 @@ def _lrn(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("Dilation2D")
-def _dilation(c: NodeCall, x: Value, kernel: Value) -> Any:
+def _dilation(c: NodeCall, x: Value, kernel: Value) -> Value:
     window = [int(k) for k in kernel.shape[:2]]
     strides, rates = (_spatial(c, c.attr(k), 2) for k in ("strides", "rates"))
     pads = _padding(c, x.shape[1:3], window, strides, rates)
@@ -167,7 +167,7 @@ def _dilation(c: NodeCall, x: Value, kernel: Value) -> Any:
 
 
 @tf_op("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic")
-def _resize(c: NodeCall, x: Value, size: Value) -> Any:
+def _resize(c: NodeCall, x: Value, size: Value) -> Value:
     data = x if x.dtype == "float32" or c.op == "ResizeNearestNeighbor" else c.cast(x, "float32")
     align, half = bool(c.attr("align_corners", False)), bool(c.attr("half_pixel_centers", False))
     nearest = c.op == "ResizeNearestNeighbor"
@@ -191,7 +191,7 @@ def _nearest_places(c: NodeCall, x: Value, size: Sequence[Any]) -> Value:
 
 
 @tf_op("CropAndResize")
-def _crop_and_resize(c: NodeCall, x: Value, boxes: Value, which: Value, size: Value) -> Any:
+def _crop_and_resize(c: NodeCall, x: Value, boxes: Value, which: Value, size: Value) -> Value:
     return c.call(
         "image.crop_and_resize", x, boxes, which, crop_size=tuple(c.ints(size, "crop size")), layout="NHWC",
         method={"bilinear": "bilinear", "nearest": "nearest_neighbor"}[str(c.attr("method", "bilinear"))],
@@ -200,7 +200,7 @@ def _crop_and_resize(c: NodeCall, x: Value, boxes: Value, which: Value, size: Va
 
 
 @tf_op("SpaceToDepth", "DepthToSpace")
-def _space_to_depth(c: NodeCall, x: Value) -> Any:
+def _space_to_depth(c: NodeCall, x: Value) -> Value:
     block = int(c.attr("block_size"))
     if c.channels_first():
         key, attrs = ("nn.space_to_depth", {}) if c.op == "SpaceToDepth" else ("nn.depth_to_space", {"mode": "DCR"})
@@ -214,7 +214,7 @@ def _space_to_depth(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("SpaceToBatchND", "BatchToSpaceND")
-def _space_to_batch(c: NodeCall, x: Value, block: Value, borders: Value) -> Any:
+def _space_to_batch(c: NodeCall, x: Value, block: Value, borders: Value) -> Value:
     pairs = tuple([tuple([int(v) for v in p]) for p in c.known(borders, "borders")])
     sizes = tuple(c.ints(block, "block shape"))
     if c.op == "SpaceToBatchND":
@@ -231,7 +231,7 @@ def _suppression(
     overlap: Value | None = None,
     least: Value | None = None,
     *rest: Value,
-) -> Any:
+) -> list[Value]:
     if rest and float(c.number_of(rest[0], "soft_nms_sigma")):
         raise c.refuse("soft_nms_sigma", float(c.number_of(rest[0], "soft_nms_sigma")), "0")
     limit = float(c.number_of(overlap, "iou_threshold")) if overlap is not None else 0.5
@@ -314,7 +314,7 @@ NAMES = ("i", "cs", "f", "o", "ci", "co", "h")
 @tf_op("LSTMBlockCell")
 def _lstm_cell(
     c: NodeCall, x: Value, cell: Value, hidden: Value, weight: Value, wci: Value, wcf: Value, wco: Value, bias: Value
-) -> Any:
+) -> list[Value]:
     peeps = [wci, wcf, wco] if c.attr("use_peephole", False) else None
     made = _lstm_step(c, x, cell, hidden, weight, peeps, bias, "icfo")
     return [made[n] for n in NAMES]
@@ -332,7 +332,7 @@ def _block_lstm(
     wcf: Value,
     wco: Value,
     bias: Value,
-) -> Any:
+) -> list[Value]:
     peeps = [wci, wcf, wco] if c.attr("use_peephole", False) else None
     order = "icfo" if c.op == "BlockLSTM" else "ifco"
 
@@ -346,7 +346,7 @@ def _block_lstm(
 
 
 @tf_op("GRUBlockCell")
-def _gru_cell(c: NodeCall, x: Value, hidden: Value, ru: Value, cw: Value, bru: Value, bc: Value) -> Any:
+def _gru_cell(c: NodeCall, x: Value, hidden: Value, ru: Value, cw: Value, bru: Value, bc: Value) -> list[Value]:
     def product(a: Value, w: Value, b: Value) -> Value:
         return c.call("add", c.call("nn.dense", a, c.call("transpose", w, axes=(1, 0))), b)
 

@@ -36,32 +36,32 @@ def _turned(c: NodeCall, a: Value, flag: str = "adjoint") -> Value:
 
 
 @tf_op("Cholesky", "BatchCholesky")
-def _cholesky(c: NodeCall, a: Value) -> Any:
+def _cholesky(c: NodeCall, a: Value) -> Value:
     return linear_algebra(c, linalg.cholesky, [a], [a.shape[-2:]], upper=False)[0]
 
 
 @tf_op("MatrixInverse", "BatchMatrixInverse")
-def _inverse(c: NodeCall, a: Value) -> Any:
+def _inverse(c: NodeCall, a: Value) -> Value:
     return linear_algebra(c, linalg.inverse, [_turned(c, a)], [a.shape[-2:]])[0]
 
 
 @tf_op("MatrixDeterminant", "BatchMatrixDeterminant")
-def _determinant(c: NodeCall, a: Value) -> Any:
+def _determinant(c: NodeCall, a: Value) -> Value:
     return linear_algebra(c, linalg.determinant, [a], [[], [], []])[0]
 
 
 @tf_op("LogMatrixDeterminant")
-def _log_determinant(c: NodeCall, a: Value) -> Any:
+def _log_determinant(c: NodeCall, a: Value) -> list[Value]:
     return linear_algebra(c, linalg.determinant, [a], [[], [], []])[1:]
 
 
 @tf_op("MatrixSolve", "BatchMatrixSolve")
-def _solve(c: NodeCall, a: Value, b: Value) -> Any:
+def _solve(c: NodeCall, a: Value, b: Value) -> Value:
     return linear_algebra(c, linalg.solve, [_turned(c, a), b], [b.shape[-2:]], left=True)[0]
 
 
 @tf_op("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
-def _triangular(c: NodeCall, a: Value, b: Value) -> Any:
+def _triangular(c: NodeCall, a: Value, b: Value) -> Value:
     upper = bool(c.attr("lower", True)) == bool(c.attr("adjoint", False))
     made = linear_algebra(
         c, linalg.solve_triangular, [_turned(c, a), b], [b.shape[-2:]], upper=upper, left=True, unit=0
@@ -70,20 +70,20 @@ def _triangular(c: NodeCall, a: Value, b: Value) -> Any:
 
 
 @tf_op("MatrixSolveLs", "BatchMatrixSolveLs")
-def _least_squares(c: NodeCall, a: Value, b: Value, weight: Value) -> Any:
+def _least_squares(c: NodeCall, a: Value, b: Value, weight: Value) -> Value:
     shape = [a.shape[-1], b.shape[-1]]
     return linear_algebra(c, linalg.ridge, [a, b], [shape], weight=float(c.number_of(weight, "l2_regularizer")))[0]
 
 
 @tf_op("Qr")
-def _qr(c: NodeCall, a: Value) -> Any:
+def _qr(c: NodeCall, a: Value) -> list[Value]:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k = m if c.attr("full_matrices", False) else min(m, n)
     return linear_algebra(c, linalg.qr, [a], [[m, k], [k, n]], mode="complete" if k != min(m, n) else "reduced")
 
 
 @tf_op("Svd", "BatchSvd")
-def _svd(c: NodeCall, a: Value) -> Any:
+def _svd(c: NodeCall, a: Value) -> list[Value]:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
     k, full = min(m, n), bool(c.attr("full_matrices", False))
     u, s, vh = linear_algebra(c, linalg.svd, [a], [[m, m if full else k], [k], [n if full else k, n]], full=full)
@@ -93,42 +93,42 @@ def _svd(c: NodeCall, a: Value) -> Any:
 
 
 @tf_op("SelfAdjointEigV2", "BatchSelfAdjointEigV2")
-def _self_adjoint(c: NodeCall, a: Value) -> Any:
+def _self_adjoint(c: NodeCall, a: Value) -> list[Value]:
     values, vectors = linear_algebra(c, linalg.eigh, [a], [[a.shape[-1]], a.shape[-2:]], half="L")
     return [values, vectors if c.attr("compute_v", True) else c.full([0], 0, a.dtype)]
 
 
 @tf_op("SelfAdjointEig", "BatchSelfAdjointEig")
-def _self_adjoint_old(c: NodeCall, a: Value) -> Any:
+def _self_adjoint_old(c: NodeCall, a: Value) -> Value:
     values, vectors = linear_algebra(c, linalg.eigh, [a], [[1, a.shape[-1]], a.shape[-2:]], half="L")
     return c.concatenate([values, vectors], a.ndim - 2)
 
 
 @tf_op("Eig")
-def _eig(c: NodeCall, a: Value) -> Any:
+def _eig(c: NodeCall, a: Value) -> list[Complex]:
     n = a.shape[-1]
     parts = linear_algebra(c, linalg.eig, [a], [[n], [n], [n, n], [n, n]])
     return [Complex(parts[0], parts[1]), Complex(parts[2], parts[3])]
 
 
 @tf_op("Lu")
-def _lu(c: NodeCall, a: Value) -> Any:
+def _lu(c: NodeCall, a: Value) -> list[Value]:
     made, order = linear_algebra(c, linalg.lu_order, [a], [a.shape[-2:], [a.shape[-1]]])
     return [made, c.cast(order, c.attr("output_idx_type", "int32"))]
 
 
 @tf_op("MatrixExponential")
-def _exponential(c: NodeCall, a: Value) -> Any:
+def _exponential(c: NodeCall, a: Value) -> Value:
     return linear_algebra(c, linalg.matrix_exp, [a], [a.shape[-2:]])[0]
 
 
 @tf_op("MatrixSquareRoot")
-def _root(c: NodeCall, a: Value) -> Any:
+def _root(c: NodeCall, a: Value) -> Value:
     return linear_algebra(c, linalg.matrix_sqrt, [a], [a.shape[-2:]])[0]
 
 
 @tf_op("TridiagonalSolve")
-def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Any:
+def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Value:
     return host_call_like(c, "tf.TridiagonalSolve", [diagonals, b], b, b.dtype)
 
 
@@ -144,7 +144,7 @@ def _run_tridiagonal(config: Any, diagonals: np.ndarray, b: np.ndarray) -> np.nd
 
 
 @tf_op("TridiagonalMatMul")
-def _tridiagonal_product(c: NodeCall, upper: Value, middle: Value, lower: Value, b: Value) -> Any:
+def _tridiagonal_product(c: NodeCall, upper: Value, middle: Value, lower: Value, b: Value) -> Value:
     def scaled(d: Value, x: Value) -> Value:
         turned = c.transpose(d, [*range(d.ndim - 2), d.ndim - 1, d.ndim - 2])
         return c.call("multiply", turned, x)
@@ -159,7 +159,7 @@ def _tridiagonal_product(c: NodeCall, upper: Value, middle: Value, lower: Value,
 
 
 @tf_op("BandedTriangularSolve")
-def _banded(c: NodeCall, bands: Value, b: Value) -> Any:
+def _banded(c: NodeCall, bands: Value, b: Value) -> Value:
     config = {"lower": bool(c.attr("lower", True)), "adjoint": bool(c.attr("adjoint", False))}
     return host_call_like(c, "tf.BandedTriangularSolve", [bands, b], b, b.dtype, **config)
 

@@ -21,7 +21,7 @@ STILL = {"DecodePng": "PNG, JPEG or GIF", "DecodeJpeg": "JPEG, PNG or GIF", "Dec
 
 
 @string_op("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
-def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Any:
+def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Value:
     kind = str(c.attr("dtype", "uint8"))
     channels, ratio = int(c.attr("channels", 0)), int(c.attr("ratio", 1))
     if kind not in ("uint8", "float32"):
@@ -150,7 +150,7 @@ def _frames(image: Any, count: int) -> np.ndarray:
 
 
 @string_op("ExtractJpegShape")
-def _jpeg_shape(c: NodeCall, data: Value) -> Any:
+def _jpeg_shape(c: NodeCall, data: Value) -> Value:
     return host_call(c, "tf.ExtractJpegShape", [data], [3], str(c.attr("output_type", "int32")))
 
 
@@ -161,7 +161,7 @@ def _run_jpeg_shape(config: Any, data: np.ndarray) -> np.ndarray:
 
 
 @tf_op("EncodePng", "EncodeJpeg", "EncodeJpegVariableQuality")
-def _encode(c: NodeCall, image: Value, quality: Value | None = None) -> Any:
+def _encode(c: NodeCall, image: Value, quality: Value | None = None) -> Value:
     if image.dtype != "uint8":
         raise c.refuse("image's dtype", image.dtype, "uint8")
     form = {"": 0, "grayscale": 1, "rgb": 3}.get(str(c.attr("format", "")), 0)
@@ -201,7 +201,7 @@ def _run_encode(config: Any, pixels: np.ndarray) -> np.ndarray:
 
 
 @string_op("DecodeWav")
-def _decode_wav(c: NodeCall, data: Value) -> Any:
+def _decode_wav(c: NodeCall, data: Value) -> list[Value]:
     config: dict[str, Any] = {
         "channels": int(c.attr("desired_channels", -1)),
         "samples": int(c.attr("desired_samples", -1)),
@@ -255,7 +255,7 @@ def _run_wav(config: Any, data: np.ndarray) -> np.ndarray:
 
 
 @tf_op("EncodeWav")
-def _encode_wav(c: NodeCall, sound: Value, rate: Value) -> Any:
+def _encode_wav(c: NodeCall, sound: Value, rate: Value) -> Value:
     return host_call(c, "tf.EncodeWav", [sound, rate], [], "string")
 
 
@@ -271,7 +271,7 @@ def _run_encode_wav(config: Any, sound: np.ndarray, rate: np.ndarray) -> np.ndar
 
 
 @tf_op("AudioSpectrogram")
-def _spectrogram(c: NodeCall, sound: Value) -> Any:
+def _spectrogram(c: NodeCall, sound: Value) -> Value:
     size, stride = int(c.attr("window_size")), int(c.attr("stride"))
     samples = c.static([sound.shape[0]], "the number of its samples")[0]
     count = 1 + (samples - size) // stride if samples >= size else 0
@@ -289,7 +289,7 @@ def _spectrogram(c: NodeCall, sound: Value) -> Any:
 
 
 @tf_op("Mfcc")
-def _mfcc(c: NodeCall, spectrum: Value, rate: Value) -> Any:
+def _mfcc(c: NodeCall, spectrum: Value, rate: Value) -> Value:
     bins = c.static([spectrum.shape[-1]], "the number of frequencies")[0]
     filters, kept = int(c.attr("filterbank_channel_count", 40)), int(c.attr("dct_coefficient_count", 13))
     speed = float(c.number_of(rate, "sample_rate"))
@@ -305,7 +305,7 @@ def _mfcc(c: NodeCall, spectrum: Value, rate: Value) -> Any:
 def _mel_filters(bins: int, rate: float, low: float, high: float, count: int) -> np.ndarray:
     """(bins, count): the triangles by which frequencies are summed, evenly spaced in mels."""
 
-    def mel(f: Any) -> Any:
+    def mel(f: Any) -> np.ndarray:
         return 1127.0 * np.log1p(np.asarray(f) / 700.0)
 
     step = (mel(high) - mel(low)) / (count + 1)

@@ -18,7 +18,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 @tf_op("Reshape")
-def _reshape(c: NodeCall, x: Value, shape: Value) -> Any:
+def _reshape(c: NodeCall, x: Value, shape: Value) -> Value:
     x = tensor(x)
     if c.is_known(shape):
         new = c.ints(shape, "shape")
@@ -32,17 +32,17 @@ def _shape(c: NodeCall, x: Any) -> Any:
 
 
 @tf_op("Transpose", "ConjugateTranspose")
-def _transpose(c: NodeCall, x: Value, order: Value) -> Any:
+def _transpose(c: NodeCall, x: Value, order: Value) -> Value:
     return c.transpose(x, [c.axis(a, x.ndim) for a in c.ints(order, "permutation")])
 
 
 @tf_op("ExpandDims")
-def _expand_dims(c: NodeCall, x: Value, axis: Value) -> Any:
+def _expand_dims(c: NodeCall, x: Value, axis: Value) -> Value:
     return c.call("expand_dims", x, axis=c.axis(int(c.number_of(axis, "axis")), x.ndim + 1))
 
 
 @tf_op("Squeeze")
-def _squeeze(c: NodeCall, x: Value) -> Any:
+def _squeeze(c: NodeCall, x: Value) -> Value:
     given = c.attr("squeeze_dims") or c.attr("axis")
     axes = c.axes(given, x.ndim) if given else [k for k, d in enumerate(x.shape) if isinstance(d, int) and d == 1]
     return c.call("squeeze", x, axis=tuple(axes)) if axes else x
@@ -53,28 +53,28 @@ def _one_type(c: NodeCall, xs: Sequence[Any]) -> list[Value]:
 
 
 @tf_op("ConcatV2")
-def _concat(c: NodeCall, *xs: Value) -> Any:
+def _concat(c: NodeCall, *xs: Value) -> Value:
     return _joined(c, xs[:-1], xs[-1])
 
 
 @tf_op("Concat")
-def _old_concat(c: NodeCall, axis: Value, *xs: Value) -> Any:
+def _old_concat(c: NodeCall, axis: Value, *xs: Value) -> Value:
     return _joined(c, xs, axis)
 
 
-def _joined(c: NodeCall, xs: Sequence[Value], axis: Value) -> Any:
+def _joined(c: NodeCall, xs: Sequence[Value], axis: Value) -> Value:
     parts = _one_type(c, xs)
     return c.concatenate(parts, int(c.number_of(axis, "axis")))
 
 
 @tf_op("Pack")
-def _pack(c: NodeCall, *xs: Value) -> Any:
+def _pack(c: NodeCall, *xs: Value) -> Value:
     parts = _one_type(c, xs)
     return c.call("stack", parts, axis=c.axis(int(c.attr("axis", 0)), parts[0].ndim + 1))
 
 
 @tf_op("Unpack")
-def _unpack(c: NodeCall, x: Value) -> Any:
+def _unpack(c: NodeCall, x: Value) -> list[Value]:
     axis = c.axis(int(c.attr("axis", 0)), x.ndim)
     count, (extent,) = int(c.attr("num", 0)), x.shape[axis : axis + 1]
     need_few(count, extent if isinstance(extent, int) else MOST_PARTS, f"parts of axis {axis}")
@@ -82,12 +82,12 @@ def _unpack(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("Split")
-def _split(c: NodeCall, axis: Value, x: Value) -> Any:
+def _split(c: NodeCall, axis: Value, x: Value) -> list[Value]:
     return c.split(x, int(c.attr("num_split", 1)), int(c.number_of(axis, "axis")))
 
 
 @tf_op("SplitV")
-def _split_v(c: NodeCall, x: Value, sizes: Value, axis: Value) -> Any:
+def _split_v(c: NodeCall, x: Value, sizes: Value, axis: Value) -> list[Value]:
     at = c.axis(int(c.number_of(axis, "axis")), x.ndim)
     counts = c.static(c.ints(sizes, "sizes"), "the sizes of its parts")
     if -1 in counts:
@@ -98,7 +98,7 @@ def _split_v(c: NodeCall, x: Value, sizes: Value, axis: Value) -> Any:
 
 
 @tf_op("Fill")
-def _fill(c: NodeCall, shape: Value, value: Value) -> Any:
+def _fill(c: NodeCall, shape: Value, value: Value) -> Value:
     if c.is_known(shape):
         extents = c.ints(shape, "shape")
         if value.is_number and value.array is not None:
@@ -118,7 +118,7 @@ def _like(c: NodeCall, x: Any) -> Any:
 
 
 @tf_op("Range")
-def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Any:
+def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Value:
     dtype = start.dtype
     if all([v.is_number for v in (start, limit, step)]):
         a, b, s = (c.number_of(v, "range") for v in (start, limit, step))
@@ -127,7 +127,7 @@ def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Any:
 
 
 @tf_op("LinSpace")
-def _linspace(c: NodeCall, start: Value, stop: Value, count: Value) -> Any:
+def _linspace(c: NodeCall, start: Value, stop: Value, count: Value) -> Value:
     n = int(c.number_of(count, "number of points"))
     return Value(
         array=np.linspace(c.number_of(start, "start"), c.number_of(stop, "stop"), n, dtype=numpy_dtype(start.dtype))
@@ -135,28 +135,28 @@ def _linspace(c: NodeCall, start: Value, stop: Value, count: Value) -> Any:
 
 
 @tf_op("BroadcastTo")
-def _broadcast_to(c: NodeCall, x: Value, shape: Value) -> Any:
+def _broadcast_to(c: NodeCall, x: Value, shape: Value) -> Value:
     if c.is_known(shape):
         return c.broadcast(x, c.ints(shape, "shape"))
     return c.call("dyn.broadcast_to", x, c.cast(shape, "int64"))
 
 
 @tf_op("BroadcastArgs")
-def _broadcast_args(c: NodeCall, a: Value, b: Value) -> Any:
+def _broadcast_args(c: NodeCall, a: Value, b: Value) -> Value:
     from tilewright.relay.frontend.tensorflow.value import sizes_value
 
     return sizes_value(c, np.array(broadcast_shapes(c.ints(a, "shape"), c.ints(b, "shape")), object), a.dtype)
 
 
 @tf_op("Tile")
-def _tile(c: NodeCall, x: Value, times: Value) -> Any:
+def _tile(c: NodeCall, x: Value, times: Value) -> Value:
     if c.is_known(times):
         return c.call("tile", x, reps=tuple(c.ints(times, "multiples")))
     return c.call("dyn.tile", x, c.cast(times, "int64"))
 
 
 @tf_op("Pad", "PadV2", "MirrorPad")
-def _pad(c: NodeCall, x: Value, width: Value, value: Value | None = None) -> Any:
+def _pad(c: NodeCall, x: Value, width: Value, value: Value | None = None) -> Value:
     pairs = np.asarray(width.array if isinstance(width, Sizes) else c.known(width, "paddings")).reshape(-1, 2).tolist()
     if c.op == "MirrorPad":
         mode = "SYMMETRIC" if str(c.attr("mode")) == "SYMMETRIC" else "REFLECT"
@@ -165,14 +165,14 @@ def _pad(c: NodeCall, x: Value, width: Value, value: Value | None = None) -> Any
 
 
 @tf_op("ReverseV2", "Reverse")
-def _reverse(c: NodeCall, x: Value, axis: Value) -> Any:
+def _reverse(c: NodeCall, x: Value, axis: Value) -> Value:
     for a in c.axes(c.ints(axis, "axis"), x.ndim):
         x = c.call("reverse", x, axis=a)
     return x
 
 
 @tf_op("ReverseSequence")
-def _reverse_sequence(c: NodeCall, x: Value, lengths: Value) -> Any:
+def _reverse_sequence(c: NodeCall, x: Value, lengths: Value) -> Value:
     return c.call(
         "reverse_sequence",
         x,
@@ -183,7 +183,7 @@ def _reverse_sequence(c: NodeCall, x: Value, lengths: Value) -> Any:
 
 
 @tf_op("Roll")
-def _roll(c: NodeCall, x: Value, shift: Value, axis: Value) -> Any:
+def _roll(c: NodeCall, x: Value, shift: Value, axis: Value) -> Value:
     for by, a in zip(c.ints(shift, "shift"), c.axes(c.ints(axis, "axis"), x.ndim), strict=True):
         (extent,) = c.static([x.shape[a]], "the extent that it rolls")
         x = c.call("take", x, Value(array=(np.arange(extent) - by) % extent), axis=a)
@@ -194,7 +194,7 @@ def _roll(c: NodeCall, x: Value, shift: Value, axis: Value) -> Any:
 
 
 @tf_op("Slice")
-def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
+def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Value:
     if c.is_known(begin) and c.is_known(size):
         first, count = c.ints(begin, "begin"), c.ints(size, "size")
         ends = [
@@ -212,7 +212,7 @@ def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Any:
 
 
 @tf_op("StridedSlice")
-def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Any:
+def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value) -> Value:
     masks = SliceMasks.read(lambda name: c.attr(name, 0))
     steps = c.ints(step, "strides")
     n = len(steps)
@@ -261,7 +261,7 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
     return x
 
 
-def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, masks: SliceMasks) -> Any:
+def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, masks: SliceMasks) -> Value:
     """A slice whose ends the model computes."""
     if masks.ellipsis or masks.new_axis or any([s < 0 for s in c.ints(step, "strides")]):
         raise OpNotImplemented(
@@ -296,7 +296,7 @@ def as_places(c: NodeCall, x: Value) -> Value:
 
 
 @tf_op("GatherV2", "Gather")
-def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> Any:
+def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> Value:
     x = tensor(x)
     batch = int(c.attr("batch_dims", 0))
     at = 0 if axis is None else c.axis(int(c.number_of(axis, "axis")), x.ndim)
@@ -305,7 +305,7 @@ def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> 
 
 
 @tf_op("GatherNd", "ResourceGatherNd")
-def _gather_nd(c: NodeCall, x: Any, places: Value) -> Any:
+def _gather_nd(c: NodeCall, x: Any, places: Value) -> Value:
     x = x if isinstance(x, Value) else c.home.variable(x)
     turned = c.transpose(as_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
     return c.call("gather_nd", x, turned)
@@ -317,7 +317,7 @@ def _scattered(c: NodeCall, base: Value, places: Value, rows: Value, mode: str) 
 
 
 @tf_op("ScatterNd")
-def _scatter_nd(c: NodeCall, places: Value, rows: Value, shape: Value) -> Any:
+def _scatter_nd(c: NodeCall, places: Value, rows: Value, shape: Value) -> Value:
     return _scattered(c, c.full(c.ints(shape, "shape"), 0, rows.dtype), places, rows, "add")
 
 
@@ -329,27 +329,27 @@ def _scatter_nd(c: NodeCall, places: Value, rows: Value, shape: Value) -> Any:
     "TensorScatterMin",
     "ScatterNdNonAliasingAdd",
 )
-def _tensor_scatter(c: NodeCall, x: Value, places: Value, rows: Value) -> Any:
+def _tensor_scatter(c: NodeCall, x: Value, places: Value, rows: Value) -> Value:
     mode = {"Update": "update", "Max": "max", "Min": "min"}.get(c.op.removeprefix("TensorScatter"), "add")
     rows = c.call("negative", rows) if c.op.endswith("Sub") else rows
     return _scattered(c, x, places, rows, mode)
 
 
 @tf_op("OneHot")
-def _one_hot(c: NodeCall, places: Value, depth: Value, on: Value, off: Value) -> Any:
+def _one_hot(c: NodeCall, places: Value, depth: Value, on: Value, off: Value) -> Value:
     return c.call(
         "one_hot", places, on, off, depth=int(c.number_of(depth, "depth")), axis=int(c.attr("axis", -1)), dtype=on.dtype
     )
 
 
 @tf_op("Where")
-def _where(c: NodeCall, condition: Value) -> Any:
+def _where(c: NodeCall, condition: Value) -> Value:
     flags = condition if condition.dtype == "bool" else c.call("not_equal", condition, 0)
     return c.cast(c.call("argwhere", flags), "int64")
 
 
 @tf_op("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
-def _unique(c: NodeCall, x: Value, axis: Value | None = None) -> Any:
+def _unique(c: NodeCall, x: Value, axis: Value | None = None) -> list[Value]:
     if x.ndim != 1:
         raise OpNotImplemented(f"it looks for the different parts of a tensor of {x.ndim} axes; supported: 1")
     kind = c.attr("out_idx", "int32")
@@ -358,13 +358,13 @@ def _unique(c: NodeCall, x: Value, axis: Value | None = None) -> Any:
 
 
 @tf_op("TopKV2", "TopK")
-def _topk(c: NodeCall, x: Value, k: Value | None = None) -> Any:
+def _topk(c: NodeCall, x: Value, k: Value | None = None) -> list[Value]:
     n = int(c.attr("k", 1)) if k is None else int(c.number_of(k, "k"))
     return [Value(e) for e in best(c.span, x, n)]
 
 
 @tf_op("ApproxTopK")
-def _approximate_topk(c: NodeCall, x: Value) -> Any:
+def _approximate_topk(c: NodeCall, x: Value) -> list[Value]:
     """The exact ones, which recall all."""
     axis = c.axis(int(c.attr("reduction_dimension", -1)), x.ndim)
     most = bool(c.attr("is_max_k", True))
@@ -372,7 +372,7 @@ def _approximate_topk(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("InTopK", "InTopKV2")
-def _in_topk(c: NodeCall, x: Value, targets: Value, k: Value | None = None) -> Any:
+def _in_topk(c: NodeCall, x: Value, targets: Value, k: Value | None = None) -> Value:
     n = int(c.attr("k", 1)) if k is None else int(c.number_of(k, "k"))
     own = c.call("gather", x, c.cast(c.call("expand_dims", targets, axis=1), "int64"), axis=1)
     better = c.reduce("sum", c.cast(c.call("greater", x, own), "int32"), [1])
@@ -380,13 +380,13 @@ def _in_topk(c: NodeCall, x: Value, targets: Value, k: Value | None = None) -> A
 
 
 @tf_op("ClipByNorm")
-def _no_clip(c: NodeCall, x: Value, most: Value) -> Any:
+def _no_clip(c: NodeCall, x: Value, most: Value) -> Value:
     length = c.call("sqrt", c.reduce("sum", c.call("multiply", x, x), None))
     return c.call("divide", c.call("multiply", x, most), c.call("maximum", length, most))
 
 
 @tf_op("MatrixBandPart")
-def _band(c: NodeCall, x: Value, lower: Value, upper: Value) -> Any:
+def _band(c: NodeCall, x: Value, lower: Value, upper: Value) -> Value:
     rows, columns = c.static(x.shape[-2:], "the size of its matrices")
     low, high = int(c.number_of(lower, "num_lower")), int(c.number_of(upper, "num_upper"))
     apart = np.arange(columns)[None, :] - np.arange(rows)[:, None]
@@ -395,7 +395,7 @@ def _band(c: NodeCall, x: Value, lower: Value, upper: Value) -> Any:
 
 
 @tf_op("Diag", "MatrixDiag")
-def _diag(c: NodeCall, x: Value) -> Any:
+def _diag(c: NodeCall, x: Value) -> Value:
     (n,) = c.static(x.shape[-1:], "the length of its diagonals")
     return c.call(
         "where", Value(array=np.eye(n, dtype=bool)), c.call("expand_dims", x, axis=x.ndim), c.number(0, x.dtype)
@@ -403,7 +403,7 @@ def _diag(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("DiagPart", "MatrixDiagPart")
-def _diag_part(c: NodeCall, x: Value) -> Any:
+def _diag_part(c: NodeCall, x: Value) -> Value:
     n = min(c.static(x.shape[-2:], "the size of its matrices"))
     flat = c.reshape(x, [*x.shape[:-2], int(x.shape[-2]) * int(x.shape[-1])])
     return c.call("take", flat, Value(array=np.arange(n) * (int(x.shape[-1]) + 1)), axis=flat.ndim - 1)
@@ -418,7 +418,7 @@ def _diag_part(c: NodeCall, x: Value) -> Any:
     "MatrixSetDiagV3",
     "MatrixSetDiag",
 )
-def _matrix_diag(c: NodeCall, x: Value, *rest: Value) -> Any:
+def _matrix_diag(c: NodeCall, x: Value, *rest: Value) -> Value:
     if "Part" in c.op or c.op.startswith("MatrixDiagV"):
         if c.known(rest[0], "k").reshape(-1).tolist() not in ([0], [0, 0]):
             raise c.refuse("k", c.known(rest[0], "k").tolist(), "0")
@@ -433,18 +433,18 @@ def _matrix_diag(c: NodeCall, x: Value, *rest: Value) -> Any:
 
 
 @tf_op("Bucketize")
-def _bucketize(c: NodeCall, x: Value) -> Any:
+def _bucketize(c: NodeCall, x: Value) -> Value:
     table = Value(array=np.array(c.attr("boundaries") or [], np.float32))
     return c.call("searchsorted", table, c.cast(x, "float32"), right=True, dtype="int32")
 
 
 @tf_op("SearchSorted", "LowerBound", "UpperBound")
-def _bounds(c: NodeCall, table: Value, x: Value) -> Any:
+def _bounds(c: NodeCall, table: Value, x: Value) -> Value:
     return c.call("searchsorted", table, x, right=c.op == "UpperBound", dtype=c.attr("out_type", "int32"))
 
 
 @tf_op("ExtractImagePatches")
-def _patches(c: NodeCall, x: Value) -> Any:
+def _patches(c: NodeCall, x: Value) -> Value:
     size, strides, rates = (list(c.attr(k))[1:3] for k in ("ksizes", "strides", "rates"))
     h, w = c.static(x.shape[1:3], "the size of its images")
     reach = [(k - 1) * r + 1 for k, r in zip(size, rates, strict=True)]

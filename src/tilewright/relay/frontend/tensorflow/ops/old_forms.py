@@ -27,12 +27,12 @@ for _name, _like in SAME_AS.items():
 
 
 @tf_op("DisableCopyOnRead")
-def _nothing(c: NodeCall, x: Any) -> Any:
+def _nothing(c: NodeCall, x: Any) -> list[Value]:
     return []
 
 
 @tf_op("SparseMatMul")
-def _sparse_product(c: NodeCall, a: Value, b: Value) -> Any:
+def _sparse_product(c: NodeCall, a: Value, b: Value) -> Value:
     a = c.transpose(a, [1, 0]) if c.attr("transpose_a", False) else a
     b = c.transpose(b, [1, 0]) if c.attr("transpose_b", False) else b
     return c.call("nn.matmul", c.cast(a, "float32"), c.cast(b, "float32"))
@@ -51,24 +51,24 @@ def _angle(c: NodeCall, x: Any) -> Any:
 
 
 @tf_op("Empty")
-def _empty(c: NodeCall, shape: Value) -> Any:
+def _empty(c: NodeCall, shape: Value) -> Value:
     return c.full(c.ints(shape, "shape"), 0, c.attr("dtype", "float32"))
 
 
 @tf_op("ParallelConcat")
-def _parallel_concat(c: NodeCall, *xs: Value) -> Any:
+def _parallel_concat(c: NodeCall, *xs: Value) -> Value:
     return c.concatenate(list(xs), 0)
 
 
 @tf_op("InplaceUpdate", "InplaceAdd", "InplaceSub")
-def _inplace(c: NodeCall, x: Value, at: Value, rows: Value) -> Any:
+def _inplace(c: NodeCall, x: Value, at: Value, rows: Value) -> Value:
     rows = c.call("negative", rows) if c.op.endswith("Sub") else rows
     mode = "update" if c.op.endswith("Update") else "add"
     return c.call("scatter_nd", x, c.reshape(at, [1, -1]), rows, mode=mode)
 
 
 @tf_op("NthElement")
-def _nth(c: NodeCall, x: Value, n: Value) -> Any:
+def _nth(c: NodeCall, x: Value, n: Value) -> Value:
     (extent,) = c.static(x.shape[-1:], "the length of its rows")
     k = int(c.number_of(n, "n"))
     ordered = c.call("sort", x, axis=x.ndim - 1, is_ascend=True)
@@ -76,7 +76,7 @@ def _nth(c: NodeCall, x: Value, n: Value) -> Any:
 
 
 @tf_op("NextAfter")
-def _next_after(c: NodeCall, x: Value, y: Value) -> Any:
+def _next_after(c: NodeCall, x: Value, y: Value) -> Value:
     return host_call(c, "tf.NextAfter", [x, y], Value(c.call("add", x, y).expr).shape, x.dtype)
 
 
@@ -86,7 +86,7 @@ def _run_next_after(config: Any, x: np.ndarray, y: np.ndarray) -> Any:
 
 
 @tf_op("PopulationCount")
-def _population(c: NodeCall, x: Value) -> Any:
+def _population(c: NodeCall, x: Value) -> Value:
     return host_call_like(c, "tf.PopulationCount", [x], x, "uint8")
 
 
@@ -96,7 +96,7 @@ def _run_population(config: Any, x: np.ndarray) -> Any:
 
 
 @tf_op("CumulativeLogsumexp")
-def _log_sums(c: NodeCall, x: Value, axis: Value) -> Any:
+def _log_sums(c: NodeCall, x: Value, axis: Value) -> Value:
     config: dict[str, Any] = {
         "axis": int(c.number_of(axis, "axis")),
         "exclusive": bool(c.attr("exclusive", False)),
@@ -116,7 +116,7 @@ def _run_log_sums(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @tf_op("HistogramFixedWidth")
-def _histogram(c: NodeCall, x: Value, bounds: Value, count: Value) -> Any:
+def _histogram(c: NodeCall, x: Value, bounds: Value, count: Value) -> Value:
     n, kind = int(c.number_of(count, "nbins")), c.attr("dtype", "int32")
     low, high = (c.cast(c.at(bounds, 0, k), "float32") for k in (0, 1))
     step = c.call("divide", c.call("subtract", high, low), float(n))
@@ -129,7 +129,7 @@ def _histogram(c: NodeCall, x: Value, bounds: Value, count: Value) -> Any:
 
 
 @tf_op("DataFormatDimMap", "DataFormatVecPermute")
-def _formats(c: NodeCall, x: Value) -> Any:
+def _formats(c: NodeCall, x: Value) -> Value:
     source, target = str(c.attr("src_format", "NHWC")), str(c.attr("dst_format", "NCHW"))
     if c.op == "DataFormatDimMap":
         table = [target.index(ch) for ch in source]
@@ -144,7 +144,7 @@ def _formats(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("BatchNormWithGlobalNormalization")
-def _old_norm(c: NodeCall, x: Value, mean: Value, variance: Value, beta: Value, gamma: Value) -> Any:
+def _old_norm(c: NodeCall, x: Value, mean: Value, variance: Value, beta: Value, gamma: Value) -> Value:
     scale = c.call("rsqrt", c.call("add", variance, float(c.attr("variance_epsilon"))))
     scale = c.call("multiply", scale, gamma) if c.attr("scale_after_normalization", True) else scale
     return c.call("add", c.call("multiply", c.call("subtract", x, mean), scale), beta)
@@ -170,7 +170,7 @@ def _fused_pad(c: NodeCall, x: Value, *rest: Value) -> Any:
 
 
 @tf_op("MaxPoolWithArgmax")
-def _pool_places(c: NodeCall, x: Value) -> Any:
+def _pool_places(c: NodeCall, x: Value) -> list[Value]:
     """The largest of each window, and where in the image (or batch) it lies."""
     size, strides = list(c.attr("ksize"))[1:3], list(c.attr("strides"))[1:3]
     n, h, w, channels = c.static(x.shape, "the shape of its images")

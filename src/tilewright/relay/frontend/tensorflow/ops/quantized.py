@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
@@ -11,7 +9,7 @@ from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
 
 @tf_op("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
-def _fake(c: NodeCall, x: Value, *given: Value) -> Any:
+def _fake(c: NodeCall, x: Value, *given: Value) -> Value:
     """Rounded to a grid with 0 on it, by the bounds that are given or those of the data."""
     bits = int(c.number_of(given[2], "num_bits")) if c.op.endswith("V3") else int(c.attr("num_bits", 8))
     axis, signed, narrow = (
@@ -55,7 +53,7 @@ def _fake(c: NodeCall, x: Value, *given: Value) -> Any:
 
 
 @tf_op("Dequantize")
-def _dequantize(c: NodeCall, x: Value, low: Value, high: Value) -> Any:
+def _dequantize(c: NodeCall, x: Value, low: Value, high: Value) -> Value:
     mode, info = str(c.attr("mode", "MIN_COMBINED")), np.iinfo(x.dtype)
     axis, narrow = int(c.attr("axis", -1)), bool(c.attr("narrow_range", False))
     a, b = (c.known(v, "range").astype(np.float32) for v in (low, high))
@@ -79,7 +77,7 @@ def _dequantize(c: NodeCall, x: Value, low: Value, high: Value) -> Any:
 
 
 @tf_op("QuantizeV2")
-def _quantize(c: NodeCall, x: Value, low: Value, high: Value) -> Any:
+def _quantize(c: NodeCall, x: Value, low: Value, high: Value) -> list[Value]:
     mode, kind = str(c.attr("mode", "MIN_COMBINED")), c.attr("T")
     if mode == "MIN_FIRST" or int(c.attr("axis", -1)) >= 0:
         raise c.refuse("mode", f"{mode}, axis {c.attr('axis', -1)}", "MIN_COMBINED and SCALED of whole tensors")

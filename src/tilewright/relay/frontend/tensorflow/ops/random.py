@@ -95,7 +95,7 @@ def _within(g: np.random.Generator, shape: Any, low: Any, high: Any) -> Any:
 
 
 @_host("integers")
-def _run_integers(config: Any, g: np.random.Generator, shape: Any, low: np.ndarray, high: np.ndarray) -> Any:
+def _run_integers(config: Any, g: np.random.Generator, shape: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return g.integers(low, high, shape)
 
 
@@ -106,29 +106,29 @@ def _run_bits(config: Any, g: np.random.Generator, shape: Any) -> Any:
 
 
 @_host("shuffle")
-def _run_shuffle(config: Any, g: np.random.Generator, shape: Any) -> Any:
+def _run_shuffle(config: Any, g: np.random.Generator, shape: Any) -> np.ndarray:
     return g.permutation(shape[0])
 
 
 @_host("classes")
-def _run_classes(config: Any, g: np.random.Generator, shape: Any, logits: np.ndarray) -> Any:
+def _run_classes(config: Any, g: np.random.Generator, shape: Any, logits: np.ndarray) -> np.ndarray:
     weights = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     return np.stack([g.choice(len(w), shape[1], p=w) for w in weights]).reshape(shape)
 
 
 @_host("gamma")
-def _run_gamma(config: Any, g: np.random.Generator, shape: Any, alpha: np.ndarray) -> Any:
+def _run_gamma(config: Any, g: np.random.Generator, shape: Any, alpha: np.ndarray) -> np.ndarray:
     return g.standard_gamma(alpha.astype(np.float64), shape)
 
 
 @_host("poisson")
-def _run_poisson(config: Any, g: np.random.Generator, shape: Any, rate: np.ndarray) -> Any:
+def _run_poisson(config: Any, g: np.random.Generator, shape: Any, rate: np.ndarray) -> np.ndarray:
     return g.poisson(rate, shape)
 
 
 @_host("binomial")
-def _run_binomial(config: Any, g: np.random.Generator, shape: Any, counts: np.ndarray, probs: np.ndarray) -> Any:
+def _run_binomial(config: Any, g: np.random.Generator, shape: Any, counts: np.ndarray, probs: np.ndarray) -> np.ndarray:
     return g.binomial(counts.astype(np.int64), probs, shape)
 
 
@@ -142,13 +142,13 @@ PLAIN = {"Uniform": "uniform", "Normal": "normal", "TruncatedNormal": "truncated
 
 
 @tf_op("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
-def _random(c: NodeCall, shape: Value) -> Any:
+def _random(c: NodeCall, shape: Value) -> Value:
     kind = {"RandomUniform": "uniform", "RandomStandardNormal": "normal"}.get(c.op, "truncated")
     return _drawn(c, kind, shape, c.attr("dtype", "float32"))
 
 
 @tf_op("RandomUniformInt")
-def _random_integers(c: NodeCall, shape: Value, low: Value, high: Value) -> Any:
+def _random_integers(c: NodeCall, shape: Value, low: Value, high: Value) -> Value:
     return _drawn(c, "integers", shape, low.dtype, low, high)
 
 
@@ -156,84 +156,84 @@ def _random_integers(c: NodeCall, shape: Value, low: Value, high: Value) -> Any:
     "StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformV2", "StatelessRandomNormalV2",
     "StatelessTruncatedNormalV2",
 )  # fmt: skip
-def _stateless(c: NodeCall, shape: Value, *seeds: Value) -> Any:
+def _stateless(c: NodeCall, shape: Value, *seeds: Value) -> Value:
     kind = PLAIN[c.op.removeprefix("Stateless").removeprefix("Random").removesuffix("V2")]
     # The last of the newer ones' tensors names the algorithm.
     return _drawn(c, kind, shape, c.attr("dtype", "float32"), seeds=seeds[:2])
 
 
 @tf_op("StatelessRandomUniformInt", "StatelessRandomUniformIntV2")
-def _stateless_integers(c: NodeCall, shape: Value, *rest: Value) -> Any:
+def _stateless_integers(c: NodeCall, shape: Value, *rest: Value) -> Value:
     *seeds, low, high = rest
     return _drawn(c, "integers", shape, low.dtype, low, high, seeds=seeds[:2])
 
 
 @tf_op("StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2")
-def _stateless_bits(c: NodeCall, shape: Value, *seeds: Value) -> Any:
+def _stateless_bits(c: NodeCall, shape: Value, *seeds: Value) -> Value:
     kind = c.attr("dtype", "uint64")
     return _drawn(c, "bits", shape, kind, seeds=seeds[:2], type=numpy_dtype(kind).name)
 
 
 @tf_op("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg")
-def _key_counter(c: NodeCall, seed: Value) -> Any:
+def _key_counter(c: NodeCall, seed: Value) -> list[Value]:
     words = c.cast(c.reshape(seed, [2]), "uint64")
     made = [c.cut(words, 0, 0, 1), words]
     return [*made, Value(array=np.array(1, np.int32))] if c.op.endswith("Alg") else made
 
 
 @tf_op("StatelessRandomGetAlg")
-def _algorithm(c: NodeCall) -> Any:
+def _algorithm(c: NodeCall) -> Value:
     return Value(array=np.array(1, np.int32))
 
 
 @tf_op("RandomShuffle")
-def _shuffle(c: NodeCall, x: Value) -> Any:
+def _shuffle(c: NodeCall, x: Value) -> Value:
     return c.call("take", x, _drawn(c, "shuffle", x.shape[:1], "int64"), axis=0)
 
 
 @tf_op("StatelessShuffle")
-def _stateless_shuffle(c: NodeCall, x: Value, *seeds: Value) -> Any:
+def _stateless_shuffle(c: NodeCall, x: Value, *seeds: Value) -> Value:
     return c.call("take", x, _drawn(c, "shuffle", x.shape[:1], "int64", seeds=seeds[:2]), axis=0)
 
 
 @tf_op("Multinomial", "StatelessMultinomial")
-def _multinomial(c: NodeCall, logits: Value, count: Value, *seeds: Value) -> Any:
+def _multinomial(c: NodeCall, logits: Value, count: Value, *seeds: Value) -> Value:
     shape = [logits.shape[0], int(c.number_of(count, "num_samples"))]
     return _drawn(c, "classes", shape, c.attr("output_dtype", "int64"), logits, seeds=seeds)
 
 
 @tf_op("RandomGamma")
-def _gamma(c: NodeCall, shape: Value, alpha: Value) -> Any:
+def _gamma(c: NodeCall, shape: Value, alpha: Value) -> Value:
     return _drawn(c, "gamma", [*c.ints(shape, "shape"), *alpha.shape], alpha.dtype, alpha)
 
 
 @tf_op("StatelessRandomGammaV2")
-def _stateless_gamma(c: NodeCall, shape: Value, seed: Value, alpha: Value) -> Any:
+def _stateless_gamma(c: NodeCall, shape: Value, seed: Value, alpha: Value) -> Value:
     return _drawn(c, "gamma", shape, alpha.dtype, alpha, seeds=[seed])
 
 
 @tf_op("RandomPoisson", "RandomPoissonV2")
-def _poisson(c: NodeCall, shape: Value, rate: Value) -> Any:
+def _poisson(c: NodeCall, shape: Value, rate: Value) -> Value:
     return _drawn(c, "poisson", [*c.ints(shape, "shape"), *rate.shape], c.attr("dtype", rate.dtype), rate)
 
 
 @tf_op("StatelessRandomPoisson")
-def _stateless_poisson(c: NodeCall, shape: Value, seed: Value, rate: Value) -> Any:
+def _stateless_poisson(c: NodeCall, shape: Value, seed: Value, rate: Value) -> Value:
     return _drawn(c, "poisson", shape, c.attr("dtype", rate.dtype), rate, seeds=[seed])
 
 
 @tf_op("StatelessRandomBinomial")
-def _stateless_binomial(c: NodeCall, shape: Value, seed: Value, counts: Value, probs: Value) -> Any:
+def _stateless_binomial(c: NodeCall, shape: Value, seed: Value, counts: Value, probs: Value) -> Value:
     return _drawn(c, "binomial", shape, c.attr("dtype", "int64"), counts, probs, seeds=[seed])
 
 
 @tf_op("ParameterizedTruncatedNormal")
-def _parameterized(c: NodeCall, shape: Value, *parts: Value) -> Any:
+def _parameterized(c: NodeCall, shape: Value, *parts: Value) -> Value:
     return _drawn(c, "parameterized", shape, parts[0].dtype, *parts)
 
 
 @tf_op("RandomCrop")
-def _crop(c: NodeCall, x: Value, size: Value) -> Any:
+def _crop(c: NodeCall, x: Value, size: Value) -> Value:
     height, width = c.static(c.ints(size, "size"), "the size of its crop")
     extents = c.static(x.shape[:2], "the size of its image")
     for axis, n in enumerate((height, width)):

@@ -47,7 +47,7 @@ def _filter(extent: int, size: int, scale: float, move: float, kind: str, smooth
 
 
 @tf_op("ScaleAndTranslate")
-def _scale_translate(c: NodeCall, x: Value, size: Value, scale: Value, move: Value) -> Any:
+def _scale_translate(c: NodeCall, x: Value, size: Value, scale: Value, move: Value) -> Value:
     outs = c.static(c.ints(size, "size"), "the size that it resizes to")
     extents = c.static(x.shape[1:3], "the size of its images")
     kind, smooth = str(c.attr("kernel_type", "lanczos3")), bool(c.attr("antialias", True))
@@ -60,7 +60,7 @@ def _scale_translate(c: NodeCall, x: Value, size: Value, scale: Value, move: Val
 
 
 @tf_op("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
-def _projective(c: NodeCall, x: Value, transforms: Value, size: Value, fill: Value | None = None) -> Any:
+def _projective(c: NodeCall, x: Value, transforms: Value, size: Value, fill: Value | None = None) -> Value:
     outs = c.ints(size, "output_shape")
     given = [x, transforms] if fill is None else [x, transforms, fill]
     config = {

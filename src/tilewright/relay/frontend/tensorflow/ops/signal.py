@@ -22,27 +22,27 @@ def _complex(x: Any) -> Complex:
 
 
 @tf_op("Complex")
-def _pair(c: NodeCall, real: Value, imag: Value) -> Any:
+def _pair(c: NodeCall, real: Value, imag: Value) -> Complex:
     return Complex(*c.broadcast_all([real, imag]))
 
 
 @tf_op("Real")
-def _real(c: NodeCall, x: Any) -> Any:
+def _real(c: NodeCall, x: Any) -> Value:
     return _complex(x).real
 
 
 @tf_op("Imag")
-def _imag(c: NodeCall, x: Any) -> Any:
+def _imag(c: NodeCall, x: Any) -> Value:
     return _complex(x).imag
 
 
 @tf_op("Conj")
-def _conj(c: NodeCall, x: Any) -> Any:
+def _conj(c: NodeCall, x: Any) -> Complex | Value:
     return Complex(x.real, c.call("negative", x.imag)) if isinstance(x, Complex) else tensor(x)
 
 
 @tf_op("ComplexAbs")
-def _size(c: NodeCall, x: Any) -> Any:
+def _size(c: NodeCall, x: Any) -> Value:
     x = _complex(x)
     return c.call("sqrt", c.call("add", c.call("multiply", x.real, x.real), c.call("multiply", x.imag, x.imag)))
 
@@ -87,7 +87,7 @@ def _fitted(c: NodeCall, x: Value, axis: int, size: int) -> Value:
 
 
 @tf_op("RFFT", "RFFT2D", "RFFT3D")
-def _rfft(c: NodeCall, x: Value, length: Value) -> Any:
+def _rfft(c: NodeCall, x: Value, length: Value) -> Complex:
     sizes = [int(v) for v in c.ints(length, "fft_length")]
     first = x.ndim - len(sizes)
     for k, n in enumerate(sizes):
@@ -101,7 +101,7 @@ def _rfft(c: NodeCall, x: Value, length: Value) -> Any:
 
 
 @tf_op("IRFFT", "IRFFT2D", "IRFFT3D")
-def _irfft(c: NodeCall, x: Any, length: Value) -> Any:
+def _irfft(c: NodeCall, x: Any, length: Value) -> Value:
     x, sizes = _complex(x), [int(v) for v in c.ints(length, "fft_length")]
     last = x.real.ndim - 1
     first = last + 1 - len(sizes)

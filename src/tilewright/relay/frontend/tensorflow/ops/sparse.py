@@ -56,7 +56,7 @@ def _flat(at: np.ndarray, shape: np.ndarray) -> np.ndarray:
 
 
 @tf_op("SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum")
-def _two(c: NodeCall, *given: Value) -> Any:
+def _two(c: NodeCall, *given: Value) -> list[Value]:
     threshold = float(c.number_of(given[6], "thresh")) if c.op == "SparseAdd" else -1.0
     made = _sparse(c, "sparse_two", given[:6], _rank(c, given[0]), given[1].dtype, op=c.op, threshold=threshold)
     return made if c.op == "SparseAdd" else made[:2]
@@ -83,7 +83,7 @@ def _run_two(config: Any, *given: np.ndarray) -> Sparse:
 
 
 @tf_op("SparseConcat")
-def _concat(c: NodeCall, *given: Value) -> Any:
+def _concat(c: NodeCall, *given: Value) -> list[Value]:
     n = len(given) // 3
     rank = _rank(c, given[0])
     return _sparse(c, "sparse_concat", given, rank, given[n].dtype, axis=c.axis(int(c.attr("concat_dim")), rank))
@@ -108,7 +108,7 @@ def _run_concat(config: Any, *given: np.ndarray) -> Sparse:
 
 
 @tf_op("SparseSlice")
-def _slice(c: NodeCall, *given: Value) -> Any:
+def _slice(c: NodeCall, *given: Value) -> list[Value]:
     return _sparse(c, "sparse_slice", given, _rank(c, given[0]), given[1].dtype)
 
 
@@ -122,7 +122,7 @@ def _run_slice(
 
 
 @tf_op("SparseSplit")
-def _split(c: NodeCall, axis: Value, at: Value, values: Value, shape: Value) -> Any:
+def _split(c: NodeCall, axis: Value, at: Value, values: Value, shape: Value) -> list[Value]:
     n = int(c.attr("num_split"))
     k = c.axis(int(c.number_of(axis, "split_dim")), _rank(c, at))
     parts = [
@@ -150,7 +150,7 @@ def _run_split(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarra
 
 
 @tf_op("SparseReduceSum", "SparseReduceMax", "SparseReduceSumSparse", "SparseReduceMaxSparse")
-def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) -> Any:
+def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) -> Value | list[Value]:
     rank = _rank(c, at)
     over = sorted({c.axis(a, rank) for a in c.ints(axes, "reduction_axes")}) or list(range(rank))
     keep = bool(c.attr("keep_dims", False))
@@ -178,7 +178,7 @@ def _grouped(
     return groups, made, size
 
 
-def _least(dtype: np.dtype[Any]) -> Any:
+def _least(dtype: np.dtype[Any]) -> float | int:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
@@ -204,7 +204,7 @@ def _run_reduced(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndar
 
 
 @tf_op("SparseSoftmax")
-def _softmax(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
+def _softmax(c: NodeCall, at: Value, values: Value, shape: Value) -> Value:
     return host_call(c, "tf.sparse_softmax", [at, values, shape], [c.sizes.named(values, 0)], values.dtype)
 
 
@@ -225,7 +225,7 @@ def _run_softmax(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndar
 
 
 @tf_op("SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseDenseCwiseAdd")
-def _dense(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Any:
+def _dense(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Value:
     rank = _rank(c, at)
     columns = []
     for axis, d in enumerate(dense.shape):
@@ -237,7 +237,7 @@ def _dense(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) ->
 
 
 @tf_op("SparseTensorDenseAdd")
-def _dense_sum(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Any:
+def _dense_sum(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value) -> Value:
     return c.call("scatter_nd", dense, c.transpose(c.cast(at, "int64"), [1, 0]), values, mode="add")
 
 
@@ -245,7 +245,7 @@ def _dense_sum(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value
 
 
 @tf_op("SparseBincount", "RaggedBincount")
-def _bincount(c: NodeCall, *given: Value) -> Any:
+def _bincount(c: NodeCall, *given: Value) -> Value:
     ragged = c.op.startswith("Ragged")
     size, weights = given[-2:]
     config: dict[str, Any] = {"ragged": ragged, "binary": bool(c.attr("binary_output", False))}
@@ -283,7 +283,7 @@ def _run_bincount(config: Any, *given: np.ndarray) -> np.ndarray:
 
 
 @tf_op("DenseCountSparseOutput", "SparseCountSparseOutput", "RaggedCountSparseOutput")
-def _counts(c: NodeCall, *given: Value) -> Any:
+def _counts(c: NodeCall, *given: Value) -> list[Value]:
     kind = c.op.removesuffix("CountSparseOutput")
     weights = given[-1]
     rank = (
@@ -335,7 +335,7 @@ def _run_counts(config: Any, *given: np.ndarray) -> Sparse:
 
 
 @string_op("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation")
-def _sets(c: NodeCall, *given: Value) -> Any:
+def _sets(c: NodeCall, *given: Value) -> list[Value]:
     """Differences, intersections or unions of the last axes, in order, as a sparse tensor."""
     first = 1 if c.op.startswith("Dense") else 3
     rank = given[0].ndim if first == 1 else _rank(c, given[0])
@@ -375,7 +375,7 @@ def _run_sets(config: Any, *given: np.ndarray) -> Sparse:
 
 
 @string_op("SetSize")
-def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Any:
+def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Value:
     given = [at, values, shape]
     if c.is_known(shape):
         return host_call(c, "tf.SetSize", given, c.ints(shape, "set_shape")[:-1], "int32")

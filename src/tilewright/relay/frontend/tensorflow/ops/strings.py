@@ -38,7 +38,7 @@ def _simple(name: str, f: Callable[[Any, str], str]) -> None:
     string_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
 
     @string_op(name)
-    def _convert(c: NodeCall, x: Value) -> Any:
+    def _convert(c: NodeCall, x: Value) -> Value:
         return host_call_like(c, f"tf.{name}", [x], x, "string", encoding=c.attr("encoding", ""))
 
 
@@ -52,7 +52,7 @@ _simple("StringStrip", lambda config, t: as_string(as_bytes(t).strip(SPACES)))
 
 
 @string_op("StringLength")
-def _length(c: NodeCall, x: Value) -> Any:
+def _length(c: NodeCall, x: Value) -> Value:
     return host_call_like(c, "tf.StringLength", [x], x, "int32", unit=c.attr("unit", "BYTE"))
 
 
@@ -62,7 +62,7 @@ def _run_length(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("StringJoin")
-def _join(c: NodeCall, *xs: Value) -> Any:
+def _join(c: NodeCall, *xs: Value) -> Value:
     shape: Sequence[Any] = ()
     for x in xs:
         shape = broadcast_shapes(shape, x.shape)
@@ -82,7 +82,7 @@ def _run_join(config: Any, *xs: np.ndarray) -> np.ndarray:
 
 
 @string_op("ReduceJoin")
-def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Any:
+def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Value:
     given = [c.axis(a, x.ndim) for a in c.ints(axes, "reduction_indices")]
     keep = bool(c.attr("keep_dims", False))
     gone = given or list(range(x.ndim))[::-1]
@@ -103,7 +103,7 @@ def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("UnsortedSegmentJoin")
-def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Any:
+def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Value:
     n = int(c.number_of(count, "num_segments"))
     shape = [n, *x.shape[which.ndim :]]
     return host_call(
@@ -128,7 +128,7 @@ def _run_segment_join(config: Any, x: np.ndarray, which: np.ndarray) -> np.ndarr
 
 
 @string_op("Substr")
-def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Any:
+def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Value:
     unit = c.attr("unit", "BYTE")
     if first.ndim > x.ndim:
         return host_call(c, "tf.Substr", [x, first, count], broadcast_shapes(x.shape, first.shape), "string", unit=unit)
@@ -152,17 +152,17 @@ def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray
 
 
 @string_op("StringSplit")
-def _split_old(c: NodeCall, x: Value, delimiter: Value) -> Any:
+def _split_old(c: NodeCall, x: Value, delimiter: Value) -> list[Value]:
     by = str(_known_text(c, delimiter, "delimiter"))
     return _split(c, x, old=True, by=by, skip=bool(c.attr("skip_empty", True)), most=-1)
 
 
 @string_op("StringSplitV2")
-def _split_new(c: NodeCall, x: Value, by: Value) -> Any:
+def _split_new(c: NodeCall, x: Value, by: Value) -> list[Value]:
     return _split(c, x, old=False, by=_known_text(c, by, "sep"), skip=False, most=int(c.attr("maxsplit", -1)))
 
 
-def _split(c: NodeCall, x: Value, **config: Any) -> Any:
+def _split(c: NodeCall, x: Value, **config: Any) -> list[Value]:
     """The parts of a list of strings, as a sparse tensor: places, parts, shape."""
     places = host_call_sized(c, "tf.split.places", [x], 2, "int64", **config)
     parts = host_call_sized(c, "tf.split.parts", [x], 1, "string", **config)
@@ -201,7 +201,7 @@ def _split_size(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("StringNGrams")
-def _ngrams(c: NodeCall, x: Value, splits: Value) -> Any:
+def _ngrams(c: NodeCall, x: Value, splits: Value) -> list[Value]:
     widths = c.attr("ngram_widths")
     config = {
         "separator": c.attr("separator", ""), "widths": widths if isinstance(widths, list) else [widths], "left": c.attr("left_pad", ""),
@@ -282,7 +282,7 @@ def _substitute(rewrite: str) -> Callable[[re.Match[str]], str]:
 
 
 @string_op("RegexReplace", "StaticRegexReplace")
-def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
+def _replace(c: NodeCall, x: Value, *rest: Value) -> Value:
     by, to = [_known_text(c, v, "pattern") for v in rest] if rest else (c.attr("pattern", ""), c.attr("rewrite", ""))
     groups = pattern(by).groups
     wrong = next((g for g in re.findall(r"\\(\d)", to.replace("\\\\", "")) if int(g) > groups), None)
@@ -298,7 +298,7 @@ def _run_replace(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("RegexFullMatch", "StaticRegexFullMatch")
-def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Any:
+def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Value:
     wanted = str(c.attr("pattern", "") if by is None else _known_text(c, by, "pattern"))
     pattern(wanted)
     return host_call_like(c, "tf.full_match", [x], x, "bool", by=wanted)
@@ -314,7 +314,7 @@ def _run_full_match(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("StringToNumber")
-def _to_number(c: NodeCall, x: Value) -> Any:
+def _to_number(c: NodeCall, x: Value) -> Value:
     return host_call_like(
         c, "tf.StringToNumber", [x], x, c.attr("out_type", "float32"), type=c.attr("out_type", "float32")
     )
@@ -327,7 +327,7 @@ def _run_to_number(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("AsString")
-def _as_string(c: NodeCall, x: Value) -> Any:
+def _as_string(c: NodeCall, x: Value) -> Value:
     config = {
         k: c.attr(k, d)
         for k, d in (("precision", -1), ("scientific", False), ("shortest", False), ("width", -1), ("fill", ""))
@@ -363,7 +363,7 @@ _simple(
 
 
 @string_op("EncodeBase64")
-def _base64(c: NodeCall, x: Value) -> Any:
+def _base64(c: NodeCall, x: Value) -> Value:
     return host_call_like(c, "tf.EncodeBase64", [x], x, "string", pad=bool(c.attr("pad", False)))
 
 
@@ -377,7 +377,7 @@ def _run_base64(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("DecodeRaw", "DecodePaddedRaw")
-def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Any:
+def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Value:
     kind = c.attr("out_type")
     config = {"type": kind, "little": bool(c.attr("little_endian", True))}
     if length is None:
@@ -398,7 +398,7 @@ def _run_decode_raw(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("UnicodeDecode", "UnicodeDecodeWithOffsets")
-def _unicode_decode(c: NodeCall, x: Value) -> Any:
+def _unicode_decode(c: NodeCall, x: Value) -> list[Value]:
     if str(c.attr("input_encoding", "UTF-8")).upper() not in ("UTF-8", "UTF8"):
         raise c.refuse("input_encoding", c.attr("input_encoding"), "UTF-8")
     config = {"errors": c.attr("errors", "replace"), "char": int(c.attr("replacement_char", 65533))}
@@ -443,7 +443,7 @@ def _unicode_starts(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("UnicodeTranscode")
-def _transcode(c: NodeCall, x: Value) -> Any:
+def _transcode(c: NodeCall, x: Value) -> Value:
     config = {
         "source": c.attr("input_encoding"), "target": c.attr("output_encoding"), "errors": c.attr("errors", "replace"),
         "char": int(c.attr("replacement_char", 65533)), "controls": bool(c.attr("replace_control_characters", False)),
@@ -476,7 +476,7 @@ def _run_transcode(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @string_op("StringFormat")
-def _format(c: NodeCall, *xs: Value) -> Any:
+def _format(c: NodeCall, *xs: Value) -> Value:
     config = {
         "template": c.attr("template", "%s"), "place": c.attr("placeholder", "%s"), "most": int(c.attr("summarize", 3)),
     }  # fmt: skip
@@ -511,7 +511,7 @@ def _run_format(config: Any, *xs: np.ndarray) -> np.ndarray:
 
 
 @string_op("UnicodeEncode")
-def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Any:
+def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Value:
     if str(c.attr("output_encoding", "UTF-8")) != "UTF-8":
         raise c.refuse("output_encoding", c.attr("output_encoding"), "UTF-8")
     config = {"errors": c.attr("errors", "replace"), "char": int(c.attr("replacement_char", 65533))}

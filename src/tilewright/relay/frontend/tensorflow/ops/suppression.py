@@ -19,7 +19,7 @@ def _oldest_suppression(c: NodeCall, boxes: Value, scores: Value, most: Value) -
 
 
 @tf_op("NonMaxSuppressionWithOverlaps")
-def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Value, limit: Value, least: Value) -> Any:
+def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Value, limit: Value, least: Value) -> Value:
     return host_call_sized(c, "tf.overlaps", [overlaps, scores, most, limit, least], 1, "int32")
 
 
@@ -35,7 +35,9 @@ def _run_overlaps(
 
 
 @tf_op("CombinedNonMaxSuppression")
-def _combined(c: NodeCall, boxes: Value, scores: Value, each: Value, most: Value, limit: Value, least: Value) -> Any:
+def _combined(
+    c: NodeCall, boxes: Value, scores: Value, each: Value, most: Value, limit: Value, least: Value
+) -> list[Value]:
     per, total = int(c.number_of(each, "max_output_size_per_class")), int(c.number_of(most, "max_total_size"))
     batch, _, classes = c.static(scores.shape, "the shape of its scores")
     count = min(total, per * classes) if c.attr("pad_per_class", False) else total
