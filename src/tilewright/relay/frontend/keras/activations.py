@@ -221,40 +221,40 @@ def activated(c: LayerCall, x: Value, default: Any = None, key: str = "activatio
 
 
 @keras_layer("Activation")
-def _activation(c: LayerCall, x: Value) -> Any:
+def _activation(c: LayerCall, x: Value) -> Value:
     return activated(c, x)
 
 
 @keras_layer("ReLU")
-def _relu_layer(c: LayerCall, x: Value) -> Any:
+def _relu_layer(c: LayerCall, x: Value) -> Value:
     most = c.config.get("max_value")
     return relu(c, x, float(c.get("negative_slope", 0.0)), most, float(c.get("threshold", 0.0)))
 
 
 @keras_layer("LeakyReLU")
-def _leaky_layer(c: LayerCall, x: Value) -> Any:
+def _leaky_layer(c: LayerCall, x: Value) -> Value:
     slope = c.config.get("negative_slope", c.config.get("alpha", 0.3))
     return relu(c, x, float(slope))
 
 
 @keras_layer("ThresholdedReLU")
-def _thresholded(c: LayerCall, x: Value) -> Any:
+def _thresholded(c: LayerCall, x: Value) -> Value:
     return _threshold(c, x, float(c.get("theta", 1.0)))
 
 
 @keras_layer("ELU")
-def _elu_layer(c: LayerCall, x: Value) -> Any:
+def _elu_layer(c: LayerCall, x: Value) -> Value:
     return elu(c, x, float(c.get("alpha", 1.0)))
 
 
 @keras_layer("PReLU")
-def _prelu(c: LayerCall, x: Value) -> Any:
+def _prelu(c: LayerCall, x: Value) -> Value:
     (alpha,) = c.weights("alpha")
     return c.call("where", c.call("greater", x, 0.0), x, c.call("multiply", x, alpha))
 
 
 @keras_layer("Softmax")
-def _softmax_layer(c: LayerCall, x: Value, mask: Value | None = None) -> Any:
+def _softmax_layer(c: LayerCall, x: Value, mask: Value | None = None) -> Value:
     if mask is not None:
         lowest = -3e4 if x.dtype == "float16" else -1e9
         x = c.call("add", x, c.call("multiply", c.cast(c.call("logical_not", mask), x.dtype), lowest))

@@ -57,7 +57,7 @@ def _multi_head(
     c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Any = None, value_mask: Any = None,
     key_mask: Any = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
     use_causal_mask: bool = False,
-) -> Any:  # fmt: skip
+) -> Value | list[Value]:  # fmt: skip
     key = value if key is None else key
     if c.get("use_gate", False) or c.config.get("sliding_window"):
         raise c.refuse("use_gate or sliding_window", True, "attention without a gate, over all steps")
@@ -117,7 +117,7 @@ def _grouped(
     c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Any = None, value_mask: Any = None,
     key_mask: Any = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
     use_causal_mask: bool = False,
-) -> Any:  # fmt: skip
+) -> Value | list[Value]:  # fmt: skip
     key = value if key is None else key
     if c.get("use_gate", False):
         raise c.refuse("use_gate", True, "False")
@@ -144,7 +144,7 @@ def _grouped(
 def _attention(
     c: LayerCall, xs: Sequence[Value], mask: Any = None, training: Any = None, return_attention_scores: bool = False,
     use_causal_mask: bool = False,
-) -> Any:  # fmt: skip
+) -> Value | list[Value]:  # fmt: skip
     query, value, *rest = xs
     key = rest[0] if rest else value
     scores = _scores(c, query, key)

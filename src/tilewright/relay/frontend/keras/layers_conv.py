@@ -63,7 +63,7 @@ def biased(c: LayerCall, x: Value, bias: Value | None) -> Value:
 
 
 @keras_layer("Conv1D", "Conv2D", "Conv3D")
-def _conv(c: LayerCall, x: Value) -> Any:
+def _conv(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
     kernel, bias = kernel_and_bias(c)
     out = convolve(
@@ -89,7 +89,7 @@ def depthwise(
 
 
 @keras_layer("DepthwiseConv1D", "DepthwiseConv2D")
-def _depthwise(c: LayerCall, x: Value) -> Any:
+def _depthwise(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
     # Keras 2 called it otherwise.
     kernel, bias = kernel_and_bias(c, "kernel" if c.version >= 3 else "depthwise_kernel")
@@ -100,7 +100,7 @@ def _depthwise(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("SeparableConv1D", "SeparableConv2D")
-def _separable(c: LayerCall, x: Value) -> Any:
+def _separable(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
     names = ["depthwise_kernel", "pointwise_kernel", *(["bias"] if c.get("use_bias", True) else [])]
     inner, outer, *bias = c.weights(*names)
@@ -111,7 +111,7 @@ def _separable(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "Deconvolution2D")
-def _transposed(c: LayerCall, x: Value) -> Any:
+def _transposed(c: LayerCall, x: Value) -> Value:
     n = int(c.kind[4]) if c.kind.startswith("Conv") else 2
     kernel, bias = kernel_and_bias(c)
     strides, dilation = extents(c.get("strides", 1), n), extents(c.get("dilation_rate", 1), n)
@@ -159,7 +159,7 @@ def pool(
 
 
 def _pooling(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value) -> Any:
+    def convert(c: LayerCall, x: Value) -> Value:
         n = axes_of(c.kind)
         size = extents(c.get("pool_size", 2), n)
         strides = extents(c.get("strides", c.get("pool_size", 2)), n)
@@ -169,7 +169,7 @@ def _pooling(key: str) -> Callable[..., Any]:
 
 
 def _global(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value, mask: Value | None = None) -> Any:
+    def convert(c: LayerCall, x: Value, mask: Value | None = None) -> Value:
         n = axes_of(c.kind)
         start = 2 if is_first(c) else 1
         axes, keep = list(range(start, start + n)), bool(c.get("keepdims", False))
@@ -184,7 +184,7 @@ def _global(key: str) -> Callable[..., Any]:
 
 
 def _adaptive(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value) -> Any:
+    def convert(c: LayerCall, x: Value) -> Value:
         n = axes_of(c.kind)
         sizes = extents(c.config["output_size"], n)
         return c.call(f"nn.adaptive_{key}_pool{n}d", x, output_size=sizes, layout=layout(n, is_first(c)))
@@ -205,7 +205,7 @@ for _n in (1, 2, 3):
 
 
 @keras_layer("BatchNormalization", "BatchNormalizationV1", "SyncBatchNormalization")
-def _batch_norm(c: LayerCall, x: Value, mask: Any = None) -> Any:
+def _batch_norm(c: LayerCall, x: Value, mask: Any = None) -> Value:
     axis = c.get("axis", -1)
     axis = c.axis(int(axis[0] if isinstance(axis, (list, tuple)) else axis), x.ndim)
     names = [*(["gamma"] if c.get("scale", True) else []), *(["beta"] if c.get("center", True) else [])]
@@ -248,7 +248,7 @@ def scaled(c: LayerCall, x: Value, axes: Sequence[int], names: Sequence[str]) ->
 
 
 @keras_layer("LayerNormalization")
-def _layer_norm(c: LayerCall, x: Value) -> Any:
+def _layer_norm(c: LayerCall, x: Value) -> Value:
     axes = sorted(c.axes(c.get("axis", -1), x.ndim))
     epsilon = float(c.get("epsilon", 1e-3))
     names = [*(["gamma"] if c.get("scale", True) else []), *(["beta"] if c.get("center", True) else [])]
@@ -263,7 +263,7 @@ def _layer_norm(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("RMSNormalization")
-def _rms_norm(c: LayerCall, x: Value) -> Any:
+def _rms_norm(c: LayerCall, x: Value) -> Value:
     axes = sorted(c.axes(c.get("axis", -1), x.ndim))
     power = c.reduce("mean", c.call("multiply", x, x), axes, True)
     out = c.call("multiply", x, c.call("rsqrt", c.call("add", power, float(c.get("epsilon", 1e-6)))))
@@ -271,7 +271,7 @@ def _rms_norm(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("GroupNormalization")
-def _group_norm(c: LayerCall, x: Value) -> Any:
+def _group_norm(c: LayerCall, x: Value) -> Value:
     axis = c.axis(int(c.get("axis", -1)), x.ndim)
     (channels,) = c.static([x.shape[axis]], "the number of its channels")
     groups = int(c.get("groups", 32))

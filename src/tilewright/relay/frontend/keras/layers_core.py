@@ -45,7 +45,7 @@ def kernel_and_bias(c: LayerCall, kernel: str = "kernel") -> tuple[Value, Value 
 
 
 @keras_layer("Dense")
-def _dense(c: LayerCall, x: Value) -> Any:
+def _dense(c: LayerCall, x: Value) -> Value:
     if c.config.get("quantization_config") or "int8" in str(c.config.get("dtype")):
         raise c.refuse("dtype policy", "quantized", "floating-point weights")
     kernel, bias = kernel_and_bias(c)
@@ -53,7 +53,7 @@ def _dense(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("LayerScale")
-def _layer_scale(c: LayerCall, x: Value) -> Any:
+def _layer_scale(c: LayerCall, x: Value) -> Value:
     # What keras.applications' ConvNeXt has of its own; its weight was given no name.
     (scale,) = c.weights("variable")
     return c.call("multiply", x, scale)
@@ -76,7 +76,7 @@ def einsum(c: LayerCall, equation: str, *operands: Value) -> Value:
 
 
 @keras_layer("EinsumDense")
-def _einsum_dense(c: LayerCall, x: Value) -> Any:
+def _einsum_dense(c: LayerCall, x: Value) -> Value:
     found = c.weights("kernel", *(["bias"] if c.config.get("bias_axes") else []))
     out = einsum(c, str(c.config["equation"]), x, found[0])
     out = c.call("add", out, found[1]) if len(found) > 1 else out
@@ -84,7 +84,7 @@ def _einsum_dense(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Embedding", "ReversibleEmbedding")
-def _embedding(c: LayerCall, x: Value, reverse: bool = False) -> Any:
+def _embedding(c: LayerCall, x: Value, reverse: bool = False) -> Value:
     (table,) = c.weights("embeddings")
     if reverse:
         if not c.get("tie_weights", True):
@@ -99,7 +99,7 @@ def _embedding(c: LayerCall, x: Value, reverse: bool = False) -> Any:
 
 
 @keras_layer("Masking")
-def _masking(c: LayerCall, x: Value) -> Any:
+def _masking(c: LayerCall, x: Value) -> Value:
     kept = c.call("any", c.call("not_equal", x, float(c.get("mask_value", 0.0))), axis=(x.ndim - 1,), keepdims=True)
     out = c.call("multiply", x, c.cast(kept, x.dtype))
     c.home.masks[id(out)] = c.call("squeeze", kept, axis=(x.ndim - 1,))
@@ -110,7 +110,7 @@ def _masking(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Flatten")
-def _flatten(c: LayerCall, x: Value) -> Any:
+def _flatten(c: LayerCall, x: Value) -> Value:
     if x.ndim == 1:
         return c.call("expand_dims", x, axis=1)
     if c.get("data_format", "channels_last") == "channels_first" and x.ndim > 2:
@@ -119,17 +119,17 @@ def _flatten(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Reshape")
-def _reshape(c: LayerCall, x: Value) -> Any:
+def _reshape(c: LayerCall, x: Value) -> Value:
     return c.reshape(x, [x.shape[0], *[int(d) if d is not None else -1 for d in c.config["target_shape"]]])
 
 
 @keras_layer("Permute")
-def _permute(c: LayerCall, x: Value) -> Any:
+def _permute(c: LayerCall, x: Value) -> Value:
     return c.transpose(x, [0, *c.config["dims"]])
 
 
 @keras_layer("RepeatVector")
-def _repeat_vector(c: LayerCall, x: Value) -> Any:
+def _repeat_vector(c: LayerCall, x: Value) -> Value:
     return c.call("repeat", c.call("expand_dims", x, axis=1), repeats=int(c.config["n"]), axis=1)
 
 
@@ -148,7 +148,7 @@ def spatial(c: LayerCall, x: Value, n: int) -> int:
 
 
 @keras_layer("ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D")
-def _zero_padding(c: LayerCall, x: Value) -> Any:
+def _zero_padding(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
     first = spatial(c, x, n)
     width: list[tuple[int, int]] = [(0, 0)] * x.ndim
@@ -157,7 +157,7 @@ def _zero_padding(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Cropping1D", "Cropping2D", "Cropping3D")
-def _cropping(c: LayerCall, x: Value) -> Any:
+def _cropping(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
     first = spatial(c, x, n)
     for k, (before, after) in enumerate(_pairs(c.get("cropping", 0), n)):
@@ -166,7 +166,7 @@ def _cropping(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("UpSampling1D", "UpSampling2D", "UpSampling3D")
-def _upsampling(c: LayerCall, x: Value) -> Any:
+def _upsampling(c: LayerCall, x: Value) -> Value:
     from tilewright.relay.frontend.keras.layers_image import resized
 
     n = axes_of(c.kind)
@@ -185,7 +185,7 @@ def _upsampling(c: LayerCall, x: Value) -> Any:
 
 
 def _merged(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, xs: Sequence[Value]) -> Any:
+    def convert(c: LayerCall, xs: Sequence[Value]) -> Value:
         parts = c.promote(*_aligned(c, xs))
         out = parts[0]
         for x in parts[1:]:
@@ -210,7 +210,7 @@ for _name, _key in {
 
 
 @keras_layer("Concatenate")
-def _concatenate(c: LayerCall, xs: Sequence[Value]) -> Any:
+def _concatenate(c: LayerCall, xs: Sequence[Value]) -> Value:
     parts = c.promote(*xs)
     axis = c.axis(int(c.get("axis", -1)), parts[0].ndim)
     out = c.concatenate(parts, axis)
@@ -228,7 +228,7 @@ def _concatenate(c: LayerCall, xs: Sequence[Value]) -> Any:
 
 
 @keras_layer("Dot")
-def _dot(c: LayerCall, xs: Sequence[Value]) -> Any:
+def _dot(c: LayerCall, xs: Sequence[Value]) -> Value:
     a, b = xs
     axes = c.config["axes"]
     i, j = (axes, axes) if isinstance(axes, int) else axes
@@ -258,7 +258,7 @@ def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
 
 
 @keras_layer("TimeDistributed")
-def _time_distributed(c: LayerCall, x: Value, mask: Any = None) -> Any:
+def _time_distributed(c: LayerCall, x: Value, mask: Any = None) -> Value | list[Value]:
     layer = c.inner(c.config["layer"], "layer")
     batch, length = x.shape[:2]
     rows = c.reshape(x, [-1, *x.shape[2:]])
@@ -279,12 +279,12 @@ def _spectral(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("UnitNormalization")
-def _unit(c: LayerCall, x: Value) -> Any:
+def _unit(c: LayerCall, x: Value) -> Value:
     return l2_normalized(c, x, c.axes(c.get("axis", -1), x.ndim))
 
 
 @keras_layer("CategoryEncoding")
-def _category(c: LayerCall, x: Value, count_weights: Value | None = None) -> Any:
+def _category(c: LayerCall, x: Value, count_weights: Value | None = None) -> Value:
     depth, mode = int(c.config["num_tokens"]), c.get("output_mode", "multi_hot")
     places = c.cast(x, "int32")
     if mode == "one_hot":
@@ -305,7 +305,7 @@ def one_hot(c: LayerCall, places: Value, depth: int, dtype: str = "float32", axi
 
 
 @keras_layer("Discretization")
-def _discretization(c: LayerCall, x: Value) -> Any:
+def _discretization(c: LayerCall, x: Value) -> Value:
     borders = c.config.get("bin_boundaries")
     if not borders:
         raise OpNotImplemented("its borders come from adapt(), and are not in its configuration. Give bin_boundaries")

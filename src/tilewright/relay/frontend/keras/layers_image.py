@@ -57,7 +57,7 @@ def _along(c: LayerCall, x: Value, axis: int, target: int, cubic: bool) -> Value
 
 
 @keras_layer("Rescaling")
-def _rescaling(c: LayerCall, x: Value) -> Any:
+def _rescaling(c: LayerCall, x: Value) -> Value:
     x = c.cast(x, c.compute_dtype)
     scale, offset = (np.asarray(c.get(n, v), np.float32) for n, v in (("scale", 1.0), ("offset", 0.0)))
     first = c.get("data_format", "channels_last") == "channels_first"
@@ -69,7 +69,7 @@ def _rescaling(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("Normalization")
-def _normalization(c: LayerCall, x: Value) -> Any:
+def _normalization(c: LayerCall, x: Value) -> Value:
     x = c.cast(x, c.compute_dtype)
     axis = c.config.get("axis", -1)
     given = c.config.get("mean"), c.config.get("variance")
@@ -103,7 +103,7 @@ def _images(c: LayerCall, x: Value) -> tuple[Value, bool, int]:
 
 
 @keras_layer("Resizing")
-def _resizing(c: LayerCall, x: Value) -> Any:
+def _resizing(c: LayerCall, x: Value) -> Value:
     size = [int(c.config["height"]), int(c.config["width"])]
     batch, single, first = _images(c, c.cast(x, c.compute_dtype) if x.dtype.startswith(("int", "uint")) else x)
     if c.get("pad_to_aspect_ratio", False):
@@ -116,7 +116,7 @@ def _resizing(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("CenterCrop", "RandomCrop")
-def _center_crop(c: LayerCall, x: Value) -> Any:
+def _center_crop(c: LayerCall, x: Value) -> Value:
     height, width = int(c.config["height"]), int(c.config["width"])
     batch, single, first = _images(c, x)
     h, w = c.static(batch.shape[first : first + 2], "the size of its images")

@@ -149,7 +149,7 @@ def _zeros(c: LayerCall, x: Value, shape: Sequence[int]) -> Value:
 
 def run_cell(
     c: LayerCall, cell: Cell, x: Value, initial: Sequence[Value] | None, mask: Value | None, backwards: bool
-) -> Any:
+) -> Value | list[Value]:
     """The results of a recurrent layer: its last output or all outputs, and its state, by the configuration."""
     state = list(initial) if initial else [_zeros(c, x, s) for s in cell.shapes]
     given = cell.given(x)
@@ -197,14 +197,14 @@ def _arguments(c: LayerCall, x: Any, initial: Any, mask: Any) -> tuple[Value, Se
 
 
 @keras_layer("LSTM", "GRU", "SimpleRNN")
-def _recurrent(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Any:
+def _recurrent(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     inner = LayerCall(c.kind, c.config, c.store.child("cell"), c.path, c.home, c.version)
     return run_cell(c, cell_of(inner), data, initial, kept, bool(c.get("go_backwards", False)))
 
 
 @keras_layer("RNN")
-def _rnn(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Any:
+def _rnn(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     spec = c.config["cell"]
     if isinstance(spec, (list, tuple)):
@@ -264,7 +264,7 @@ def _both(c: LayerCall, mode: Any, y: Value, z: Value) -> list[Value]:
 
 
 @keras_layer("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
-def _conv_lstm(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Any:
+def _conv_lstm(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     n = data.ndim - 3
     first = c.get("data_format", "channels_last") == "channels_first"

@@ -136,7 +136,7 @@ def encoded(c: LayerCall, places: Value, mode: str, depth: int, weights: Value |
 
 
 @keras_layer("StringLookup", "IntegerLookup")
-def _lookup(c: LayerCall, x: Value) -> Any:
+def _lookup(c: LayerCall, x: Value) -> Value:
     mode, text = str(c.get("output_mode", "int")), c.kind == "StringLookup"
     lookup = Lookup(c, text, mode, c.config.get("mask_token"))
     if c.get("invert", False):
@@ -153,7 +153,7 @@ def _lookup(c: LayerCall, x: Value) -> Any:
 
 
 @keras_layer("TextVectorization")
-def _vectorization(c: LayerCall, x: Value) -> Any:
+def _vectorization(c: LayerCall, x: Value) -> Value:
     known_strings(c, x)
     for key in ("standardize", "split"):
         if isinstance(c.config.get(key), Mapping):
@@ -228,7 +228,7 @@ def _salt(salt: Any) -> list[int] | None:
 
 
 @keras_layer("Hashing")
-def _hashing(c: LayerCall, x: Value) -> Any:
+def _hashing(c: LayerCall, x: Value) -> Value:
     bins, mask = int(c.config["num_bins"]), c.config.get("mask_value")
     if not isinstance(x, StringTensor) and not x.dtype.startswith(("int", "uint")):
         raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes strings and integers")
@@ -255,7 +255,7 @@ def _hash(config: Any, x: np.ndarray) -> np.ndarray:
 
 
 @keras_layer("HashedCrossing")
-def _crossing(c: LayerCall, xs: Sequence[Value]) -> Any:
+def _crossing(c: LayerCall, xs: Sequence[Value]) -> Value:
     bins = int(c.config["num_bins"])
     given = [x if isinstance(x, StringTensor) else c.cast(x, "int64") for x in xs]
     made = host_call_like(c, "keras.cross", given, given[0], "int64", bins=bins)

@@ -35,7 +35,7 @@ REDUCTIONS = {"Sum": "sum", "Mean": "mean", "Max": "max", "Min": "min", "Amax": 
 
 
 def _one(key: str, floating: bool) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Any) -> Any:
+    def convert(c: LayerCall, x: Any) -> Value:
         x = c.tensor(x)
         return c.call(key, c.floats(x) if floating else x)
 
@@ -43,7 +43,7 @@ def _one(key: str, floating: bool) -> Callable[..., Any]:
 
 
 def _two(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, a: Any, b: Any) -> Any:
+    def convert(c: LayerCall, a: Any, b: Any) -> Value:
         return c.call(key, *c.promote(*_plain(c, a, b)))
 
     return convert
@@ -55,14 +55,14 @@ def _plain(c: LayerCall, *operands: Any) -> list[Any]:
 
 
 def _logical(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, a: Any, b: Any) -> Any:
+    def convert(c: LayerCall, a: Any, b: Any) -> Value:
         return c.call(key, *[c.cast(c.tensor(x), "bool") for x in (a, b)])
 
     return convert
 
 
 def _reduction(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value, *rest: Any, **kwargs: Any) -> Any:
+    def convert(c: LayerCall, x: Value, *rest: Any, **kwargs: Any) -> Value:
         x = c.floats(x) if key == "mean" else c.cast(x, "int32") if x.dtype == "bool" else x
         return c.reduce(key, x, _axes(c, x), bool(c.get("keepdims", False)))
 
@@ -74,7 +74,7 @@ def _axes(c: LayerCall, x: Value) -> list[int]:
 
 
 def _activation(name: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value) -> Any:
+    def convert(c: LayerCall, x: Value) -> Value:
         known = ("negative_slope", "alpha", "approximate", "axis", "threshold", "default_value", "b")
         given = {k: v for k, v in c.config.items() if k in known and v is not None}
         return ACTIVATIONS[name](c, c.floats(x), **given)
@@ -103,17 +103,17 @@ for _name, _key in {
 
 
 @keras_op("Sparsemax")
-def _sparsemax(c: LayerCall, x: Value) -> Any:
+def _sparsemax(c: LayerCall, x: Value) -> Value:
     return sparsemax(c, x, c.get("axis", -1))
 
 
 @keras_op("Divide", "TrueDivide")
-def _divide(c: LayerCall, a: Any, b: Any) -> Any:
+def _divide(c: LayerCall, a: Any, b: Any) -> Value:
     return c.call("divide", *[c.floats(x) for x in c.promote(*_plain(c, a, b))])
 
 
 @keras_op("DivideNoNan")
-def _divide_no_nan(c: LayerCall, a: Any, b: Any) -> Any:
+def _divide_no_nan(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = (c.floats(v) for v in c.promote(*_plain(c, a, b)))
     off = c.call("equal", y, 0)
     return c.call(
@@ -122,17 +122,17 @@ def _divide_no_nan(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("Square")
-def _square(c: LayerCall, x: Value) -> Any:
+def _square(c: LayerCall, x: Value) -> Value:
     return c.call("multiply", x, x)
 
 
 @keras_op("Reciprocal")
-def _reciprocal(c: LayerCall, x: Value) -> Any:
+def _reciprocal(c: LayerCall, x: Value) -> Value:
     return c.call("divide", c.number(1, c.floats(x).dtype), c.floats(x))
 
 
 @keras_op("Expm1", "Log1p", "Exp2")
-def _near(c: LayerCall, x: Value) -> Any:
+def _near(c: LayerCall, x: Value) -> Value:
     x = c.floats(x)
     if c.kind.endswith("Expm1"):
         return c.call("subtract", c.call("exp", x), 1.0)
@@ -142,12 +142,12 @@ def _near(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Erfc")
-def _erfc(c: LayerCall, x: Value) -> Any:
+def _erfc(c: LayerCall, x: Value) -> Value:
     return c.call("subtract", c.number(1, x.dtype), c.call("erf", x))
 
 
 @keras_op("Arctan2")
-def _arctan2(c: LayerCall, y: Any, x: Any) -> Any:
+def _arctan2(c: LayerCall, y: Any, x: Any) -> Value:
     a, b = (c.floats(v) for v in c.promote(*_plain(c, y, x)))
     # atan2(y, x) = 2 atan(y / (sqrt(x^2 + y^2) + x)), and pi on the negative half axis.
     length = c.call("sqrt", c.call("add", c.call("multiply", a, a), c.call("multiply", b, b)))
@@ -159,18 +159,18 @@ def _arctan2(c: LayerCall, y: Any, x: Any) -> Any:
 
 
 @keras_op("LogicalNot")
-def _not(c: LayerCall, x: Value) -> Any:
+def _not(c: LayerCall, x: Value) -> Value:
     return c.call("logical_not", c.cast(x, "bool"))
 
 
 @keras_op("All", "Any")
-def _all(c: LayerCall, x: Value) -> Any:
+def _all(c: LayerCall, x: Value) -> Value:
     key = "all" if c.kind.endswith("All") else "any"
     return c.reduce(key, c.cast(x, "bool"), _axes(c, x), bool(c.get("keepdims", False)))
 
 
 @keras_op("Var", "Std")
-def _variance(c: LayerCall, x: Value) -> Any:
+def _variance(c: LayerCall, x: Value) -> Value:
     axes, keep = _axes(c, x), bool(c.get("keepdims", False))
     power = moments(c, c.floats(x), axes)[1]
     power = c.call("sqrt", power) if c.kind.endswith("Std") else power
@@ -178,19 +178,19 @@ def _variance(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Moments")
-def _moments(c: LayerCall, x: Value) -> Any:
+def _moments(c: LayerCall, x: Value) -> list[Value]:
     axes = c.axes(c.config.get("axes"), x.ndim)
     found = [c.reduce("mean", x, axes, True), moments(c, x, axes)[1]]
     return found if c.get("keepdims", False) else [c.call("squeeze", v, axis=tuple(axes)) for v in found]
 
 
 @keras_op("Logsumexp")
-def _logsumexp(c: LayerCall, x: Value) -> Any:
+def _logsumexp(c: LayerCall, x: Value) -> Value:
     return c.reduce("logsumexp", x, _axes(c, x), bool(c.get("keepdims", False)))
 
 
 @keras_op("Argmax", "Argmin")
-def _argmax(c: LayerCall, x: Value) -> Any:
+def _argmax(c: LayerCall, x: Value) -> Value:
     key = "argmax" if c.kind.endswith("Argmax") else "argmin"
     axis = c.config.get("axis")
     if axis is None:
@@ -200,29 +200,29 @@ def _argmax(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Clip")
-def _clip(c: LayerCall, x: Value) -> Any:
+def _clip(c: LayerCall, x: Value) -> Value:
     return c.call("clip", x, a_min=float(c.config["x_min"]), a_max=float(c.config["x_max"]))
 
 
 @keras_op("Where")
-def _where(c: LayerCall, condition: Any, a: Any = None, b: Any = None) -> Any:
+def _where(c: LayerCall, condition: Any, a: Any = None, b: Any = None) -> Value:
     if a is None or b is None:
         raise c.refuse("x1 and x2", None, "both given: places that hold are of an unknown number")
     return c.call("where", c.cast(c.tensor(condition), "bool"), *c.promote(*_plain(c, a, b)))
 
 
 @keras_op("Cast", "SaturateCast")
-def _cast(c: LayerCall, x: Value) -> Any:
+def _cast(c: LayerCall, x: Value) -> Value:
     return c.cast(x, str(c.config["dtype"]))
 
 
 @keras_op("StopGradient", "Copy", "ConvertToTensor")
-def _same(c: LayerCall, x: Any, *rest: Any) -> Any:
+def _same(c: LayerCall, x: Any, *rest: Any) -> Value:
     return c.tensor(x)
 
 
 @keras_op("OnesLike", "ZerosLike", "FullLike")
-def _like(c: LayerCall, x: Value, value: Any = None, **kwargs: Any) -> Any:
+def _like(c: LayerCall, x: Value, value: Any = None, **kwargs: Any) -> Value:
     fill = 1 if c.kind.endswith("OnesLike") else 0 if value is None else value
     dtype = str(c.config.get("dtype") or x.dtype)
     return c.call("add", c.call("multiply", c.cast(x, dtype), 0), fill)
@@ -232,24 +232,24 @@ def _like(c: LayerCall, x: Value, value: Any = None, **kwargs: Any) -> Any:
 
 
 @keras_op("Reshape")
-def _reshape(c: LayerCall, x: Value) -> Any:
+def _reshape(c: LayerCall, x: Value) -> Value:
     new = c.config.get("newshape", c.config.get("new_shape"))
     return c.reshape(x, [-1 if d is None else int(d) for d in (new if isinstance(new, (list, tuple)) else [new])])
 
 
 @keras_op("Ravel")
-def _ravel(c: LayerCall, x: Value) -> Any:
+def _ravel(c: LayerCall, x: Value) -> Value:
     return c.reshape(x, [-1])
 
 
 @keras_op("Transpose")
-def _transpose(c: LayerCall, x: Value) -> Any:
+def _transpose(c: LayerCall, x: Value) -> Value:
     axes = c.config.get("axes")
     return c.transpose(x, range(x.ndim)[::-1] if axes is None else [c.axis(a, x.ndim) for a in axes])
 
 
 @keras_op("Swapaxes")
-def _swapaxes(c: LayerCall, x: Value) -> Any:
+def _swapaxes(c: LayerCall, x: Value) -> Value:
     order = list(range(x.ndim))
     i, j = c.axis(int(c.config["axis1"]), x.ndim), c.axis(int(c.config["axis2"]), x.ndim)
     order[i], order[j] = order[j], order[i]
@@ -257,21 +257,21 @@ def _swapaxes(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Moveaxis")
-def _moveaxis(c: LayerCall, x: Value) -> Any:
+def _moveaxis(c: LayerCall, x: Value) -> Value:
     sources, targets = c.axes(c.config["source"], x.ndim), c.axes(c.config["destination"], x.ndim)
     rest = iter([d for d in range(x.ndim) if d not in sources])
     return c.transpose(x, [sources[targets.index(k)] if k in targets else next(rest) for k in range(x.ndim)])
 
 
 @keras_op("ExpandDims")
-def _expand_dims(c: LayerCall, x: Value) -> Any:
+def _expand_dims(c: LayerCall, x: Value) -> Value:
     for axis in sorted(c.axes(c.config["axis"], x.ndim + np.size(c.config["axis"]))):
         x = c.call("expand_dims", x, axis=axis)
     return x
 
 
 @keras_op("Squeeze")
-def _squeeze(c: LayerCall, x: Value) -> Any:
+def _squeeze(c: LayerCall, x: Value) -> Value:
     axis = c.config.get("axis")
     axes = (
         c.axes(axis, x.ndim)
@@ -282,30 +282,30 @@ def _squeeze(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("BroadcastTo")
-def _broadcast_to(c: LayerCall, x: Value) -> Any:
+def _broadcast_to(c: LayerCall, x: Value) -> Value:
     shape = c.config["shape"]
     old = [1] * (len(shape) - x.ndim) + x.shape
     return c.broadcast(x, [o if d is None or d == -1 else int(d) for d, o in zip(shape, old, strict=True)])
 
 
 @keras_op("Concatenate")
-def _concatenate(c: LayerCall, xs: Sequence[Any]) -> Any:
+def _concatenate(c: LayerCall, xs: Sequence[Any]) -> Value:
     return c.concatenate(c.promote(*_plain(c, *xs)), int(c.get("axis", 0)))
 
 
 @keras_op("Stack")
-def _stack(c: LayerCall, xs: Sequence[Any]) -> Any:
+def _stack(c: LayerCall, xs: Sequence[Any]) -> Value:
     parts = c.promote(*_plain(c, *xs))
     return c.call("stack", parts, axis=c.axis(int(c.get("axis", 0)), parts[0].ndim + 1))
 
 
 @keras_op("Unstack")
-def _unstack(c: LayerCall, x: Value) -> Any:
+def _unstack(c: LayerCall, x: Value) -> list[Value]:
     return c.steps(x, int(c.get("axis", 0)))
 
 
 @keras_op("Split")
-def _split(c: LayerCall, x: Value) -> Any:
+def _split(c: LayerCall, x: Value) -> list[Value]:
     axis, where = c.axis(int(c.get("axis", 0)), x.ndim), c.config["indices_or_sections"]
     if isinstance(where, int):
         return c.split(x, where, axis)
@@ -313,7 +313,7 @@ def _split(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Take")
-def _take(c: LayerCall, x: Any, indices: Any) -> Any:
+def _take(c: LayerCall, x: Any, indices: Any) -> Value:
     x, places = c.tensor(x), c.tensor(indices)
     axis = c.config.get("axis")
     if axis is None:
@@ -323,7 +323,7 @@ def _take(c: LayerCall, x: Any, indices: Any) -> Any:
 
 
 @keras_op("TakeAlongAxis")
-def _take_along(c: LayerCall, x: Value, indices: Any) -> Any:
+def _take_along(c: LayerCall, x: Value, indices: Any) -> Value:
     axis = c.config.get("axis")
     if axis is None:
         x, axis = c.reshape(x, [-1]), 0
@@ -331,7 +331,7 @@ def _take_along(c: LayerCall, x: Value, indices: Any) -> Any:
 
 
 @keras_op("GetItem")
-def _get_item(c: LayerCall, x: Value, key: Any) -> Any:
+def _get_item(c: LayerCall, x: Value, key: Any) -> Value:
     parts = list(key) if isinstance(key, (list, tuple)) else [key]
     taken = len([p for p in parts if p is not None and p is not Ellipsis])
     if Ellipsis not in [p if p is Ellipsis else 0 for p in parts]:
@@ -377,7 +377,7 @@ def _get_item(c: LayerCall, x: Value, key: Any) -> Any:
 
 
 @keras_op("Slice")
-def _slice(c: LayerCall, x: Value, start: Any) -> Any:
+def _slice(c: LayerCall, x: Value, start: Any) -> Value:
     begin = [int(v) for v in c.known(c.tensor(start), "start").reshape(-1)]
     shape = [int(d) for d in c.config["shape"]]
     end = [b + d if d != -1 else FAR for b, d in zip(begin, shape, strict=True)]
@@ -385,14 +385,14 @@ def _slice(c: LayerCall, x: Value, start: Any) -> Any:
 
 
 @keras_op("SliceUpdate")
-def _slice_update(c: LayerCall, x: Value, start: Any, updates: Value) -> Any:
+def _slice_update(c: LayerCall, x: Value, start: Any, updates: Value) -> Value:
     begin = [int(v) for v in c.known(c.tensor(start), "start").reshape(-1)]
     end = [b + d for b, d in zip(begin, c.static(updates.shape, "the shape of updates"), strict=True)]
     return c.call("strided_set", x, updates, *[Value(array=np.array(v, np.int64)) for v in (begin, end)])
 
 
 @keras_op("ScatterUpdate")
-def _scatter_update(c: LayerCall, x: Value, indices: Any, updates: Any) -> Any:
+def _scatter_update(c: LayerCall, x: Value, indices: Any, updates: Any) -> Value:
     places = c.cast(c.tensor(indices), "int64")
     order = [places.ndim - 1, *range(places.ndim - 1)]
     mode = {None: "update", "add": "add", "max": "max", "min": "min", "mul": "mul"}[c.config.get("reduction")]
@@ -400,7 +400,7 @@ def _scatter_update(c: LayerCall, x: Value, indices: Any, updates: Any) -> Any:
 
 
 @keras_op("Pad")
-def _pad(c: LayerCall, x: Value, constant_values: Any = None) -> Any:
+def _pad(c: LayerCall, x: Value, constant_values: Any = None) -> Value:
     given = c.config["pad_width"]
     if isinstance(given, int):
         given = [[given, given]] * x.ndim
@@ -414,7 +414,7 @@ def _pad(c: LayerCall, x: Value, constant_values: Any = None) -> Any:
 
 
 @keras_op("Repeat")
-def _repeat(c: LayerCall, x: Value) -> Any:
+def _repeat(c: LayerCall, x: Value) -> Value:
     axis, times = c.config.get("axis"), c.config["repeats"]
     if not isinstance(times, int):
         raise c.refuse("repeats", times, "one number")
@@ -424,20 +424,20 @@ def _repeat(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Tile")
-def _tile(c: LayerCall, x: Value) -> Any:
+def _tile(c: LayerCall, x: Value) -> Value:
     times = c.config["repeats"]
     return c.call("tile", x, reps=tuple([int(t) for t in (times if isinstance(times, (list, tuple)) else [times])]))
 
 
 @keras_op("Flip")
-def _flip(c: LayerCall, x: Value) -> Any:
+def _flip(c: LayerCall, x: Value) -> Value:
     for axis in _axes(c, x):
         x = c.call("reverse", x, axis=axis)
     return x
 
 
 @keras_op("Roll")
-def _roll(c: LayerCall, x: Value) -> Any:
+def _roll(c: LayerCall, x: Value) -> Value:
     shift, axis = c.config["shift"], c.config.get("axis")
     if axis is None:
         raise c.refuse("axis", None, "an axis")
@@ -451,12 +451,12 @@ def _roll(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Tril", "Triu")
-def _tril(c: LayerCall, x: Value) -> Any:
+def _tril(c: LayerCall, x: Value) -> Value:
     return c.call("trilu", x, c.number(int(c.get("k", 0)), "int64"), upper=c.kind.endswith("Triu"))
 
 
 @keras_op("Sort", "Argsort")
-def _sort(c: LayerCall, x: Value) -> Any:
+def _sort(c: LayerCall, x: Value) -> Value:
     axis = c.config.get("axis", -1)
     if axis is None:
         x, axis = c.reshape(x, [-1]), 0
@@ -465,12 +465,12 @@ def _sort(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("TopK")
-def _topk(c: LayerCall, x: Value) -> Any:
+def _topk(c: LayerCall, x: Value) -> list[Value]:
     return [Value(e) for e in best(c.span, x, int(c.config["k"]))]
 
 
 @keras_op("Cumsum", "Cumprod")
-def _cumsum(c: LayerCall, x: Value) -> Any:
+def _cumsum(c: LayerCall, x: Value) -> Value:
     axis = c.config.get("axis")
     if axis is None:
         x, axis = c.reshape(x, [-1]), 0
@@ -481,7 +481,7 @@ def _cumsum(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Matmul", "Dot")
-def _matmul(c: LayerCall, a: Any, b: Any) -> Any:
+def _matmul(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = c.promote(*_plain(c, a, b))
     if x.ndim == 1 and y.ndim == 1:
         return c.reduce("sum", c.call("multiply", x, y), [0])
@@ -498,12 +498,12 @@ def _matmul(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("Einsum")
-def _einsum(c: LayerCall, *operands: Any) -> Any:
+def _einsum(c: LayerCall, *operands: Any) -> Value:
     return einsum(c, str(c.config["subscripts"]), *c.promote(*_plain(c, *operands)))
 
 
 @keras_op("Tensordot")
-def _tensordot(c: LayerCall, a: Any, b: Any) -> Any:
+def _tensordot(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = c.promote(*_plain(c, a, b))
     axes = c.get("axes", 2)
     pairs = (
@@ -520,20 +520,20 @@ def _tensordot(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("OneHot")
-def _one_hot(c: LayerCall, x: Value) -> Any:
+def _one_hot(c: LayerCall, x: Value) -> Value:
     dtype = str(c.config.get("dtype") or "float32")
     return one_hot(c, c.cast(x, "int32"), int(c.config["num_classes"]), dtype, int(c.get("axis", -1)))
 
 
 @keras_op("Normalize")
-def _normalize(c: LayerCall, x: Value) -> Any:
+def _normalize(c: LayerCall, x: Value) -> Value:
     if c.get("order", 2) != 2:
         raise c.refuse("order", c.config["order"], "2")
     return l2_normalized(c, x, _axes(c, x), float(c.get("epsilon", 1e-12)))
 
 
 @keras_op("LayerNorm")
-def _layer_norm(c: LayerCall, x: Value, gamma: Value | None = None, beta: Value | None = None) -> Any:
+def _layer_norm(c: LayerCall, x: Value, gamma: Value | None = None, beta: Value | None = None) -> Value:
     axes = _axes(c, x)
     moved, power = moments(c, x, axes)
     moved = x if c.get("rms_scaling", False) else moved
@@ -543,7 +543,7 @@ def _layer_norm(c: LayerCall, x: Value, gamma: Value | None = None, beta: Value 
 
 
 @keras_op("RMSNorm")
-def _rms_norm(c: LayerCall, x: Value, scale: Value | None = None) -> Any:
+def _rms_norm(c: LayerCall, x: Value, scale: Value | None = None) -> Value:
     axes = _axes(c, x)
     power = c.reduce("mean", c.call("multiply", x, x), axes, True)
     x = c.call("multiply", x, c.call("rsqrt", c.call("add", power, float(c.get("epsilon", 1e-7)))))
@@ -560,7 +560,7 @@ def _is_first(c: LayerCall) -> bool:
 
 
 @keras_op("Conv")
-def _conv(c: LayerCall, x: Value, kernel: Any) -> Any:
+def _conv(c: LayerCall, x: Value, kernel: Any) -> Value:
     n = x.ndim - 2
     w = c.tensor(kernel)
     groups = int(x.shape[1 if _is_first(c) else -1]) // int(w.shape[-2])
@@ -569,7 +569,7 @@ def _conv(c: LayerCall, x: Value, kernel: Any) -> Any:
 
 
 @keras_op("MaxPool", "AveragePool")
-def _pool(c: LayerCall, x: Value) -> Any:
+def _pool(c: LayerCall, x: Value) -> Value:
     n = x.ndim - 2
     size = extents(c.config["pool_size"], n)
     strides = extents(c.get("strides", c.config["pool_size"]), n)
@@ -578,7 +578,7 @@ def _pool(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Resize")
-def _resize(c: LayerCall, x: Value) -> Any:
+def _resize(c: LayerCall, x: Value) -> Value:
     if c.get("crop_to_aspect_ratio", False) or c.get("pad_to_aspect_ratio", False):
         raise c.refuse("crop_to_aspect_ratio or pad_to_aspect_ratio", True, "False")
     single = x.ndim == 3

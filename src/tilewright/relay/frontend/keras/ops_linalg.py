@@ -13,7 +13,7 @@ from tilewright.runtime.host_functions import linalg
 
 
 @keras_op("Outer", "Inner", "Vdot", "Kron")
-def _products(c: LayerCall, a: Any, b: Any) -> Any:
+def _products(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = c.promote(*[c.tensor(v) for v in (a, b)])
     kind = c.kind.rpartition(".")[2]
     if kind == "Outer":
@@ -36,7 +36,7 @@ def _products(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("Cross")
-def _cross(c: LayerCall, a: Any, b: Any) -> Any:
+def _cross(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = c.promote(*[c.tensor(v) for v in (a, b)])
     axis = c.config.get("axis")
     axes = [
@@ -76,7 +76,7 @@ def _matrices(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Solve", "SolveTriangular")
-def _solve(c: LayerCall, a: Value, b: Value) -> Any:
+def _solve(c: LayerCall, a: Value, b: Value) -> Value:
     vector = b.ndim == a.ndim - 1
     given = [a, c.call("expand_dims", b, axis=b.ndim) if vector else b]
     shape = given[1].shape[-2:]
@@ -89,7 +89,7 @@ def _solve(c: LayerCall, a: Value, b: Value) -> Any:
 
 
 @keras_op("Qr", "SVD", "Eigh")
-def _factors(c: LayerCall, x: Value) -> Any:
+def _factors(c: LayerCall, x: Value) -> Value | list[Value]:
     x, kind = c.floats(x), c.kind.rpartition(".")[2]
     m, n = c.static(x.shape[-2:], "the size of its matrices")
     k = min(m, n)

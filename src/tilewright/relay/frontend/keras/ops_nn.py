@@ -14,7 +14,7 @@ from tilewright.relay.frontend.keras.value import LayerCall, extents, keras_op
 
 
 @keras_op("BatchNorm")
-def _batch_norm(c: LayerCall, x: Value, mean: Any, variance: Any, offset: Any = None, scale: Any = None) -> Any:
+def _batch_norm(c: LayerCall, x: Value, mean: Any, variance: Any, offset: Any = None, scale: Any = None) -> Value:
     axis = c.axis(int(c.config["axis"]), x.ndim)
     shape = [-1 if k == axis else 1 for k in range(x.ndim)]
 
@@ -30,7 +30,7 @@ def _batch_norm(c: LayerCall, x: Value, mean: Any, variance: Any, offset: Any = 
 @keras_op("DotProductAttention")
 def _attention(
     c: LayerCall, q: Value, k: Value, v: Value, bias: Any = None, mask: Any = None, scale: Any = None
-) -> Any:
+) -> Value:
     """Tensors of (batch, steps, heads, depth); fewer heads of keys serve several of queries."""
     cap = c.config.get("attn_logits_soft_cap")
     heads, own = c.static([q.shape[2], k.shape[2]], "the number of heads")
@@ -56,19 +56,19 @@ def _window(c: LayerCall, n: int) -> tuple[tuple[int, ...], str, tuple[int, ...]
 
 
 @keras_op("DepthwiseConv")
-def _depthwise(c: LayerCall, x: Value, kernel: Any) -> Any:
+def _depthwise(c: LayerCall, x: Value, kernel: Any) -> Value:
     return depthwise(c, x, c.tensor(kernel), *_window(c, x.ndim - 2), is_first(c))
 
 
 @keras_op("SeparableConv")
-def _separable(c: LayerCall, x: Value, inner: Any, outer: Any) -> Any:
+def _separable(c: LayerCall, x: Value, inner: Any, outer: Any) -> Value:
     n = x.ndim - 2
     mid = depthwise(c, x, c.tensor(inner), *_window(c, n), is_first(c))
     return convolve(c, mid, c.tensor(outer), (1,) * n, "valid", (1,) * n, 1, is_first(c))
 
 
 @keras_op("DepthToSpace", "SpaceToDepth")
-def _depth(c: LayerCall, x: Value) -> Any:
+def _depth(c: LayerCall, x: Value) -> Value:
     block, first = int(c.config["block_size"]), c.get("data_format", "channels_last") == "channels_first"
     x = c.transpose(x, [0, 2, 3, 1]) if first else x
     n, h, w, d = x.shape
@@ -82,7 +82,7 @@ def _depth(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("MultiHot")
-def _multi_hot(c: LayerCall, x: Value) -> Any:
+def _multi_hot(c: LayerCall, x: Value) -> Value:
     hot = one_hot(c, c.cast(x, "int32"), int(c.config["num_classes"]), str(c.get("dtype", "float32")))
     return c.reduce("max", hot, [hot.ndim - 2]) if x.ndim else hot
 
@@ -91,7 +91,7 @@ def _multi_hot(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("BinaryCrossentropy", "CategoricalCrossentropy", "SparseCategoricalCrossentropy")
-def _crossentropy(c: LayerCall, target: Any, x: Value) -> Any:
+def _crossentropy(c: LayerCall, target: Any, x: Value) -> Value:
     target, kind, logits = c.tensor(target), c.kind.rpartition(".")[2], bool(c.get("from_logits", False))
     if kind == "BinaryCrossentropy":
         x = c.call("sigmoid", x) if logits else x
@@ -119,7 +119,7 @@ def _crossentropy(c: LayerCall, target: Any, x: Value) -> Any:
 
 
 @keras_op("RGBToGrayscale")
-def _grayscale(c: LayerCall, x: Value) -> Any:
+def _grayscale(c: LayerCall, x: Value) -> Value:
     axis = x.ndim - 3 if c.get("data_format", "channels_last") == "channels_first" else x.ndim - 1
     weights = np.array([0.2989, 0.5870, 0.1140], np.float32).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
     made = c.reduce("sum", c.call("multiply", c.floats(x), Value(array=weights)), [axis], True)
@@ -127,7 +127,7 @@ def _grayscale(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("PadImages", "CropImages")
-def _borders(c: LayerCall, x: Value) -> Any:
+def _borders(c: LayerCall, x: Value) -> Value:
     first = c.get("data_format", "channels_last") == "channels_first"
     start = x.ndim - 2 if first else x.ndim - 3
     ending = "padding" if c.kind.endswith("PadImages") else "cropping"

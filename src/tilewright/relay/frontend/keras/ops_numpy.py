@@ -36,41 +36,41 @@ def _pair(c: LayerCall, a: Any, b: Any) -> list[Value]:
 
 
 @keras_op("Fmod")
-def _fmod(c: LayerCall, a: Any, b: Any) -> Any:
+def _fmod(c: LayerCall, a: Any, b: Any) -> Value:
     return c.call("trunc_mod", *c.promote(*[v if isinstance(v, (Value, int, float)) else c.tensor(v) for v in (a, b)]))
 
 
 @keras_op("BitwiseInvert", "BitwiseNot")
-def _invert(c: LayerCall, x: Value) -> Any:
+def _invert(c: LayerCall, x: Value) -> Value:
     return c.call("bitwise_not", x)
 
 
 @keras_op("Deg2rad", "Rad2deg")
-def _degrees(c: LayerCall, x: Value) -> Any:
+def _degrees(c: LayerCall, x: Value) -> Value:
     return c.call("multiply", c.floats(x), math.pi / 180 if c.kind.endswith("Deg2rad") else 180 / math.pi)
 
 
 @keras_op("Cbrt")
-def _cbrt(c: LayerCall, x: Value) -> Any:
+def _cbrt(c: LayerCall, x: Value) -> Value:
     x = c.floats(x)
     return c.call("multiply", c.call("sign", x), c.call("power", c.call("abs", x), 1 / 3))
 
 
 @keras_op("Isposinf", "Isneginf")
-def _infinite(c: LayerCall, x: Value) -> Any:
+def _infinite(c: LayerCall, x: Value) -> Value:
     x = c.floats(x)
     return c.call("equal", x, math.inf if c.kind.endswith("Isposinf") else -math.inf)
 
 
 @keras_op("Signbit")
-def _signbit(c: LayerCall, x: Value) -> Any:
+def _signbit(c: LayerCall, x: Value) -> Value:
     # 1 / -0 lies below 0 too.
     x = c.floats(x)
     return c.call("less", c.call("where", c.call("equal", x, 0), c.call("divide", c.number(1, x.dtype), x), x), 0)
 
 
 @keras_op("Sinc")
-def _sinc(c: LayerCall, x: Value) -> Any:
+def _sinc(c: LayerCall, x: Value) -> Value:
     x = c.call("multiply", c.floats(x), math.pi)
     none = c.call("equal", x, 0)
     safe = c.call("where", none, c.number(1, x.dtype), x)
@@ -78,20 +78,20 @@ def _sinc(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Heaviside")
-def _heaviside(c: LayerCall, a: Any, b: Any) -> Any:
+def _heaviside(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = _pair(c, a, b)
     flat = c.cast(c.call("greater", x, 0), x.dtype)
     return c.call("where", c.call("equal", x, 0), y, flat)
 
 
 @keras_op("Hypot")
-def _hypot(c: LayerCall, a: Any, b: Any) -> Any:
+def _hypot(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = _pair(c, a, b)
     return c.call("sqrt", c.call("add", c.call("multiply", x, x), c.call("multiply", y, y)))
 
 
 @keras_op("Logaddexp", "Logaddexp2")
-def _logaddexp(c: LayerCall, a: Any, b: Any) -> Any:
+def _logaddexp(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = _pair(c, a, b)
     two = c.kind.endswith("2")
     apart = c.call("negative", c.call("abs", c.call("subtract", x, y)))
@@ -101,14 +101,14 @@ def _logaddexp(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("Fmax", "Fmin")
-def _fmax(c: LayerCall, a: Any, b: Any) -> Any:
+def _fmax(c: LayerCall, a: Any, b: Any) -> Value:
     x, y = _pair(c, a, b)
     made = c.call("maximum" if c.kind.endswith("Fmax") else "minimum", x, y)
     return c.call("where", c.call("isnan", x), y, c.call("where", c.call("isnan", y), x, made))
 
 
 @keras_op("NanToNum")
-def _nan_to_num(c: LayerCall, x: Value) -> Any:
+def _nan_to_num(c: LayerCall, x: Value) -> Value:
     info = np.finfo(x.dtype)
     for key, value, default in (("posinf", math.inf, info.max), ("neginf", -math.inf, info.min)):
         x = c.call("where", c.call("equal", x, value), c.number(float(c.get(key, default)), x.dtype), x)
@@ -116,7 +116,7 @@ def _nan_to_num(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Isclose")
-def _isclose(c: LayerCall, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+def _isclose(c: LayerCall, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
     x, y = _pair(c, a, b)
     near = c.call("add", c.call("multiply", c.call("abs", y), float(rtol)), float(atol))
     close = c.call("less_equal", c.call("abs", c.call("subtract", x, y)), near)
@@ -127,12 +127,12 @@ def _isclose(c: LayerCall, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-
 
 
 @keras_op("Erfinv", "I0")
-def _special(c: LayerCall, x: Value) -> Any:
+def _special(c: LayerCall, x: Value) -> Value:
     return special(c, "erfinv" if c.kind.endswith("Erfinv") else "bessel_i0", c.floats(x))
 
 
 @keras_op("Select")
-def _select(c: LayerCall, conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Any:
+def _select(c: LayerCall, conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Value:
     *parts, made = c.promote(*choices, default)
     for flag, x in zip(reversed(list(conditions)), reversed(parts), strict=True):
         made = c.call("where", c.tensor(flag), x, made)
@@ -143,7 +143,7 @@ def _select(c: LayerCall, conditions: Sequence[Any], choices: Sequence[Any], def
 
 
 def _nan_reduction(key: str, fill: float) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value) -> Any:
+    def convert(c: LayerCall, x: Value) -> Value:
         gone = c.call("isnan", x)
         filled = c.call("where", gone, c.number(fill, x.dtype), x)
         if key != "mean":
@@ -161,7 +161,7 @@ for _name, _key, _fill in (
 
 
 @keras_op("Diff")
-def _diff(c: LayerCall, x: Value) -> Any:
+def _diff(c: LayerCall, x: Value) -> Value:
     axis = c.axis(int(c.get("axis", -1)), x.ndim)
     need_few(int(c.get("n", 1)), MOST_PARTS, "differences")
     for _ in range(int(c.get("n", 1))):
@@ -170,7 +170,7 @@ def _diff(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Average")
-def _average(c: LayerCall, x: Value, weights: Any = None) -> Any:
+def _average(c: LayerCall, x: Value, weights: Any = None) -> Value:
     x, axes = c.floats(x), _axis(c, x)
     if weights is None:
         return c.reduce("mean", x, axes)
@@ -181,17 +181,17 @@ def _average(c: LayerCall, x: Value, weights: Any = None) -> Any:
 
 
 @keras_op("CountNonzero")
-def _count(c: LayerCall, x: Value) -> Any:
+def _count(c: LayerCall, x: Value) -> Value:
     return c.reduce("sum", c.cast(c.call("not_equal", x, 0), "int32"), _axis(c, x))
 
 
 @keras_op("Ptp")
-def _ptp(c: LayerCall, x: Value) -> Any:
+def _ptp(c: LayerCall, x: Value) -> Value:
     return c.call("subtract", c.reduce("max", x, _axis(c, x), _keep(c)), c.reduce("min", x, _axis(c, x), _keep(c)))
 
 
 @keras_op("Median", "Quantile", "Percentile")
-def _quantile(c: LayerCall, x: Value, q: Any = 0.5) -> Any:
+def _quantile(c: LayerCall, x: Value, q: Any = 0.5) -> Value:
     """Values at shares of the sorted elements, between two of them as `method` says."""
     x, axes = c.floats(x), _axis(c, x)
     shares = np.asarray(c.known(q, "q"), np.float64) / (100 if c.kind.endswith("Percentile") else 1)
@@ -213,7 +213,7 @@ def _quantile(c: LayerCall, x: Value, q: Any = 0.5) -> Any:
 
 
 @keras_op("Norm")
-def _norm(c: LayerCall, x: Value) -> Any:
+def _norm(c: LayerCall, x: Value) -> Value:
     x, order, axis = c.floats(x), c.config.get("ord"), c.config.get("axis")
     axes, keep = _axis(c, x), _keep(c)
     matrix = len(axes) == 2 and (axis is not None or x.ndim == 2)
@@ -231,7 +231,7 @@ def _norm(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Trapezoid")
-def _trapezoid(c: LayerCall, y: Value) -> Any:
+def _trapezoid(c: LayerCall, y: Value) -> Value:
     if c.config.get("x") is not None:
         raise c.refuse("x", "given", "None, with dx")
     y, axis = c.floats(y), c.axis(int(c.get("axis", -1)), y.ndim)
@@ -240,7 +240,7 @@ def _trapezoid(c: LayerCall, y: Value) -> Any:
 
 
 @keras_op("SegmentSum", "SegmentMax", "SegmentMin", "SegmentProd")
-def _segments(c: LayerCall, x: Value, which: Any) -> Any:
+def _segments(c: LayerCall, x: Value, which: Any) -> Value:
     places = c.tensor(which)
     n = c.config.get("num_segments")
     n = int(n) if n is not None else int(c.known(places, "segment_ids").max()) + 1
@@ -253,14 +253,14 @@ def _segments(c: LayerCall, x: Value, which: Any) -> Any:
 
 
 @keras_op("InTopK")
-def _in_top_k(c: LayerCall, targets: Any, x: Value) -> Any:
+def _in_top_k(c: LayerCall, targets: Any, x: Value) -> Value:
     at = c.call("expand_dims", c.cast(c.tensor(targets), "int64"), axis=1)
     better = c.reduce("sum", c.cast(c.call("greater", x, c.call("gather", x, at, axis=1)), "int32"), [1])
     return c.call("less", better, int(c.config["k"]))
 
 
 @keras_op("SearchSorted", "Digitize")
-def _search(c: LayerCall, a: Any, b: Any) -> Any:
+def _search(c: LayerCall, a: Any, b: Any) -> Value:
     table, x = (a, b) if c.kind.endswith("SearchSorted") else (b, a)
     right = c.kind.endswith("Digitize") or c.get("side", "left") == "right"
     table, x = c.promote(c.tensor(table), c.tensor(x))
@@ -271,7 +271,7 @@ def _search(c: LayerCall, a: Any, b: Any) -> Any:
 
 
 @keras_op("Hstack", "Vstack", "Dstack", "Append")
-def _stacks(c: LayerCall, *given: Any) -> Any:
+def _stacks(c: LayerCall, *given: Any) -> Value:
     xs = c.promote(*[c.tensor(x) for x in (given[0] if len(given) == 1 else given)])
     if c.kind.endswith("Append"):
         axis = c.config.get("axis")
@@ -285,7 +285,7 @@ def _stacks(c: LayerCall, *given: Any) -> Any:
 
 
 @keras_op("ArraySplit", "Hsplit", "Vsplit", "Dsplit")
-def _splits(c: LayerCall, x: Value) -> Any:
+def _splits(c: LayerCall, x: Value) -> list[Value]:
     kind = c.kind.rpartition(".")[2]
     axis = {"Hsplit": 1 if x.ndim > 1 else 0, "Vsplit": 0, "Dsplit": 2}.get(kind)
     axis = c.axis(int(c.get("axis", 0)), x.ndim) if axis is None else axis
@@ -297,12 +297,12 @@ def _splits(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Fliplr", "Flipud")
-def _flip(c: LayerCall, x: Value) -> Any:
+def _flip(c: LayerCall, x: Value) -> Value:
     return c.call("reverse", x, axis=1 if c.kind.endswith("lr") else 0)
 
 
 @keras_op("Rot90")
-def _rot90(c: LayerCall, x: Value) -> Any:
+def _rot90(c: LayerCall, x: Value) -> Value:
     first, second = [c.axis(int(a), x.ndim) for a in c.get("axes", (0, 1))]
     order = list(range(x.ndim))
     order[first], order[second] = second, first
@@ -330,13 +330,13 @@ def _diagonal_of(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Diagonal", "Trace")
-def _diagonal(c: LayerCall, x: Value) -> Any:
+def _diagonal(c: LayerCall, x: Value) -> Value:
     made = _diagonal_of(c, x)
     return c.reduce("sum", made, [made.ndim - 1]) if c.kind.endswith("Trace") else made
 
 
 @keras_op("Diag", "Diagflat")
-def _diag(c: LayerCall, x: Value) -> Any:
+def _diag(c: LayerCall, x: Value) -> Value:
     k = int(c.get("k", 0))
     x = c.reshape(x, [-1]) if c.kind.endswith("flat") else x
     if x.ndim == 2:
@@ -348,7 +348,7 @@ def _diag(c: LayerCall, x: Value) -> Any:
 
 
 @keras_op("Meshgrid")
-def _meshgrid(c: LayerCall, *xs: Any) -> Any:
+def _meshgrid(c: LayerCall, *xs: Any) -> list[Value]:
     given = [c.reshape(c.tensor(x), [-1]) for x in xs]
     places = list(range(len(given)))
     if str(c.get("indexing", "xy")) == "xy" and len(given) > 1:
