@@ -15,7 +15,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
-from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, MapValue, Value, as_value
+from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, MapValue, Result, Value, as_value
 from tilewright.support.errors import ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import PrimExpr, SizeVar
@@ -131,7 +131,7 @@ class Inputs:
             )
         return [self.extent(info.name, k, d, known) for k, d in enumerate(given)]
 
-    def extent(self, name: str, axis: int, d: Any, shape: list[Any]) -> Any:
+    def extent(self, name: str, axis: int, d: Any, shape: list[Any]) -> int | PrimExpr | SizeVar:
         """One pinned extent."""
         known = shape[axis] if axis < len(shape) else None
         if isinstance(d, (int, np.integer)) and d >= 0:
@@ -185,7 +185,7 @@ def element_of(proto: Any) -> str:
     return element_of(proto.map_type.value_type) if proto.HasField("map_type") else "float32"
 
 
-def known_value(value: Any, proto: Any) -> Any:
+def known_value(value: Any, proto: Any) -> Result:
     """An input that is given with its elements."""
     if value is None:
         return EmptyOptional(element_of(proto))

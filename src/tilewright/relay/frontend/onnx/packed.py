@@ -99,13 +99,13 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
     both = [a, b]
     if all([isinstance(v, Packed) or type(v) is ListValue for v in both]):
         rank = next((r for v in both if (r := rank_of(v)) is not None), None)
-        one, other = [packed(node, v, rank) for v in both]
-        if alike(one, other):
-            return one, other
+        left, right = [packed(node, v, rank) for v in both]
+        if alike(left, right):
+            return left, right
     raise OpNotImplemented(f"it returns {description(a)} or {description(b)}")
 
 
-def maybe(node: OnnxNode, value: Any, other: Any) -> Any:
+def maybe(node: OnnxNode, value: Any, other: Any) -> DynamicOptional | EmptyOptional:
     """A value as an optional that may be empty; `other` is what it holds where it is empty now."""
     if isinstance(value, DynamicOptional):
         return value

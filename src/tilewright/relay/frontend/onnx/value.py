@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -179,18 +179,12 @@ class DynamicOptional:
         return str(self.held.element)
 
 
-Result = (
-    Expr
-    | Value
-    | ListValue
-    | Packed
-    | Choice
-    | DynamicOptional
-    | EmptyOptional
-    | np.ndarray
-    | TupleWrapper
-    | Sequence[Any]
+Tensor = Value | Expr | np.ndarray
+"""A tensor in any form (see `as_value`)."""
+Result: TypeAlias = (
+    "Tensor | ListValue | Packed | Choice | DynamicOptional | EmptyOptional | TupleWrapper | Sequence[Result | None]"
 )
+"""What a converter returns: one result, or several in order (None: one that nothing uses)."""
 Converter = Callable[..., Result]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -46,15 +47,15 @@ def attend(
     q: Value,
     k: Value,
     v: Value,
-    bias: Sequence[Any] = (),
-    allowed: Sequence[Any] = (),
+    bias: Sequence[Tensor] = (),
+    allowed: Sequence[Tensor] = (),
     sink: Value | None = None,
 ) -> tuple[Value, Value, Value]:
     """softmax(q k^T * scale + bias) v over the places that are allowed; further the scores, and their softmax.
 
     sink: (heads) or one number; a score of nothing, whose exponential only the sum has."""
     scaled = node.value("multiply", q, node.scalar(scale_of(node, q), q))
-    scores: Any = node.call("nn.batch_matmul", scaled, k, transpose_b=True)
+    scores = node.call("nn.batch_matmul", scaled, k, transpose_b=True)
     cap = float(node.get("softcap", 0.0))
     if cap:
         bent = node.call("tanh", node.call("multiply", scores, node.scalar(1 / cap, q)))
@@ -67,7 +68,7 @@ def attend(
     return node.value("nn.batch_matmul", shares, v, transpose_b=False), as_value(scores), shares
 
 
-def _shares(node: OnnxNode, scores: Value, sink: Value | None) -> Any:
+def _shares(node: OnnxNode, scores: Value, sink: Value | None) -> Expr:
     """The softmax of scores (batch, heads, queries, keys)."""
     if sink is None:
         return node.call("nn.softmax", scores, axis=-1)
@@ -78,7 +79,7 @@ def _shares(node: OnnxNode, scores: Value, sink: Value | None) -> Any:
     return node.call("strided_slice", shares, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(3,))
 
 
-def causal(node: OnnxNode, q: Value, k: Value) -> Any:
+def causal(node: OnnxNode, q: Value, k: Value) -> Value:
     """Which places each query may see: those up to its own, counted from the end."""
     rows, columns = node.static(q)[2], node.static(k)[2]
     return Value(array=np.tri(rows, columns, columns - rows, bool))
@@ -115,7 +116,7 @@ def into_buffer(node: OnnxNode, buffer: Value, new: Value, first: Any, total: in
     return node.value("where", node.call("reshape", inside, newshape=(-1, 1, total, 1)), moved, buffer)
 
 
-def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
+def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Expr:
     """The term added to the scores of masked keys: from a mask (batch, keys), (batch, queries, keys), (batch, 1, most, most), the
     number of keys of each of the batch, or these and then the first of each."""
     low = node.scalar(float(node.get("mask_filter_value", -10000.0)), q)
@@ -132,12 +133,12 @@ def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
     return node.call("where", seen, node.scalar(0, q), low)
 
 
-def _between(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
+def _between(node: OnnxNode, mask: Value, q: Value, k: Value) -> Expr:
     """Which keys (batch, 1, 1, keys) lie before the ends that a mask has, and not before the beginnings that may follow."""
     batch, count = q.shape[0], mask.shape[0]
     places = Value(array=np.arange(node.static(k)[2], dtype=np.int32).reshape(1, 1, 1, -1))
 
-    def part(which: int) -> Any:
+    def part(which: int) -> Expr:
         own = mask if known_equal(batch, count) else node.value(
             "strided_slice", mask, begin=(which * batch,), end=((which + 1) * batch,), strides=(1,), axes=(0,)
         )  # fmt: skip
@@ -182,7 +183,7 @@ def with_cache(
     extra: Value | None,
 ) -> tuple[Value, Value, Value, Value]:
     """(output, keys, values, scores) of attention to keys and values after those of the past, or laid into its buffer."""
-    bias, allowed = [] if extra is None else [extra], []
+    allowed: list[Tensor] = []
     old_k, old_v = past
     if length is not None and old_k is not None and old_v is not None:
         rows, total = node.static(q)[2], node.static(old_k)[2]
@@ -192,13 +193,15 @@ def with_cache(
         if not node.get("unidirectional", 0):
             columns = Value(array=np.arange(total, dtype=np.int64)[None, :] - (rows - 1))
         allowed.append(node.call("less_equal", columns, last))
-        bias = [widened(node, b, total) for b in bias]
+        if extra is not None:
+            extra = widened(node, extra, total)
         if mask is not None and mask.ndim > 1:
             mask = widened(node, mask, total)
     else:
         k, v = with_past(node, old_k, k), with_past(node, old_v, v)
         if node.get("unidirectional", 0):
             allowed.append(causal(node, q, k))
+    bias: list[Tensor] = [] if extra is None else [extra]
     if mask is not None:
         bias.append(seen_keys(node, mask, q, k))
     made, scores, _ = attend(node, q, k, v, bias, allowed)
@@ -283,7 +286,7 @@ def _multi_head(
     past_value: Value | None = None,
     length: Value | None = None,
     *beams: Value | None,
-) -> Any:
+) -> list[Value]:
     _no_beams(beams)
     q, k, v = separate(node, query, key, value, bias, node.get("num_heads"))
     made, k, v, scores = with_cache(node, q, k, v, [past_key, past_value], length, mask, extra)
@@ -304,7 +307,7 @@ def _one_step(
     width: Value | None = None,
     beams: Value | None = None,
     bias: Value | None = None,
-) -> Any:
+) -> list[Value]:
     _no_beams([beams])
     if key is None:
         third = int(query.shape[-1]) // 3

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, activated, add, rms_norm
 from tilewright.relay.frontend.onnx.ops.casting import decoded
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 NF4 = np.array(
     [
@@ -86,7 +87,7 @@ def _matmul_bits(
     zeros: Value | None = None,
     order: Value | None = None,
     bias: Value | None = None,
-) -> Any:
+) -> Value:
     return add(node, product(node, a, b, scales, zeros, order, node.get("N")), bias)
 
 
@@ -119,7 +120,7 @@ def _gated_products(
 
 
 @onnx_op("MatMulNBitsQkv", domain=DOMAIN)
-def _three_products(node: OnnxNode, a: Value, skip: Value | None, scale: Value, *parts: Value | None) -> Any:
+def _three_products(node: OnnxNode, a: Value, skip: Value | None, scale: Value, *parts: Value | None) -> list[Value]:
     x, total = _normalised(node, a, skip, scale)
     given = [*parts, *[None] * (9 - len(parts))]
     made = []
@@ -131,7 +132,7 @@ def _three_products(node: OnnxNode, a: Value, skip: Value | None, scale: Value, 
 
 
 @onnx_op("MatMulBnb4", domain=DOMAIN)
-def _matmul_table(node: OnnxNode, a: Value, b: Value, largest: Value) -> Any:
+def _matmul_table(node: OnnxNode, a: Value, b: Value, largest: Value) -> Expr:
     depth, columns, block = node.get("K"), node.get("N"), node.get("block_size")
     packed = node.numbers(b, "weights").reshape(-1)
     # The upper half of a byte comes first.
@@ -144,7 +145,7 @@ def _matmul_table(node: OnnxNode, a: Value, b: Value, largest: Value) -> Any:
 
 
 @onnx_op("GatherBlockQuantized", domain=DOMAIN, typed=True)
-def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, zeros: Value | None = None) -> Any:
+def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, zeros: Value | None = None) -> Value:
     bits, block = node.get("bits", 4), node.get("block_size", 128)
     rank = data.ndim
     axis, blocked = node.get("gather_axis", 0) % rank, node.get("quantize_axis", 1) % rank
@@ -208,7 +209,7 @@ def _opened(node: OnnxNode, rows: Value, bits: int) -> Value:
     return node.value("reshape", low, newshape=(*[0] * (rows.ndim - 1), int(shape[-1]) * count))
 
 
-def _spread(node: OnnxNode, v: Value, block: int, axis: int, like: Value, there: bool) -> Any:
+def _spread(node: OnnxNode, v: Value, block: int, axis: int, like: Value, there: bool) -> Tensor:
     """One number for each block as one for each element."""
     extent = like.shape[axis]
     if there or v.shape[axis] == extent:

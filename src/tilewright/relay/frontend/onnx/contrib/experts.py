@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx.contrib.blocks import block_weights
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -71,7 +71,7 @@ def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
     return node.value("multiply", opened, node.call("add", line, node.scalar(beta, line)))
 
 
-def mixture(node: OnnxNode, x: Value, shares: Value, layers: list[tuple[Value, Value | None] | None]) -> Any:
+def mixture(node: OnnxNode, x: Value, shares: Value, layers: list[tuple[Value, Value | None] | None]) -> Tensor:
     """The sum of what experts make of tokens. layers: weights (experts, out, in) and biases (experts, out) of the first, second and
     third product."""
     width = int(x.shape[-1])
@@ -102,14 +102,14 @@ def _mixture(
     scores: Value,
     first: Value, first_bias: Value | None, second: Value, second_bias: Value | None = None,
     third: Value | None = None, third_bias: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     layers: list[tuple[Value, Value | None] | None] = [(first, first_bias), (second, second_bias)]
     layers.append(None if third is None else (third, third_bias))
     return mixture(node, x, routed(node, scores, None, bool(node.get("normalize_routing_weights", 0))), layers)
 
 
 @onnx_op("QMoE", domain=DOMAIN)
-def _quantized_mixture(node: OnnxNode, x: Value, scores: Value, *parts: Value | None) -> Any:
+def _quantized_mixture(node: OnnxNode, x: Value, scores: Value, *parts: Value | None) -> Tensor:
     given = [*parts, *[None] * (19 - len(parts))]
     kind = node.get("quant_type", "int")
     if kind != "int" or any([p is not None for p in given[13:]]):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
@@ -29,7 +30,7 @@ def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
 
 
 @onnx_op("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "SparseToDenseMatMul", domain=DOMAIN)
-def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
+def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Value:
     def turned(x: Value, flag: str, batch: str) -> Value:
         if node.get(batch, 0):
             # The matrix axis stands first, before the batch.
@@ -44,7 +45,7 @@ def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
 
 
 @onnx_op("FusedGemm", domain=DOMAIN)
-def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
+def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Value:
     attrs = {k: node.get(k) for k in ("alpha", "beta", "transA", "transB") if node.get(k) is not None}
     return activated(node, node.nested("Gemm", a, b, c, **attrs))
 
@@ -88,24 +89,24 @@ def _gemm_fast_gelu(node: OnnxNode, x: Value, w: Value, bias: Value | None = Non
 
 
 @onnx_op("QuickGelu", domain=DOMAIN)
-def _quick_gelu(node: OnnxNode, x: Value) -> Any:
+def _quick_gelu(node: OnnxNode, x: Value) -> Expr:
     gate = node.call("sigmoid", node.call("multiply", x, node.scalar(float(node.get("alpha", 1.702)), x)))
     return node.call("multiply", x, gate)
 
 
 @onnx_op("BiasSplitGelu", domain=DOMAIN)
-def _bias_split_gelu(node: OnnxNode, x: Value, bias: Value) -> Any:
+def _bias_split_gelu(node: OnnxNode, x: Value, bias: Value) -> Expr:
     left, right = node.calls("split", add(node, x, bias), indices_or_sections=2, axis=-1)
     return node.call("multiply", left, node.nested("Gelu", right))
 
 
 @onnx_op("BiasAdd", domain=DOMAIN)
-def _bias_add(node: OnnxNode, x: Value, bias: Value, skip: Value) -> Any:
+def _bias_add(node: OnnxNode, x: Value, bias: Value, skip: Value) -> Value:
     return add(node, add(node, x, bias), skip)
 
 
 @onnx_op("BiasSoftmax", domain=DOMAIN)
-def _bias_softmax(node: OnnxNode, x: Value, bias: Value) -> Any:
+def _bias_softmax(node: OnnxNode, x: Value, bias: Value) -> Expr:
     return node.call("nn.softmax", add(node, x, bias), axis=node.get("axis", -1))
 
 
@@ -188,7 +189,7 @@ def embed_layer_norm(
 onnx_op("EmbedLayerNormalization", domain=DOMAIN)(embed_layer_norm)
 
 
-def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
+def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Value:
     """Groups of channels normalised, and the activation that may follow."""
     last = bool(node.get("channels_last", 1))
     data = channels_first(node, x) if last else x
@@ -201,14 +202,14 @@ def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
 
 
 @onnx_op("GroupNorm", domain=DOMAIN)
-def _group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
+def _group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Value:
     return group_norm(node, x, gamma, beta)
 
 
 @onnx_op("SkipGroupNorm", domain=DOMAIN)
 def _skip_group_norm(
     node: OnnxNode, x: Value, gamma: Value, beta: Value, skip: Value, bias: Value | None = None
-) -> Any:
+) -> list[Value]:
     last = bool(node.get("channels_last", 1))
     if skip.ndim == 2:
         axes = (1, 2) if last else (2, 3)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 
 def wide(node: OnnxNode, x: Value) -> Value:
@@ -32,7 +33,7 @@ def branches(node: OnnxNode, x: Value, width: int | None = None) -> Value:
     return node.value("reshape", x, newshape=(*[0] * (x.ndim - 1), count, size))
 
 
-def as_given(node: OnnxNode, x: Any, like: Value) -> Any:
+def as_given(node: OnnxNode, x: Any, like: Value) -> Tensor:
     """A result in the type and shape of an input."""
     made = node.cast(as_value(x), like.dtype)
     if made.ndim == like.ndim:
@@ -41,12 +42,12 @@ def as_given(node: OnnxNode, x: Any, like: Value) -> Any:
 
 
 @onnx_op("GatedAdd", domain=DOMAIN)
-def _gated_add(node: OnnxNode, x: Value, y: Value, gate: Value) -> Any:
+def _gated_add(node: OnnxNode, x: Value, y: Value, gate: Value) -> Expr:
     return node.call("add", x, node.call("multiply", y, gate))
 
 
 @onnx_op("GatedRMSNorm", domain=DOMAIN)
-def _gated_norm(node: OnnxNode, x: Value, scale: Value, gate: Value) -> Any:
+def _gated_norm(node: OnnxNode, x: Value, scale: Value, gate: Value) -> Tensor:
     kind = node.get("activation", "silu")
     if kind not in ("silu", "swish", "sigmoid"):
         raise node.refuse("activation", kind, "silu, swish, sigmoid")
@@ -59,7 +60,7 @@ def _gated_norm(node: OnnxNode, x: Value, scale: Value, gate: Value) -> Any:
 
 
 @onnx_op("BranchwiseRMSNorm", domain=DOMAIN)
-def _branch_norm(node: OnnxNode, x: Value, scale: Value | None = None) -> Any:
+def _branch_norm(node: OnnxNode, x: Value, scale: Value | None = None) -> Tensor:
     data = branches(node, wide(node, x))
     if scale is not None and scale.ndim == 1 and int(scale.shape[0]) != int(data.shape[-1]):
         scale = node.value("reshape", scale, newshape=(int(data.shape[-2]), int(data.shape[-1])))
@@ -67,7 +68,7 @@ def _branch_norm(node: OnnxNode, x: Value, scale: Value | None = None) -> Any:
 
 
 @onnx_op("ScaledSiLU", domain=DOMAIN)
-def _scaled_silu(node: OnnxNode, x: Value, scale: Value | None = None) -> Any:
+def _scaled_silu(node: OnnxNode, x: Value, scale: Value | None = None) -> Expr:
     by = node.scalar(float(node.get("alpha", 1.0)), "float32")
     if scale is not None:
         by = node.call("reshape", wide(node, scale), newshape=())
@@ -76,7 +77,7 @@ def _scaled_silu(node: OnnxNode, x: Value, scale: Value | None = None) -> Any:
 
 
 @onnx_op("HyperConnectionPreMix", domain=DOMAIN)
-def _streams_to_one(node: OnnxNode, streams: Value, mix: Value) -> Any:
+def _streams_to_one(node: OnnxNode, streams: Value, mix: Value) -> Value:
     data = branches(node, wide(node, streams))
     by = _gates(node, mix, data)
     total = node.call("sum", node.call("multiply", data, by), axis=(-2,))
@@ -96,7 +97,7 @@ def _gates(node: OnnxNode, mix: Value, data: Value) -> Value:
 
 
 @onnx_op("HyperConnectionPostMix", domain=DOMAIN)
-def _one_to_streams(node: OnnxNode, streams: Value, block: Value, mix: Value, between: Value | None = None) -> Any:
+def _one_to_streams(node: OnnxNode, streams: Value, block: Value, mix: Value, between: Value | None = None) -> Tensor:
     data = branches(node, wide(node, streams))
     kept: Any = data
     if between is not None:
@@ -117,7 +118,7 @@ def _engram(
     key_scale: Value,
     query_scale: Value,
     last: Value | None = None,
-) -> Any:
+) -> list[Value | None]:
     k, q = root_norm(node, wide(node, key), key_scale), root_norm(node, wide(node, query), query_scale)
     dot = node.value("sum", node.call("multiply", k, q), axis=(-1,), keepdims=True)
     dot = node.value("divide", dot, node.scalar(float(np.sqrt(int(key.shape[-1]))), dot))
@@ -128,7 +129,7 @@ def _engram(
 
 
 @onnx_op("LinearAttentionGate", domain=DOMAIN)
-def _decay(node: OnnxNode, a: Value, bias: Value, scale: Value, b: Value | None = None) -> Any:
+def _decay(node: OnnxNode, a: Value, bias: Value, scale: Value, b: Value | None = None) -> list[Value | None]:
     line = as_value(node.nested("Softplus", node.call("add", wide(node, a), bias)))
     decay = node.cast(node.call("multiply", line, scale), a.dtype)
     return [decay, None if b is None else node.cast(node.call("sigmoid", wide(node, b)), b.dtype)]

@@ -32,7 +32,7 @@ def _grouped(
     v_scale: Value | None = None,
     q_norm: Value | None = None,
     k_norm: Value | None = None,
-) -> Any:
+) -> list[Value]:
     count, groups = node.get("num_heads"), node.get("kv_num_heads")
     if k_scale is not None or v_scale is not None or node.get("sliding_window_cache", 0):
         raise OpNotImplemented(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
 from tilewright.relay.frontend.onnx.ops.strings import Config
@@ -18,7 +17,7 @@ FIRST, SECOND, ADDED, LAST = 0xCC9E2D51, 0x1B873593, 0xE6546B64, (0x85EBCA6B, 0x
 
 
 @onnx_op("MurmurHash3", domain=DOMAIN, typed=True)
-def _murmur(node: OnnxNode, x: Value) -> Any:
+def _murmur(node: OnnxNode, x: Value) -> Expr:
     seed = int(node.get("seed", 0)) & 0xFFFFFFFF
     wanted = "uint32" if node.get("positive", 1) else "int32"
     if x.kind == "string":
@@ -116,7 +115,7 @@ def _runs(
     offsets: Value | None = None,
     end: Value | None = None,
     segments: Value | None = None,
-) -> Any:
+) -> list[Value]:
     c = Runs(node, ids, multipliers, sizes)
     batch, length = node.static(ids)
     back = c.longest - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, activated, add, channels_first, channels_last
 from tilewright.relay.frontend.onnx.ops.integers import qlinear_convolution
 from tilewright.relay.frontend.onnx.ops.layers import convolution
@@ -13,12 +14,12 @@ from tilewright.support.errors import OpNotImplemented
 
 
 @onnx_op("FusedConv", domain=DOMAIN)
-def _fused_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Any:
+def _fused_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Value:
     return activated(node, add(node, convolution(node, x, w, b), z))
 
 
 @onnx_op("NhwcFusedConv", "NhwcConv", domain=DOMAIN)
-def _nhwc_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Any:
+def _nhwc_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Value:
     if not known_equal(w.shape[1] * node.get("group", 1), x.shape[-1]):
         # The weights' channels stand last, too.
         w = channels_first(node, w)
@@ -27,14 +28,14 @@ def _nhwc_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Va
 
 
 @onnx_op("QLinearConv", domain=DOMAIN)
-def _qlinear_conv(node: OnnxNode, x: Value, *rest: Value) -> Any:
+def _qlinear_conv(node: OnnxNode, x: Value, *rest: Value) -> Value:
     if not node.get("channels_last", 0):
         return qlinear_convolution(node, x, *rest)
     return channels_last(node, qlinear_convolution(node, channels_first(node, x), *rest))
 
 
 @onnx_op("NhwcMaxPool", domain=DOMAIN)
-def _nhwc_max_pool(node: OnnxNode, x: Value) -> Any:
+def _nhwc_max_pool(node: OnnxNode, x: Value) -> Value:
     return channels_last(node, node.nested("MaxPool", channels_first(node, x), **node.attrs))
 
 
@@ -58,7 +59,7 @@ def _grid_sample(node: OnnxNode, x: Value, grid: Value) -> Any:
 
 
 @onnx_op("CropAndResize", domain=DOMAIN)
-def _crop_and_resize(node: OnnxNode, x: Value, regions: Value, images: Value, size: Value) -> Any:
+def _crop_and_resize(node: OnnxNode, x: Value, regions: Value, images: Value, size: Value) -> Expr:
     mode = node.get("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
         raise node.refuse("mode", mode, "bilinear, nearest")
@@ -70,7 +71,7 @@ def _crop_and_resize(node: OnnxNode, x: Value, regions: Value, images: Value, si
 
 
 @onnx_op("UnfoldTensor", domain=DOMAIN)
-def _unfold(node: OnnxNode, x: Value) -> Any:
+def _unfold(node: OnnxNode, x: Value) -> Expr:
     import numpy as np
 
     axis, size, step = node.get("dim", -1) % x.ndim, node.get("size"), node.get("step", 1)

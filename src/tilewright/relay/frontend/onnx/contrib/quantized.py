@@ -8,7 +8,7 @@ from tilewright.relay.frontend.onnx.contrib.attention import projected
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add, channels_first, channels_last, embed_layer_norm
 from tilewright.relay.frontend.onnx.ops.casting import dequantized, quantized
 from tilewright.relay.frontend.onnx.ops.integers import integer_matmul, placed, requantized, scaling, shifted
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 
 def _out(node: OnnxNode, x: Any, scale: Value, zero: Value | None, like: Value) -> Value:
@@ -17,12 +17,12 @@ def _out(node: OnnxNode, x: Any, scale: Value, zero: Value | None, like: Value) 
 
 
 @onnx_op("QuantizeLinear", domain=DOMAIN, typed=True)
-def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Value:
     return quantized(node, x, scale, zero, zero.element if zero is not None else "uint8", node.get("axis", 1), 0)
 
 
 @onnx_op("DequantizeLinear", domain=DOMAIN, typed=True)
-def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Value:
     return dequantized(node, x, scale, zero, node.get("axis", 1))
 
 
@@ -32,7 +32,7 @@ def _binary(key: str) -> Any:
         a: Value, a_scale: Value, a_zero: Value | None,
         b: Value, b_scale: Value, b_zero: Value | None,
         scale: Value, zero: Value | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Value:  # fmt: skip
         made = node.call(key, dequantized(node, a, a_scale, a_zero), dequantized(node, b, b_scale, b_zero))
         return _out(node, made, scale, zero, a)
 
@@ -46,7 +46,7 @@ onnx_op("QLinearMul", domain=DOMAIN)(_binary("multiply"))
 def _unary(name: str) -> Any:
     def convert(
         node: OnnxNode, x: Value, x_scale: Value, x_zero: Value | None, scale: Value, zero: Value | None = None
-    ) -> Any:
+    ) -> Value:
         # QLinearSoftmax says by which opset's rules.
         attrs = {"opset": None, **{k: v for k, v in node.attrs.items() if k != "channels_last"}}
         if name == "Softmax":
@@ -71,7 +71,7 @@ for _name, _plain in {
 
 
 @onnx_op("QLinearConcat", domain=DOMAIN)
-def _concat(node: OnnxNode, scale: Value, zero: Value, *parts: Value) -> Any:
+def _concat(node: OnnxNode, scale: Value, zero: Value, *parts: Value) -> Value:
     data = [dequantized(node, *group) for group in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
     return _out(node, node.call("concatenate", data, axis=node.get("axis")), scale, zero, parts[0])
 
@@ -83,7 +83,7 @@ def _where(
     x: Value, x_scale: Value, x_zero: Value,
     y: Value, y_scale: Value, y_zero: Value,
     scale: Value, zero: Value,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     made = node.call("where", condition, dequantized(node, x, x_scale, x_zero), dequantized(node, y, y_scale, y_zero))
     return _out(node, made, scale, zero, x)
 
@@ -96,7 +96,7 @@ def _matmul_to_float(
     node: OnnxNode,
     a: Value, b: Value, a_scale: Value, b_scale: Value,
     a_zero: Value | None = None, b_zero: Value | None = None, bias: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     total = integer_matmul(node, a, a_zero, b, b_zero)
     factor = node.call("multiply", placed(node, a_scale, 2, -2), placed(node, b_scale, 2, -1))
     return add(node, node.call("multiply", node.cast(total, "float32"), factor), bias)
@@ -105,7 +105,7 @@ def _matmul_to_float(
 @onnx_op("DynamicQuantizeMatMul", domain=DOMAIN)
 def _dynamic_matmul(
     node: OnnxNode, a: Value, b: Value, b_scale: Value, b_zero: Value | None = None, bias: Value | None = None
-) -> Any:
+) -> Value:
     return add(node, dynamic_product(node, a, b, b_scale, b_zero), bias)
 
 
@@ -131,7 +131,7 @@ def _qgemm(
     a: Value, a_scale: Value, a_zero: Value,
     b: Value, b_scale: Value, b_zero: Value,
     c: Value | None = None, scale: Value | None = None, zero: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     columns = 0 if node.get("transB", 0) else 1
     total: Any = node.call(
         "nn.matmul", shifted(node, a, a_zero), shifted(node, b, b_zero, columns),

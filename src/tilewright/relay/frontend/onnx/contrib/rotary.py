@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.attention import heads, joined
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -29,12 +30,12 @@ def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: boo
     return Value(made if tail is None else node.call("concatenate", [made, tail], axis=-1))
 
 
-def angles(node: OnnxNode, table: Value, places: Value) -> Any:
+def angles(node: OnnxNode, table: Value, places: Value) -> Expr:
     """Rows of a table of cosines or sines at places (batch, length), for all heads."""
     return node.call("expand_dims", node.call("take", table, places, axis=0, mode="bounded"), axis=1)
 
 
-def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Any:
+def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Value:
     """x of three or four axes with its heads turned."""
     flat = x.ndim == 3
     count = node.get("num_heads", 0) or (int(x.shape[-1]) // width if flat else 0)
@@ -47,7 +48,7 @@ def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> An
 
 
 @onnx_op("RotaryEmbedding", domain=DOMAIN)
-def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Any:
+def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Value:
     width = node.get("rotary_embedding_dim", 0) or 2 * int(cosines.shape[-1])
     if places.ndim == 1:
         length = node.static(x)[-2 if x.ndim == 4 else 1]
@@ -57,7 +58,7 @@ def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Valu
 
 
 @onnx_op("MRotaryEmbedding", domain=DOMAIN)
-def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Any:
+def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Value:
     width = node.get("rotary_embedding_dim", 0) or 2 * int(cosines.shape[-1])
     sections = [int(n) for n in node.get("mrope_section")]
     half = int(cosines.shape[-1])
@@ -77,7 +78,7 @@ def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, si
 
 
 @onnx_op("GemmaRotaryEmbedding", domain=DOMAIN)
-def _gemma_rotary(node: OnnxNode, angle: Value, q: Value, q_turned: Value, k: Value, k_turned: Value) -> Any:
+def _gemma_rotary(node: OnnxNode, angle: Value, q: Value, q_turned: Value, k: Value, k_turned: Value) -> list[Expr]:
     sine, cosine = [node.call("expand_dims", node.cast(node.call(f, angle), q.dtype), axis=1) for f in ("sin", "cos")]
     return [
         node.call("add", node.call("multiply", x, cosine), node.call("multiply", y, sine))

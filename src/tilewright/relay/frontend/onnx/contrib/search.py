@@ -248,13 +248,13 @@ SHAPING = ("min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask"
 
 
 @onnx_op("GreedySearch", domain=DOMAIN)
-def _greedy(node: OnnxNode, ids: Value, most: Value, *rest: Value | None) -> Any:
+def _greedy(node: OnnxNode, ids: Value, most: Value, *rest: Value | None) -> list[Value]:
     given = _options(SHAPING, rest)
     return Row(node, decoder_of(node, ids, given, 1), most, given).run()
 
 
 @onnx_op("Sampling", domain=DOMAIN)
-def _sampling(node: OnnxNode, ids: Value, most: Value, *rest: Value | None) -> Any:
+def _sampling(node: OnnxNode, ids: Value, most: Value, *rest: Value | None) -> list[Value]:
     given = _options((*SHAPING, "presence_mask", "seed"), rest)
     return Drawn(node, decoder_of(node, ids, given, 1), most, given).run()
 
@@ -262,7 +262,7 @@ def _sampling(node: OnnxNode, ids: Value, most: Value, *rest: Value | None) -> A
 @onnx_op("BeamSearch", domain=DOMAIN)
 def _beams(
     node: OnnxNode, ids: Value, most: Value, least: Value | None, beams: Value, answers: Value, *rest: Value | None
-) -> Any:
+) -> list[Value]:
     names = ("length_penalty", *SHAPING[1:], "decoder_input_ids", "logits_processor")
     given = _options(("min_length", *names), (least, *rest))
     processor = given.get("logits_processor")

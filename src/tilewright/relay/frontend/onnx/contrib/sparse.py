@@ -36,7 +36,7 @@ def _sparse(
     lengths: Value,
     cosines: Value | None = None,
     sines: Value | None = None,
-) -> Any:
+) -> list[Value]:
     count, groups = int(node.get("num_heads")), int(node.get("kv_num_heads"))
     if key is None or value is None:
         size = int(query.shape[-1]) // (count + 2 * groups)

@@ -18,7 +18,7 @@ from tilewright.support.errors import OpNotImplemented
 @onnx_op("CausalConvWithState", domain=DOMAIN)
 def _causal_convolution(
     node: OnnxNode, x: Value, w: Value, bias: Value | None = None, past: Value | None = None
-) -> Any:
+) -> list[Value]:
     if node.get("ndim", 1) != 1 or x.ndim != 3:
         raise node.refuse("ndim", node.get("ndim", 1), "1: three axes")
     if node.get("state_window", 0):
@@ -56,7 +56,7 @@ def _linear_attention(
     past: Value | None = None,
     decay: Value | None = None,
     rate: Value | None = None,
-) -> Any:
+) -> list[Value]:
     rule = node.get("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
         raise node.refuse("update_rule", rule, "linear, gated, delta, gated_delta")
@@ -133,7 +133,7 @@ class QuantizedCell(Cell):
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=DOMAIN)
-def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
+def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> list[Value]:
     for place, what in (
         (1, "weights"),
         (2, "recurrent weights"),
@@ -186,5 +186,5 @@ class AttentionCell(Cell):
 
 
 @onnx_op("AttnLSTM", domain=DOMAIN)
-def _seeing_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
+def _seeing_lstm(node: OnnxNode, *inputs: Value | None) -> list[Value]:
     return recurrent(node, [*inputs, *[None] * (14 - len(inputs))], AttentionCell)

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.integers import shifted
 from tilewright.relay.frontend.onnx.ops.signal import fourier
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.runtime.host_functions.linalg import inverse
 
 
 @onnx_op("ExpandDims", domain=DOMAIN)
-def _expand_dims(node: OnnxNode, x: Value, axis: Value) -> Any:
+def _expand_dims(node: OnnxNode, x: Value, axis: Value) -> Expr:
     return node.call("expand_dims", x, axis=int(node.numbers(axis, "axis").reshape(-1)[0]))
 
 
@@ -31,17 +32,17 @@ for _name in ("Trilu", "GatherND", "Range", "Unique"):
 
 
 @onnx_op("SampleOp", domain=DOMAIN)
-def _same(node: OnnxNode, x: Value) -> Any:
+def _same(node: OnnxNode, x: Value) -> Value:
     return x.plain()
 
 
 @onnx_op("TorchEmbedding", domain=DOMAIN)
-def _embedding(node: OnnxNode, weight: Value, places: Value, *training: Value | None) -> Any:
+def _embedding(node: OnnxNode, weight: Value, places: Value, *training: Value | None) -> Expr:
     return node.call("take", weight, places, axis=0, mode="bounded")
 
 
 @onnx_op("CDist", domain=DOMAIN)
-def _distances(node: OnnxNode, a: Value, b: Value) -> Any:
+def _distances(node: OnnxNode, a: Value, b: Value) -> Expr:
     metric = node.get("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
         raise node.refuse("metric", metric, "sqeuclidean, euclidean")
@@ -53,14 +54,14 @@ def _distances(node: OnnxNode, a: Value, b: Value) -> Any:
 
 
 @onnx_op("Inverse", domain=DOMAIN)
-def _inverse(node: OnnxNode, x: Value) -> Any:
+def _inverse(node: OnnxNode, x: Value) -> Expr:
     *lead, size, _ = node.static(x)
     flat = node.host_call(f"linalg.{inverse.__name__}", [x], (*lead, size * size), x.dtype)
     return node.call("reshape", flat, newshape=(*lead, size, size))
 
 
 @onnx_op("ComplexMul", "ComplexMulConj", domain=DOMAIN)
-def _complex_product(node: OnnxNode, x: Value, y: Value) -> Any:
+def _complex_product(node: OnnxNode, x: Value, y: Value) -> Expr:
     (a, b), (c, d) = [
         [node.call("squeeze", p, axis=(-1,)) for p in node.calls("split", v, indices_or_sections=2, axis=-1)]
         for v in (x, y)
@@ -83,7 +84,7 @@ def _real_transform(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("IsAllFinite", domain=DOMAIN)
-def _finite(node: OnnxNode, *inputs: Value) -> Any:
+def _finite(node: OnnxNode, *inputs: Value) -> Expr:
     only = [name for name in ("isinf", "isnan") if node.get(f"{name}_only", 0)]
     total: Any = None
     for x in inputs:
@@ -100,18 +101,18 @@ def _words(node: OnnxNode, a: Value, b: Value) -> Any:
 
 
 @onnx_op("MulInteger", domain=DOMAIN)
-def _integer_product(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None = None) -> Any:
+def _integer_product(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None = None) -> Expr:
     return node.call("multiply", shifted(node, a, a_zero), shifted(node, b, b_zero))
 
 
 @onnx_op("ReduceSumInteger", domain=DOMAIN)
-def _integer_sum(node: OnnxNode, x: Value) -> Any:
+def _integer_sum(node: OnnxNode, x: Value) -> Expr:
     wide = node.cast(x, "uint32" if "uint" in x.dtype else "int32")
     return node.call("sum", wide, axis=tuple(node.get("axes")), keepdims=bool(node.get("keepdims", 1)))
 
 
 @onnx_op("NGramRepeatBlock", domain=DOMAIN)
-def _no_repeats(node: OnnxNode, ids: Value, scores: Value) -> Any:
+def _no_repeats(node: OnnxNode, ids: Value, scores: Value) -> Tensor:
     size, length = node.get("ngram_size"), node.static(ids)[1]
     if length < size:
         return scores
@@ -126,7 +127,7 @@ def _no_repeats(node: OnnxNode, ids: Value, scores: Value) -> Any:
 
 
 @onnx_op("RelativePositionBias", domain=DOMAIN)
-def _relative_bias(node: OnnxNode, table: Value, rows: Value, columns: Value) -> Any:
+def _relative_bias(node: OnnxNode, table: Value, rows: Value, columns: Value) -> Expr:
     """T5's: near distances each have a row of the table, farther ones share rows by their logarithm."""
     queries, keys = [int(node.numbers(v, "lengths").reshape(-1)[0]) for v in (rows, columns)]
     buckets, _ = node.static(table)
@@ -151,7 +152,7 @@ def _relative_bias(node: OnnxNode, table: Value, rows: Value, columns: Value) ->
 def _gated_bias(
     node: OnnxNode,
     query: Value, own: Value, distance: Value, weight: Value, bias: Value, strength: Value, offsets: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     from tilewright.relay.frontend.onnx.contrib.attention import heads
 
     if offsets is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -19,7 +20,7 @@ BEGIN, END = "\x02", "\x03"
 
 
 @onnx_op("Tokenizer", domain=DOMAIN, typed=True)
-def _tokens(node: OnnxNode, x: Value) -> Any:
+def _tokens(node: OnnxNode, x: Value) -> Value:
     separators, expression = node.get("separators"), node.get("tokenexp")
     for pattern in [*(separators or []), *([expression] if expression else [])]:
         try:
@@ -73,7 +74,7 @@ def _run_tokens(config: Config, x: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("WordConvEmbedding", domain=DOMAIN)
-def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Value) -> Any:
+def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Value) -> Expr:
     if words.ndim != 2:
         raise OpNotImplemented(f"its words have {words.ndim} axes; supported: two, the words and their letters")
     count, _, window, width = node.static(weight)
@@ -93,7 +94,7 @@ def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Valu
 
 
 @onnx_op("DynamicTimeWarping", domain=DOMAIN)
-def _warped(node: OnnxNode, costs: Value) -> Any:
+def _warped(node: OnnxNode, costs: Value) -> Value:
     return node.host_call_sized("warping.path", [costs], 2, "int32")
 
 
@@ -125,7 +126,9 @@ def _path_shape(config: Config, costs: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("BifurcationDetector", domain=DOMAIN)
-def _forked(node: OnnxNode, source: Value, current: Value, matched: Value, predicted: Value | None = None) -> Any:
+def _forked(
+    node: OnnxNode, source: Value, current: Value, matched: Value, predicted: Value | None = None
+) -> list[Value]:
     config = {"least": node.get("min_ngram_size", 1), "most": node.get("max_ngram_size", 3)}
     inputs = [source, current, matched, *([] if predicted is None else [predicted])]
     tokens = node.host_call_sized("fork.tokens", inputs, 1, "int64", config)

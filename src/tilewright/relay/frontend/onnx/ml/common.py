@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.kinds import carried
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
@@ -55,7 +56,7 @@ def transformed(node: OnnxNode, scores: Value, name: Any) -> Value:
 def _probit(node: OnnxNode, p: Value) -> Value:
     """sqrt(2) * inverse erf of 2p - 1, by Winitzki's approximation."""
 
-    def f(key: str, *args: Any) -> Any:
+    def f(key: str, *args: Any) -> Expr:
         return node.call(key, *[node.scalar(a, p) if isinstance(a, float) else a for a in args])
 
     x = f("subtract", f("multiply", p, 2.0), 1.0)

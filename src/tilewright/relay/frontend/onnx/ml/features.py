@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, rows, table
-from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.strings import string_table
 
 
 @onnx_op("ArrayFeatureExtractor", domain=DOMAIN, typed=True)
-def _extract(node: OnnxNode, x: Value, places: Value) -> Any:
+def _extract(node: OnnxNode, x: Value, places: Value) -> Value:
     flat = node.call("reshape", places, newshape=(-1,))
     data = plain(x)
     if data.ndim == 1:
@@ -21,13 +22,13 @@ def _extract(node: OnnxNode, x: Value, places: Value) -> Any:
 
 
 @onnx_op("Binarizer", domain=DOMAIN)
-def _binarize(node: OnnxNode, x: Value) -> Any:
+def _binarize(node: OnnxNode, x: Value) -> Expr:
     above = node.call("greater", x, node.scalar(node.get("threshold", 0.0), x))
     return node.call("cast", above, dtype=x.dtype)
 
 
 @onnx_op("FeatureVectorizer", domain=DOMAIN)
-def _vectorize(node: OnnxNode, *parts: Value) -> Any:
+def _vectorize(node: OnnxNode, *parts: Value) -> Tensor:
     sizes = node.get("inputdimensions") or [None] * len(parts)
     made = []
     for x, size in zip(parts, sizes, strict=True):
@@ -43,7 +44,7 @@ def _vectorize(node: OnnxNode, *parts: Value) -> Any:
 
 
 @onnx_op("Imputer", domain=DOMAIN)
-def _impute(node: OnnxNode, x: Value) -> Any:
+def _impute(node: OnnxNode, x: Value) -> Expr:
     whole = "int" in x.dtype
     new = np.array(node.get("imputed_value_int64s" if whole else "imputed_value_floats"), x.dtype)
     old = node.get("replaced_value_int64" if whole else "replaced_value_float", 0)
@@ -52,7 +53,7 @@ def _impute(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Normalizer", domain=DOMAIN)
-def _normalize(node: OnnxNode, x: Value) -> Any:
+def _normalize(node: OnnxNode, x: Value) -> Expr:
     data, norm = node.cast(x, "float32"), node.get("norm", "MAX")
     axes: dict[str, Any] = {"axis": (-1,), "keepdims": True}
     if norm == "MAX":
@@ -78,7 +79,7 @@ def _scale(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("OneHotEncoder", domain=DOMAIN, typed=True)
-def _one_hot(node: OnnxNode, x: Value) -> Any:
+def _one_hot(node: OnnxNode, x: Value) -> Expr:
     names = node.get("cats_strings") if x.kind == "string" else node.get("cats_int64s")
     places = plain(x) if x.kind == "string" else node.cast(x, "int64")
     each = node.call("equal", node.call("expand_dims", places, axis=x.ndim), plain(table(list(names), np.int64)))
@@ -86,7 +87,7 @@ def _one_hot(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("DictVectorizer", domain=DOMAIN, typed=True)
-def _vectorize_dict(node: OnnxNode, x: MapValue) -> Any:
+def _vectorize_dict(node: OnnxNode, x: MapValue) -> Value:
     vocabulary = node.get("string_vocabulary") or node.get("int64_vocabulary")
     found = dict(zip(x.keys, x.items, strict=True))
     missing = [k for k in found if k not in vocabulary]
@@ -99,7 +100,7 @@ def _vectorize_dict(node: OnnxNode, x: MapValue) -> Any:
 
 
 @onnx_op("CastMap", domain=DOMAIN, typed=True)
-def _cast_map(node: OnnxNode, x: MapValue) -> Any:
+def _cast_map(node: OnnxNode, x: MapValue) -> Value:
     from tilewright.relay.frontend.onnx.ops.casting import converted
 
     element = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}[node.get("cast_to", "TO_FLOAT")]

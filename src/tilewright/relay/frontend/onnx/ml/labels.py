@@ -12,7 +12,7 @@ from tilewright.relay.frontend.onnx.value import ListValue, MapValue, OnnxNode, 
 
 def looked_up(
     node: OnnxNode, x: Value, keys: list[Any], values: list[Any], default: Any, dtypes: tuple[Any, Any]
-) -> Any:
+) -> Value:
     """The value of each element's key, or the default. Of equal keys the last counts."""
     wanted = {("nan" if k != k else k): v for k, v in zip(keys, values, strict=True)}
     nan = wanted.pop("nan", None) if any([k != k for k in keys]) else None
@@ -41,7 +41,7 @@ DTYPES = {"strings": object, "int64s": np.int64, "floats": np.float32}
 
 
 @onnx_op("LabelEncoder", domain=DOMAIN, typed=True)
-def _classic(node: OnnxNode, x: Value) -> Any:
+def _classic(node: OnnxNode, x: Value) -> Value:
     classes = list(node.get("classes_strings"))
     numbers = list(range(len(classes)))
     if x.kind == "string":
@@ -51,7 +51,7 @@ def _classic(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("LabelEncoder", since=2, domain=DOMAIN, typed=True)
-def _label_encoder(node: OnnxNode, x: Value) -> Any:
+def _label_encoder(node: OnnxNode, x: Value) -> Value:
     def given(what: str) -> tuple[list[Any], Any, str]:
         tensor = node.get(f"{what}_tensor")
         if tensor is not None:
@@ -76,7 +76,7 @@ def _label_encoder(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("CategoryMapper", domain=DOMAIN, typed=True)
-def _category_mapper(node: OnnxNode, x: Value) -> Any:
+def _category_mapper(node: OnnxNode, x: Value) -> Value:
     strings, numbers = list(node.get("cats_strings")), list(node.get("cats_int64s"))
     if x.kind == "string":
         return looked_up(node, x, strings, numbers, node.get("default_int64", -1), (object, np.int64))
@@ -84,7 +84,7 @@ def _category_mapper(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("ZipMap", domain=DOMAIN, typed=True)
-def _zip_map(node: OnnxNode, x: Value) -> Any:
+def _zip_map(node: OnnxNode, x: Value) -> ListValue:
     names = node.get("classlabels_strings") or node.get("classlabels_int64s")
     data = node.value("expand_dims", x, axis=0) if x.ndim == 1 else x
     count = node.static(data)[0]

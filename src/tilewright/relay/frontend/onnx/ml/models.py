@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ml.common import (
     DOMAIN,
     classified,
@@ -15,7 +16,7 @@ from tilewright.relay.frontend.onnx.ml.common import (
     transformed,
     two_classes,
 )
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
 
 
@@ -32,12 +33,12 @@ def _linear(node: OnnxNode, x: Value, count: int) -> Value:
 
 
 @onnx_op("LinearRegressor", domain=DOMAIN)
-def _linear_regressor(node: OnnxNode, x: Value) -> Any:
+def _linear_regressor(node: OnnxNode, x: Value) -> Value:
     return transformed(node, _linear(node, x, node.get("targets", 1)), node.get("post_transform"))
 
 
 @onnx_op("LinearClassifier", domain=DOMAIN, typed=True)
-def _linear_classifier(node: OnnxNode, x: Value) -> Any:
+def _linear_classifier(node: OnnxNode, x: Value) -> list[Value]:
     labels = labels_of(node, "classlabels_strings", "classlabels_ints")
     features = rows(node, x).shape[1]
     scores = _linear(node, x, len(node.get("coefficients")) // int(features))
@@ -54,7 +55,7 @@ def _kernel(node: OnnxNode, x: Value, vectors: np.ndarray) -> Value:
     gamma, coef0, degree = node.get("kernel_params") or (0.0, 0.0, 0.0)
     dot = node.value("nn.dense", x, Value(array=vectors))
 
-    def scaled() -> Any:
+    def scaled() -> Expr:
         return node.call("add", node.call("multiply", dot, node.scalar(gamma, x)), node.scalar(coef0, x))
 
     if kind == "LINEAR":
@@ -72,7 +73,7 @@ def _kernel(node: OnnxNode, x: Value, vectors: np.ndarray) -> Value:
 
 
 @onnx_op("SVMRegressor", domain=DOMAIN)
-def _svm_regressor(node: OnnxNode, x: Value) -> Any:
+def _svm_regressor(node: OnnxNode, x: Value) -> Tensor:
     data, count = rows(node, x), node.get("n_supports", 0)
     coefficients = np.array(node.get("coefficients"), np.float32)
     rho = float(node.get("rho")[0])
@@ -89,7 +90,7 @@ def _svm_regressor(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("SVMClassifier", domain=DOMAIN, typed=True)
-def _svm_classifier(node: OnnxNode, x: Value) -> Any:
+def _svm_classifier(node: OnnxNode, x: Value) -> list[Value]:
     data = rows(node, x)
     labels = labels_of(node, "classlabels_strings", "classlabels_ints")
     counts = node.get("vectors_per_class")

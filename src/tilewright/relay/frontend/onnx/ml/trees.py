@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, classified, labels_of, rows, transformed, two_classes
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
@@ -67,7 +68,7 @@ class Forest:
     def scores(self, node: OnnxNode, x: Value, aggregate: str) -> Value:
         """The aggregated votes of the leaves that rows reach, 0 where there is none: (rows, targets)."""
 
-        def look(values: Any, dtype: Any, at: Any) -> Any:
+        def look(values: Any, dtype: Any, at: Any) -> Expr:
             return node.call("take", Value(array=np.asarray(values, dtype)), at, axis=0)
 
         start = Value(array=np.array(self.roots, np.int32).reshape(1, -1))
@@ -145,14 +146,14 @@ def _data(node: OnnxNode, x: Value) -> Value:
 
 
 @onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
-def _regressor(node: OnnxNode, x: Value) -> Any:
+def _regressor(node: OnnxNode, x: Value) -> Value:
     forest = _classic(node, node.get("n_targets", 1), "target")
     scores = _based(node, forest.scores(node, _data(node, x), node.get("aggregate_function", "SUM")))
     return node.cast(transformed(node, scores, node.get("post_transform")), "float32")
 
 
 @onnx_op("TreeEnsembleClassifier", domain=DOMAIN, typed=True)
-def _classifier(node: OnnxNode, x: Value) -> Any:
+def _classifier(node: OnnxNode, x: Value) -> list[Value]:
     labels = labels_of(node, "classlabels_strings", "classlabels_int64s")
     count = len(labels) if labels else max(node.get("class_ids")) + 1
     single = count == 2 and len(set(node.get("class_ids"))) == 1
@@ -174,7 +175,7 @@ def _classifier(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("TreeEnsemble", since=5, domain=DOMAIN)
-def _ensemble(node: OnnxNode, x: Value) -> Any:
+def _ensemble(node: OnnxNode, x: Value) -> Value:
     forest = Forest(node.get("n_targets"))
     modes = [MODES[int(m)] for m in node.get("nodes_modes").reshape(-1)]
     splits = node.get("nodes_splits").reshape(-1).tolist()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.casting import decoded
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
 
 SAME = {
@@ -27,7 +28,7 @@ BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "And", 
 """Operators that until opset 6 broadcast only when told to, from an axis on."""
 
 
-def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Any:
+def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Expr:
     """An element-wise operator of two values."""
     return node.call(key, x, aligned(node, x, y))
 
@@ -43,14 +44,14 @@ def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
 
 
 @onnx_op("Equal", typed=True)
-def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
+def _equal(node: OnnxNode, x: Value, y: Value) -> Tensor:
     if "string" in (x.kind, y.kind):
         return Value(node.call("equal", x.plain(), y.plain()))
     return binary(node, "equal", decoded(node, x), decoded(node, y))
 
 
 def _same(onnx: str, key: str) -> Callable[..., Any]:
-    def convert(node: OnnxNode, *args: Value) -> Any:
+    def convert(node: OnnxNode, *args: Value) -> Expr:
         return binary(node, key, *args) if onnx in BINARY else node.call(key, *args)
 
     return convert
@@ -61,12 +62,12 @@ for _onnx, _relay in SAME.items():
 
 
 @onnx_op("Reciprocal")
-def _reciprocal(node: OnnxNode, x: Value) -> Any:
+def _reciprocal(node: OnnxNode, x: Value) -> Expr:
     return node.call("divide", node.scalar(1, x), x)
 
 
 @onnx_op("IsInf")
-def _isinf(node: OnnxNode, x: Value) -> Any:
+def _isinf(node: OnnxNode, x: Value) -> Expr:
     low, high = node.get("detect_negative", 1), node.get("detect_positive", 1)
     if low and high:
         return node.call("isinf", x)
@@ -76,7 +77,7 @@ def _isinf(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Pow")
-def _pow(node: OnnxNode, x: Value, y: Value) -> Any:
+def _pow(node: OnnxNode, x: Value, y: Value) -> Tensor:
     y = aligned(node, x, y)
     if y.array is not None and y.array.size == 1 and y.array.ndim <= x.ndim:
         exponent = float(y.array.reshape(-1)[0])
@@ -94,7 +95,7 @@ def _pow(node: OnnxNode, x: Value, y: Value) -> Any:
     return node.call("power", x, _as(node, y, x.dtype))
 
 
-def _as(node: OnnxNode, x: Value, dtype: str) -> Any:
+def _as(node: OnnxNode, x: Value, dtype: str) -> Tensor:
     if x.dtype == dtype:
         return x
     if x.array is not None:
@@ -103,7 +104,7 @@ def _as(node: OnnxNode, x: Value, dtype: str) -> Any:
 
 
 @onnx_op("Mod")
-def _mod(node: OnnxNode, x: Value, y: Value) -> Any:
+def _mod(node: OnnxNode, x: Value, y: Value) -> Expr:
     truncated = node.get("fmod", 0)
     if truncated not in (0, 1):
         raise node.refuse("fmod", truncated, "0, 1")
@@ -111,7 +112,7 @@ def _mod(node: OnnxNode, x: Value, y: Value) -> Any:
 
 
 @onnx_op("BitShift")
-def _shift(node: OnnxNode, x: Value, y: Value) -> Any:
+def _shift(node: OnnxNode, x: Value, y: Value) -> Expr:
     left = node.get("direction") == "LEFT"
     key, width = "left_shift" if left else "right_shift", np.iinfo(x.dtype).bits
     if y.array is not None and ((y.array >= 0) & (y.array < width)).all():
@@ -141,17 +142,17 @@ for _onnx, _relay in {"Sum": "add", "Max": "maximum", "Min": "minimum"}.items():
 
 
 @onnx_op("Mean")
-def _mean(node: OnnxNode, *args: Value) -> Any:
+def _mean(node: OnnxNode, *args: Value) -> Expr:
     return node.call("divide", _chain("add")(node, *args), node.scalar(len(args), args[0]))
 
 
 @onnx_op("Where")
-def _where(node: OnnxNode, condition: Value, x: Value, y: Value) -> Any:
+def _where(node: OnnxNode, condition: Value, x: Value, y: Value) -> Expr:
     return node.call("where", condition, x, y)
 
 
 @onnx_op("Clip")
-def _clip_attributes(node: OnnxNode, x: Value) -> Any:
+def _clip_attributes(node: OnnxNode, x: Value) -> Expr:
     return node.call("clip", x, a_min=node.get("min", -np.inf), a_max=node.get("max", np.inf))
 
 
@@ -171,12 +172,12 @@ def _clip(node: OnnxNode, x: Value, low: Value | None = None, high: Value | None
 
 
 @onnx_op("LeakyRelu")
-def _leaky_relu(node: OnnxNode, x: Value) -> Any:
+def _leaky_relu(node: OnnxNode, x: Value) -> Expr:
     return node.call("nn.leaky_relu", x, alpha=node.get("alpha", 0.01))
 
 
 @onnx_op("PRelu")
-def _prelu(node: OnnxNode, x: Value, slope: Value) -> Any:
+def _prelu(node: OnnxNode, x: Value, slope: Value) -> Expr:
     # The slope broadcasts from the right: one per channel comes as (C, 1, 1), but for old opsets.
     if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and slope.shape[0] != 1:
         compatibility.OLD_BROADCAST.seen(node.name)
@@ -185,12 +186,12 @@ def _prelu(node: OnnxNode, x: Value, slope: Value) -> Any:
     return node.call("where", node.call("greater", x, zero), x, node.call("multiply", x, slope))
 
 
-def _positive_part(node: OnnxNode, x: Any, negative: Any, zero: Any) -> Any:
+def _positive_part(node: OnnxNode, x: Any, negative: Any, zero: Any) -> Expr:
     return node.call("where", node.call("greater", x, zero), x, negative)
 
 
 @onnx_op("Elu")
-def _elu(node: OnnxNode, x: Value) -> Any:
+def _elu(node: OnnxNode, x: Value) -> Expr:
     # exp of what is not positive only: it cannot overflow.
     zero, one = node.scalar(0, x), node.scalar(1, x)
     below = node.call("subtract", node.call("exp", node.call("minimum", x, zero)), one)
@@ -198,7 +199,7 @@ def _elu(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Selu")
-def _selu(node: OnnxNode, x: Value) -> Any:
+def _selu(node: OnnxNode, x: Value) -> Expr:
     # Until opset 5 the defaults have five digits.
     old = node.opset < 6
     gamma = node.scalar(node.get("gamma", 1.0507 if old else 1.05070102214813232421875), x)
@@ -209,7 +210,7 @@ def _selu(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Celu")
-def _celu(node: OnnxNode, x: Value) -> Any:
+def _celu(node: OnnxNode, x: Value) -> Expr:
     if node.get("alpha", 1.0) == 0:
         raise DiagnosticError("its alpha is 0, by which it divides")
     alpha, zero = node.scalar(node.get("alpha", 1.0), x), node.scalar(0, x)
@@ -218,12 +219,12 @@ def _celu(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("ThresholdedRelu")
-def _thresholded_relu(node: OnnxNode, x: Value) -> Any:
+def _thresholded_relu(node: OnnxNode, x: Value) -> Expr:
     above = node.call("greater", x, node.scalar(node.get("alpha", 1.0), x))
     return node.call("where", above, x, node.scalar(0, x))
 
 
-def _softplus_of(node: OnnxNode, x: Value) -> Any:
+def _softplus_of(node: OnnxNode, x: Value) -> Expr:
     # max(x, 0) + log(1 + exp(-|x|)) does not overflow.
     one = node.scalar(1, x)
     tail = node.call("log", node.call("add", one, node.call("exp", node.call("negative", node.call("abs", x)))))
@@ -231,51 +232,51 @@ def _softplus_of(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Softplus")
-def _softplus(node: OnnxNode, x: Value) -> Any:
+def _softplus(node: OnnxNode, x: Value) -> Expr:
     return _softplus_of(node, x)
 
 
 @onnx_op("Mish")
-def _mish(node: OnnxNode, x: Value) -> Any:
+def _mish(node: OnnxNode, x: Value) -> Expr:
     return node.call("multiply", x, node.call("tanh", _softplus_of(node, x)))
 
 
 @onnx_op("Softsign")
-def _softsign(node: OnnxNode, x: Value) -> Any:
+def _softsign(node: OnnxNode, x: Value) -> Expr:
     return node.call("divide", x, node.call("add", node.scalar(1, x), node.call("abs", x)))
 
 
 @onnx_op("Shrink")
-def _shrink(node: OnnxNode, x: Value) -> Any:
+def _shrink(node: OnnxNode, x: Value) -> Expr:
     limit, bias, zero = node.get("lambd", 0.5), node.scalar(node.get("bias", 0.0), x), node.scalar(0, x)
     above = node.call("where", node.call("greater", x, node.scalar(limit, x)), node.call("subtract", x, bias), zero)
     return node.call("where", node.call("less", x, node.scalar(-limit, x)), node.call("add", x, bias), above)
 
 
-def _hard_sigmoid_of(node: OnnxNode, x: Value, alpha: float, beta: float) -> Any:
+def _hard_sigmoid_of(node: OnnxNode, x: Value, alpha: float, beta: float) -> Expr:
     line = node.call("add", node.call("multiply", x, node.scalar(alpha, x)), node.scalar(beta, x))
     return node.call("clip", line, a_min=0.0, a_max=1.0)
 
 
 @onnx_op("HardSigmoid")
-def _hard_sigmoid(node: OnnxNode, x: Value) -> Any:
+def _hard_sigmoid(node: OnnxNode, x: Value) -> Expr:
     return _hard_sigmoid_of(node, x, node.get("alpha", 0.2), node.get("beta", 0.5))
 
 
 @onnx_op("HardSwish")
-def _hard_swish(node: OnnxNode, x: Value) -> Any:
+def _hard_swish(node: OnnxNode, x: Value) -> Expr:
     return node.call("multiply", x, _hard_sigmoid_of(node, x, 1 / 6, 0.5))
 
 
 @onnx_op("Swish")
-def _swish(node: OnnxNode, x: Value) -> Any:
+def _swish(node: OnnxNode, x: Value) -> Expr:
     return node.call(
         "multiply", x, node.call("sigmoid", node.call("multiply", x, node.scalar(node.get("alpha", 1.0), x)))
     )
 
 
 @onnx_op("Gelu")
-def _gelu(node: OnnxNode, x: Value) -> Any:
+def _gelu(node: OnnxNode, x: Value) -> Expr:
     half, one = node.scalar(0.5, x), node.scalar(1, x)
     if node.get("approximate", "none") == "tanh":
         cube = node.call("multiply", node.call("multiply", x, x), x)
@@ -332,13 +333,13 @@ def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callabl
     return convert
 
 
-def _log_sum_exp(node: OnnxNode, x: Value, how: dict[str, Any]) -> Any:
+def _log_sum_exp(node: OnnxNode, x: Value, how: dict[str, Any]) -> Expr:
     top = node.call("max", x, **{**how, "keepdims": True})
     total = node.call("sum", node.call("exp", node.call("subtract", x, top)), **how)
     return node.call("add", node.call("log", total), node.call("max", x, **how))
 
 
-def _mean_of(node: OnnxNode, x: Any, how: dict[str, Any]) -> Any:
+def _mean_of(node: OnnxNode, x: Any, how: dict[str, Any]) -> Expr:
     axes = how["axis"]
     if isinstance(x, Value) and x.ndim == 4 and axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
         # As a pooling it stays on channel blocks.
@@ -363,7 +364,7 @@ for _onnx, _f in {
 
 
 def _arg(key: str) -> Callable[..., Any]:
-    def convert(node: OnnxNode, x: Value) -> Any:
+    def convert(node: OnnxNode, x: Value) -> Expr:
         found = node.call(
             key,
             x,
@@ -381,7 +382,7 @@ onnx_op("ArgMin")(_arg("argmin"))
 
 
 @onnx_op("CumSum")
-def _cumsum(node: OnnxNode, x: Value, axis: Value) -> Any:
+def _cumsum(node: OnnxNode, x: Value, axis: Value) -> Expr:
     at = int(node.known(axis, "axis").reshape(-1)[0])
     backwards = bool(node.get("reverse", 0))
     data = node.call("reverse", x, axis=at) if backwards else x
@@ -390,7 +391,7 @@ def _cumsum(node: OnnxNode, x: Value, axis: Value) -> Any:
 
 
 @onnx_op("MatMul")
-def matmul(node: OnnxNode, a: Value, b: Value) -> Any:
+def matmul(node: OnnxNode, a: Value, b: Value) -> Expr:
     """A product of matrices, vectors or batches of either, as NumPy has it."""
     left, right = a.ndim, b.ndim
     if left == 1 or right == 1:
@@ -402,7 +403,7 @@ def matmul(node: OnnxNode, a: Value, b: Value) -> Any:
     return _product(node, a, b, left, right)
 
 
-def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Any:
+def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Expr:
     # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
     if right == 2:
         return node.call("nn.matmul", a, b)
@@ -413,7 +414,7 @@ def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Any:
 
 
 @onnx_op("Gemm")
-def _gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
+def _gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Expr:
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     transpose_a, transpose_b = bool(node.get("transA", 0)), bool(node.get("transB", 0))
     for name, operand in (("A", a), ("B", b)):
@@ -432,5 +433,5 @@ def _gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
 
 
 @onnx_op("Einsum", since=12)
-def _einsum(node: OnnxNode, *args: Value) -> Any:
+def _einsum(node: OnnxNode, *args: Value) -> Expr:
     return node.call("einsum", list(args), equation=node.get("equation").replace(" ", ""))

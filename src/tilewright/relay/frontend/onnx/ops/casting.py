@@ -8,10 +8,11 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import kinds
 from tilewright.relay.frontend.onnx.fold import _element
 from tilewright.relay.frontend.onnx.ops.strings import parsed, printed
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
 
 
@@ -40,7 +41,7 @@ def encoded(node: OnnxNode, x: Value, kind: str, saturate: bool = True, rounding
     return Value(made, kind=kind)
 
 
-def _whole(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Any:
+def _whole(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Expr:
     # As integers are cast: the lowest bits stay.
     bits, carrier = int(kind[-1]), kinds.SMALL_INTS[kind]
     whole = node.cast(x, "int32")
@@ -51,7 +52,7 @@ def _whole(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -
     return node.cast(node.call("subtract", low, node.scalar(half, "int32")), carrier).expr
 
 
-def _small_float(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Any:
+def _small_float(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Expr:
     value = node.cast(x, "float32")
     if kind == "float8_e8m0fnu" and rounding != "nearest":
         # Up: a power is reached when it is not less; down: when it is not more.
@@ -92,17 +93,17 @@ def converted(node: OnnxNode, x: Value, element: str, saturate: bool = True, rou
 
 
 @onnx_op("Cast", typed=True)
-def _cast(node: OnnxNode, x: Value) -> Any:
+def _cast(node: OnnxNode, x: Value) -> Value:
     return converted(node, x, element_type(node.get("to")), bool(node.get("saturate", 1)), node.get("round_mode", "up"))
 
 
 @onnx_op("CastLike", typed=True)
-def _cast_like(node: OnnxNode, x: Value, like: Value) -> Any:
+def _cast_like(node: OnnxNode, x: Value, like: Value) -> Value:
     return converted(node, x, like.element, bool(node.get("saturate", 1)), node.get("round_mode", "up"))
 
 
 @onnx_op("BitCast", typed=True)
-def _bit_cast(node: OnnxNode, x: Value) -> Any:
+def _bit_cast(node: OnnxNode, x: Value) -> Value:
     element = element_type(node.get("to"))
     carrier = kinds.CARRIERS.get(element, element)
     kind = element if element in kinds.CARRIERS else ""
@@ -148,9 +149,10 @@ def integer_limits(element: str) -> tuple[float, float]:
 
 
 BYTES_AND_WORDS = ("int8", "uint8", "int16", "uint16")
+Parameters = tuple[Value, Tensor, int]
 
 
-def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Any:
+def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Parameters | None:
     """(scale, zero point, axis) as the operators of relay.qnn take them; None where these know no such form."""
     several = scale.ndim == 1 and not known_equal(scale.shape[0], 1)
     plain = scale.dtype == "float32" and not scale.kind and not (zero is not None and zero.kind)
@@ -224,7 +226,7 @@ def _as_qnn(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: in
 
 
 @onnx_op("QuantizeLinear", typed=True)
-def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Tensor:
     element = zero.element if zero is not None else "uint8"
     if zero is None and node.get("output_dtype"):
         element = element_type(node.get("output_dtype"))
@@ -252,7 +254,7 @@ def dequantized(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis
 
 
 @onnx_op("DequantizeLinear", typed=True)
-def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Tensor:
     parts = _as_qnn(node, x, scale, zero, node.get("axis", 1), x.element)
     if parts is not None and not node.get("output_dtype", 0):
         return node.call("qnn.dequantize", x, *parts[:2], axis=parts[2])

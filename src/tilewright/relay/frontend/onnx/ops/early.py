@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 
 
 def _scaled(node: OnnxNode, x: Any, factor: float, offset: float = 0.0) -> Value:
@@ -14,36 +15,36 @@ def _scaled(node: OnnxNode, x: Any, factor: float, offset: float = 0.0) -> Value
 
 
 @onnx_op("Affine")
-def _affine(node: OnnxNode, x: Value) -> Any:
+def _affine(node: OnnxNode, x: Value) -> Value:
     return _scaled(node, x, float(node.get("alpha", 1.0)), float(node.get("beta", 0.0)))
 
 
 @onnx_op("Scale")
-def _scale(node: OnnxNode, x: Value) -> Any:
+def _scale(node: OnnxNode, x: Value) -> Expr:
     return node.call("multiply", x, node.scalar(float(node.get("scale", 1.0)), x))
 
 
 @onnx_op("ImageScaler")
-def _scaled_image(node: OnnxNode, x: Value) -> Any:
+def _scaled_image(node: OnnxNode, x: Value) -> Expr:
     scaled = _scale(node, x)
     bias = node.get("bias")
     return node.call("add", scaled, np.array(bias, x.dtype).reshape(-1, 1, 1)) if bias else scaled
 
 
 @onnx_op("ScaledTanh")
-def _scaled_tanh(node: OnnxNode, x: Value) -> Any:
+def _scaled_tanh(node: OnnxNode, x: Value) -> Expr:
     inner = node.call("multiply", x, node.scalar(float(node.get("beta", 1.0)), x))
     return node.call("multiply", node.call("tanh", inner), node.scalar(float(node.get("alpha", 1.0)), x))
 
 
 @onnx_op("ParametricSoftplus")
-def _parametric_softplus(node: OnnxNode, x: Value) -> Any:
+def _parametric_softplus(node: OnnxNode, x: Value) -> Expr:
     inner = node.value("multiply", x, node.scalar(float(node.get("beta", 1.0)), x))
     return node.call("multiply", node.nested("Softplus", inner), node.scalar(float(node.get("alpha", 1.0)), x))
 
 
 @onnx_op("Crop")
-def _crop(node: OnnxNode, x: Value) -> Any:
+def _crop(node: OnnxNode, x: Value) -> Expr:
     left, top, right, bottom = node.get("border")
     height, width = node.static(x)[2:]
     size = node.get("scale")
@@ -57,17 +58,17 @@ def _slice(node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | N
 
 
 @onnx_op("MeanVarianceNormalization")
-def _normalized(node: OnnxNode, x: Value) -> Any:
+def _normalized(node: OnnxNode, x: Value) -> Tensor:
     axes = tuple(range(2 if not node.get("across_channels", 0) else 1, x.ndim))
     return _over_deviation(node, x, axes, bool(node.get("normalize_variance", 1)))
 
 
 @onnx_op("MeanVarianceNormalization", since=9)
-def _normalized_over_axes(node: OnnxNode, x: Value) -> Any:
+def _normalized_over_axes(node: OnnxNode, x: Value) -> Tensor:
     return _over_deviation(node, x, tuple(node.get("axes") or (0, 2, 3)), True, 1e-9)
 
 
-def _over_deviation(node: OnnxNode, x: Value, axes: tuple[int, ...], divided: bool, least: float = 0.0) -> Any:
+def _over_deviation(node: OnnxNode, x: Value, axes: tuple[int, ...], divided: bool, least: float = 0.0) -> Tensor:
     """Values less their mean, and over their deviation."""
     apart = node.value("subtract", x, node.call("mean", x, axis=axes, keepdims=True))
     if not divided:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.casting import decoded, integer_limits
 from tilewright.relay.frontend.onnx.ops.layers import convolution, spatial
@@ -85,12 +86,14 @@ def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value
 @onnx_op("MatMulInteger", since=10)
 def _matmul_integer(
     node: OnnxNode, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
-) -> Any:
+) -> Value:
     return integer_matmul(node, a, a_zero, b, b_zero)
 
 
 @onnx_op("ConvInteger", since=10)
-def _conv_integer(node: OnnxNode, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None) -> Any:
+def _conv_integer(
+    node: OnnxNode, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
+) -> Value:
     return integer_convolution(node, x, x_zero, w, w_zero)
 
 
@@ -104,7 +107,7 @@ def requantized(node: OnnxNode, total: Any, factor: Any, zero: Value | None, ele
     return node.value("cast", node.call("clip", whole, a_min=low, a_max=high), dtype=element)
 
 
-def scaling(node: OnnxNode, a: Value, b: Value, y: Value) -> Any:
+def scaling(node: OnnxNode, a: Value, b: Value, y: Value) -> Expr:
     """a * b / y in float32."""
     product = node.call("multiply", node.cast(a, "float32"), node.cast(b, "float32"))
     return node.call("divide", product, node.cast(placed(node, y, 0, None), "float32"))
@@ -116,7 +119,7 @@ def _qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value,
     b: Value, b_scale: Value, b_zero: Value,
     y_scale: Value, y_zero: Value,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     total = integer_matmul(node, a, a_zero, b, b_zero)
     factor = scaling(node, placed(node, a_scale, 2, -2), placed(node, b_scale, 2, -1), y_scale)
     return requantized(node, total, factor, y_zero, y_zero.element)
@@ -128,7 +131,7 @@ def qlinear_convolution(
     x: Value, x_scale: Value, x_zero: Value,
     w: Value, w_scale: Value, w_zero: Value,
     y_scale: Value, y_zero: Value, bias: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     """The convolution of quantised numbers, quantised again."""
     total: Any = integer_convolution(node, x, x_zero, w, w_zero)
     if bias is not None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import is_any
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx import compatibility
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, as_value, onnx_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
@@ -78,7 +79,7 @@ def kernel_of(node: OnnxNode, w: Value) -> list[int]:
     return kernel
 
 
-def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
+def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Expr:
     """A convolution over one to three axes."""
     kernel = kernel_of(node, w)
     if len(kernel) not in (1, 2, 3):
@@ -93,12 +94,12 @@ def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
 
 
 @onnx_op("Conv")
-def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Expr:
     return convolution(node, x, w, b)
 
 
 @onnx_op("ConvTranspose")
-def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Expr:
     kernel = kernel_of(node, w)
     n = len(kernel)
     if n not in (1, 2, 3):
@@ -177,7 +178,7 @@ def max_pool_with_places(
     strides: Sequence[int],
     dilations: Sequence[int],
     padding: Sequence[int],
-) -> Any:
+) -> list[Expr]:
     """The largest elements, and where each stands in the flattened data."""
     shape, n = node.static(x), len(kernel)
     low = float(np.finfo(x.dtype).min) if "float" in x.dtype else float(np.iinfo(x.dtype).min)
@@ -197,7 +198,7 @@ def max_pool_with_places(
 
 
 def _pool(kind: str) -> Callable[..., Any]:
-    def convert(node: OnnxNode, x: Value) -> Any:
+    def convert(node: OnnxNode, x: Value) -> Result:
         kernel = list(node.get("kernel_shape"))
         if len(kernel) not in (1, 2, 3):
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
@@ -229,7 +230,7 @@ onnx_op("AveragePool")(_pool("avg"))
 
 
 def _global_pool(key: str, reduction: str) -> Callable[..., Any]:
-    def convert(node: OnnxNode, x: Value) -> Any:
+    def convert(node: OnnxNode, x: Value) -> Expr:
         if x.ndim == 4:
             return node.call(key, x)
         return node.call(reduction, x, axis=tuple(range(2, x.ndim)), keepdims=True)
@@ -242,7 +243,7 @@ onnx_op("GlobalMaxPool")(_global_pool("nn.global_max_pool2d", "max"))
 
 
 @onnx_op("BatchNormalization")
-def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Any:
+def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Result:
     epsilon = node.get("epsilon", 1e-5)
     if node.opset < 14:
         compatibility.OLD_NORM.seen(node.name)
@@ -272,12 +273,12 @@ def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value
 
 
 @onnx_op("InstanceNormalization")
-def _instance_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
+def _instance_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
     return node.call("nn.instance_norm", x, scale, bias, axis=1, epsilon=node.get("epsilon", 1e-5))
 
 
 @onnx_op("GroupNormalization", since=18)
-def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
+def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
     groups = node.get("num_groups")
     channels = int(x.shape[1])
     if node.opset < 21 and scale.shape[0] != channels:
@@ -288,7 +289,7 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
 
 
 @onnx_op("LayerNormalization")
-def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Any:
+def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Result:
     # ONNX has it from opset 17 on, but ONNX Runtime's optimizer puts it into older models, too.
     axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
     at = axis + x.ndim if axis < 0 else axis
@@ -306,7 +307,7 @@ def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = Non
 
 
 @onnx_op("RMSNormalization", since=23)
-def _rms_norm(node: OnnxNode, x: Value, scale: Value) -> Any:
+def _rms_norm(node: OnnxNode, x: Value, scale: Value) -> Expr:
     axis = node.get("axis", -1)
     axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
     power = node.call("mean", node.call("multiply", x, x), axis=axes, keepdims=True)
@@ -315,7 +316,7 @@ def _rms_norm(node: OnnxNode, x: Value, scale: Value) -> Any:
 
 
 @onnx_op("LpNormalization")
-def _lp_norm(node: OnnxNode, x: Value) -> Any:
+def _lp_norm(node: OnnxNode, x: Value) -> Expr:
     axis, p = node.get("axis", -1), node.get("p", 2)
     if p == 1:
         total = node.call("sum", node.call("abs", x), axis=(axis,), keepdims=True)
@@ -329,7 +330,7 @@ def _lp_norm(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("LRN")
-def _lrn(node: OnnxNode, x: Value) -> Any:
+def _lrn(node: OnnxNode, x: Value) -> Expr:
     return node.call(
         "nn.lrn",
         x,
@@ -361,7 +362,7 @@ def _flat_softmax(key: str) -> Callable[..., Any]:
 
 
 def _softmax(key: str) -> Callable[..., Any]:
-    def convert(node: OnnxNode, x: Value) -> Any:
+    def convert(node: OnnxNode, x: Value) -> Expr:
         return node.call(key, x, axis=node.get("axis", -1))
 
     return convert

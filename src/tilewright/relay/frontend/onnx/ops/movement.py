@@ -11,15 +11,16 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.cards.relations import known_equal, simplest
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
 from tilewright.relay.frontend.onnx.unit_axes import without_unit_axes
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 @onnx_op("Reshape")
-def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Any:
+def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Expr:
     if shape is None:
         # Until opset 4 it is an attribute.
         shape = Value(array=np.array(node.get("shape"), np.int64))
@@ -37,7 +38,7 @@ def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Any:
 
 
 @onnx_op("Flatten")
-def _flatten(node: OnnxNode, x: Value) -> Any:
+def _flatten(node: OnnxNode, x: Value) -> Expr:
     at = node.get("axis", 1)
     if not -x.ndim <= at <= x.ndim:
         raise DiagnosticError(f"its axis is {at}, and its input has {x.ndim} axes")
@@ -51,7 +52,7 @@ def _flatten(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Transpose")
-def _transpose(node: OnnxNode, x: Value) -> Any:
+def _transpose(node: OnnxNode, x: Value) -> Expr:
     perm = node.get("perm")
     return node.call("transpose", x, axes=None if perm is None else tuple(perm))
 
@@ -75,7 +76,7 @@ def _unsqueeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
 
 
 @onnx_op("Concat")
-def _concat(node: OnnxNode, *parts: Value) -> Any:
+def _concat(node: OnnxNode, *parts: Value) -> Tensor:
     # Parts without elements only carry their shape.
     full = [p for p in parts if not (p.array is not None and p.array.size == 0)] or list(parts[:1])
     if len(full) == 1:
@@ -84,7 +85,7 @@ def _concat(node: OnnxNode, *parts: Value) -> Any:
 
 
 @onnx_op("Split")
-def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
+def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
     axis = node.get("axis", 0)
     count = len(node.outputs)
     if node.get("num_outputs", count) != count:
@@ -155,7 +156,7 @@ def _slice_with(
     ends: Sequence[int],
     axes: Sequence[int] | None,
     steps: Sequence[int],
-) -> Any:
+) -> Tensor:
     if not all(isinstance(v, int) for v in steps):
         raise node.not_static("steps")
     places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
@@ -193,7 +194,7 @@ def _clipped(bound: Any, low: int, high: int) -> Any:
 
 
 @onnx_op("Slice")
-def _slice_attributes(node: OnnxNode, x: Value) -> Any:
+def _slice_attributes(node: OnnxNode, x: Value) -> Tensor:
     starts = list(node.get("starts"))
     return _slice_with(node, x, starts, list(node.get("ends")), node.get("axes"), [1] * len(starts))
 
@@ -201,7 +202,7 @@ def _slice_attributes(node: OnnxNode, x: Value) -> Any:
 @onnx_op("Slice", since=10)
 def _slice(
     node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
-) -> Any:
+) -> Tensor:
     if steps is not None and steps.array is None:
         return _slice_by_computed_steps(node, x, starts, ends, axes, steps)
     if starts.array is None or ends.array is None:
@@ -218,7 +219,7 @@ def _slice(
 
 def _slice_by_computed_steps(
     node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None, steps: Value
-) -> Any:
+) -> Value:
     """Slice whose steps, which may be negative, are read when the program runs: it picks places along each axis."""
     (count,) = node.static(steps, "the number of its steps")
     c = node.importer.builder(node.name)
@@ -239,7 +240,7 @@ def _slice_by_computed_steps(
 
 
 @onnx_op("Gather")
-def _gather(node: OnnxNode, x: Value, indices: Value) -> Any:
+def _gather(node: OnnxNode, x: Value, indices: Value) -> Expr:
     axis = node.get("axis", 0)
     known, extent = indices.array, x.shape[axis]
     if known is not None and known.dtype != object and isinstance(extent, int):
@@ -255,11 +256,11 @@ def _gather(node: OnnxNode, x: Value, indices: Value) -> Any:
 
 
 @onnx_op("GatherElements")
-def _gather_elements(node: OnnxNode, x: Value, indices: Value) -> Any:
+def _gather_elements(node: OnnxNode, x: Value, indices: Value) -> Expr:
     return node.call("gather", x, indices, axis=node.get("axis", 0))
 
 
-def _coordinates_first(node: OnnxNode, indices: Value) -> Any:
+def _coordinates_first(node: OnnxNode, indices: Value) -> Tensor:
     if indices.array is not None:
         return Value(array=np.ascontiguousarray(np.moveaxis(indices.array, -1, 0)))
     rank = indices.ndim
@@ -267,12 +268,12 @@ def _coordinates_first(node: OnnxNode, indices: Value) -> Any:
 
 
 @onnx_op("GatherND")
-def _gather_nd(node: OnnxNode, x: Value, indices: Value) -> Any:
+def _gather_nd(node: OnnxNode, x: Value, indices: Value) -> Expr:
     return node.call("gather_nd", x, _coordinates_first(node, indices), batch_dims=node.get("batch_dims", 0))
 
 
 @onnx_op("Scatter", "ScatterElements")
-def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
+def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Expr:
     reduction = node.get("reduction", "none")
     return node.call(
         "scatter_elements",
@@ -285,7 +286,7 @@ def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) 
 
 
 @onnx_op("ScatterND")
-def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
+def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Expr:
     reduction = node.get("reduction", "none")
     return node.call(
         "scatter_nd", x, _coordinates_first(node, indices), updates, mode="update" if reduction == "none" else reduction
@@ -293,7 +294,7 @@ def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any
 
 
 @onnx_op("Expand")
-def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
+def _expand(node: OnnxNode, x: Value, shape: Value) -> Tensor:
     if shape.array is None:
         return _expand_computed(node, x, shape)
     new = node.ints(shape, "shape")
@@ -310,7 +311,7 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
     return node.call("broadcast_to", x, shape=tuple(target))
 
 
-def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Any:
+def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Expr:
     """Expand to a shape that is read when the program runs."""
     (count,) = node.static(shape, "the number of its axes")
     rank = max(count, x.ndim)
@@ -326,7 +327,7 @@ def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Any:
 
 
 @onnx_op("Range")
-def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
+def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Expr:
     if any(v.array is None for v in (start, limit, delta)):
         return node.call("dyn.arange", start, limit, delta, dtype=limit.dtype)
     bounds = [node.known(v, "bounds").reshape(-1)[0] for v in (start, limit, delta)]
@@ -335,26 +336,26 @@ def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
 
 
 @onnx_op("Tile")
-def _tile_axis(node: OnnxNode, x: Value, times: Value, axis: Value) -> Any:
+def _tile_axis(node: OnnxNode, x: Value, times: Value, axis: Value) -> Expr:
     reps = [1] * x.ndim
     reps[int(node.numbers(axis, "axis").reshape(-1)[0])] = int(node.numbers(times, "tiles").reshape(-1)[0])
     return node.call("tile", x, reps=tuple(reps))
 
 
 @onnx_op("Tile", since=6)
-def _tile(node: OnnxNode, x: Value, repeats: Value) -> Any:
+def _tile(node: OnnxNode, x: Value, repeats: Value) -> Expr:
     if repeats.array is None:
         return node.call("tile", x, reps=repeats.expr)
     return node.call("tile", x, reps=tuple(node.ints(repeats, "repeats")))
 
 
 @onnx_op("DepthToSpace")
-def _depth_to_space(node: OnnxNode, x: Value) -> Any:
+def _depth_to_space(node: OnnxNode, x: Value) -> Expr:
     return node.call("nn.depth_to_space", x, block_size=node.get("blocksize"), mode=node.get("mode", "DCR"))
 
 
 @onnx_op("SpaceToDepth")
-def _space_to_depth(node: OnnxNode, x: Value) -> Any:
+def _space_to_depth(node: OnnxNode, x: Value) -> Expr:
     block = node.get("blocksize")
     if node.get("mode", "DCR") == "CRD":
         n, c, h, w = node.static(x)
@@ -365,7 +366,7 @@ def _space_to_depth(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("OneHot")
-def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any:
+def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Expr:
     number: Any = depth if depth.array is None else node.ints(depth, "depth")[0]
     if values.array is None:
         off, on = [Value(v) for v in node.calls("split", values, indices_or_sections=2)]
@@ -391,7 +392,7 @@ def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any
 
 
 @onnx_op("TopK")
-def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
+def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> list[Expr]:
     number: Any = k
     if k is None or k.array is not None:
         number = node.get("k") if k is None else node.ints(k, "k")[0]
@@ -401,7 +402,7 @@ def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
 
 
 @onnx_op("Trilu")
-def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
+def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Expr:
     shift = node.scalar(0, "int64") if k is None else node.cast(node.value("reshape", k, newshape=()), "int64")
     key = "greater_equal" if node.get("upper", 1) else "less_equal"
     kept = node.call(key, diagonals(node, x), shift)
@@ -424,18 +425,18 @@ def diagonals(node: OnnxNode, x: Value) -> Value:
 
 
 @onnx_op("EyeLike")
-def _eye_like(node: OnnxNode, x: Value) -> Any:
+def _eye_like(node: OnnxNode, x: Value) -> Value:
     dtype = numpy_type(node.get("dtype")).name if node.get("dtype") else x.dtype
     return node.cast(node.value("equal", diagonals(node, x), node.scalar(node.get("k", 0), "int64")), dtype)
 
 
 @onnx_op("Size")
-def _size(node: OnnxNode, x: Value) -> Any:
+def _size(node: OnnxNode, x: Value) -> Expr:
     return node.call("ndarray_size", x, dtype="int64")
 
 
 @onnx_op("Shape")
-def _shape(node: OnnxNode, x: Value) -> Any:
+def _shape(node: OnnxNode, x: Value) -> Expr:
     whole = node.call("shape_of", x, dtype="int64")
     start, end = node.get("start", 0), node.get("end")
     if start == 0 and end is None:
@@ -446,7 +447,7 @@ def _shape(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("ConstantOfShape")
-def _constant_of_shape(node: OnnxNode, shape: Value) -> Any:
+def _constant_of_shape(node: OnnxNode, shape: Value) -> Expr:
     value = node.get("value", np.zeros(1, np.float32)).reshape(-1)[0]
     filling = Value(array=np.array(value))
     if shape.array is None:

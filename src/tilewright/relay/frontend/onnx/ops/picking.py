@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
 from tilewright.runtime.host_functions.strings import string_table
 
 
 @onnx_op("NonZero")
-def _nonzero(node: OnnxNode, x: Value) -> Any:
+def _nonzero(node: OnnxNode, x: Value) -> Expr:
     found = node.call("argwhere", x)
     return node.call("cast", node.call("transpose", found, axes=(1, 0)), dtype="int64")
 
 
 @onnx_op("Compress", since=9)
-def _compress(node: OnnxNode, x: Value, condition: Value) -> Any:
+def _compress(node: OnnxNode, x: Value, condition: Value) -> Expr:
     axis = node.get("axis")
     if axis is None:
         x, axis = Value(node.call("reshape", x, newshape=(-1,))), 0
@@ -38,7 +39,7 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Any:
 
 
 @onnx_op("Hardmax")
-def _hardmax_flat(node: OnnxNode, x: Value) -> Any:
+def _hardmax_flat(node: OnnxNode, x: Value) -> Expr:
     at = node.get("axis", 1) % max(x.ndim, 1)
     shape = node.static(x)
     flat = Value(node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1)))
@@ -46,11 +47,11 @@ def _hardmax_flat(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Hardmax", since=13)
-def _hardmax(node: OnnxNode, x: Value) -> Any:
+def _hardmax(node: OnnxNode, x: Value) -> Expr:
     return _hardest(node, x, node.get("axis", -1))
 
 
-def _hardest(node: OnnxNode, x: Value, axis: int) -> Any:
+def _hardest(node: OnnxNode, x: Value, axis: int) -> Expr:
     at = axis % x.ndim
     best = node.call("argmax", x, axis=at, keepdims=True)
     extent = node.static(x)[at]
@@ -61,7 +62,7 @@ def _hardest(node: OnnxNode, x: Value, axis: int) -> Any:
 
 
 @onnx_op("CumProd", since=26)
-def _cumprod(node: OnnxNode, x: Value, axis: Value) -> Any:
+def _cumprod(node: OnnxNode, x: Value, axis: Value) -> Expr:
     at = int(node.numbers(axis, "axis").reshape(-1)[0])
     backwards = bool(node.get("reverse", 0))
     data = node.call("reverse", x, axis=at) if backwards else x
@@ -70,7 +71,7 @@ def _cumprod(node: OnnxNode, x: Value, axis: Value) -> Any:
 
 
 @onnx_op("ReverseSequence", since=10)
-def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Any:
+def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Expr:
     return node.call(
         "reverse_sequence",
         x,
@@ -81,7 +82,7 @@ def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Any:
 
 
 @onnx_op("TensorScatter", since=24)
-def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | None = None) -> Any:
+def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | None = None) -> Expr:
     at = node.get("axis", -2) % cache.ndim
     (batch, size), length = (node.static(cache)[0], node.static(cache)[at]), node.static(update)[at]
     if first is None:
@@ -110,13 +111,13 @@ def _det(node: OnnxNode, x: Value) -> Any:
         known = all([isinstance(d, int) for d in x.shape[:-2]])
         return node.host_call("linalg.det", [x], x.shape[:-2] if known else outer, x.dtype)
 
-    def entry(i: int, j: int) -> Any:
+    def entry(i: int, j: int) -> Expr:
         part = node.call(
             "strided_slice", x, begin=(i, j), end=(i + 1, j + 1), strides=(1, 1), axes=(x.ndim - 2, x.ndim - 1)
         )
         return node.call("squeeze", part, axis=(-2, -1))
 
-    def minor(row: int, columns: tuple[int, ...]) -> Any:
+    def minor(row: int, columns: tuple[int, ...]) -> Expr | None:
         if len(columns) == 1:
             return entry(row, columns[0])
         total = None
@@ -137,7 +138,7 @@ def _run_det(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("Unique", since=11, typed=True)
-def _unique(node: OnnxNode, x: Value) -> Any:
+def _unique(node: OnnxNode, x: Value) -> list[Value]:
     axis, ordered = node.get("axis"), bool(node.get("sorted", 1))
     if axis is None and not x.kind:
         flat = node.call("reshape", x, newshape=(-1,))
@@ -224,24 +225,24 @@ def _dtype(node: OnnxNode, default: str) -> str:
 
 
 @onnx_op("RandomUniform", "RandomNormal")
-def _random_of(node: OnnxNode) -> Any:
+def _random_of(node: OnnxNode) -> Value:
     return _random(node, list(node.get("shape")), _dtype(node, "float32"))
 
 
 @onnx_op("RandomUniformLike", "RandomNormalLike")
-def _random_like(node: OnnxNode, x: Value) -> Any:
+def _random_like(node: OnnxNode, x: Value) -> Value:
     return _random(node, node.static(x), _dtype(node, x.dtype))
 
 
 @onnx_op("Multinomial", since=7)
-def _multinomial(node: OnnxNode, x: Value) -> Any:
+def _multinomial(node: OnnxNode, x: Value) -> Value:
     count = node.get("sample_size", 1)
     shape = [node.static(x)[0], count]
     return drawn(node, "random.multinomial", [x], shape, _dtype(node, "int32"), {"count": count})
 
 
 @onnx_op("Dropout")
-def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
+def _dropout_attributes(node: OnnxNode, x: Value) -> Result:
     # Until opset 6 the model may say that it is a test; the mask is of the data's type.
     if node.opset < 7 and not node.get("is_test", 0) and node.get("ratio", 0.5) > 0 and node.wants(1):
         raise node.refuse("is_test", 0, "1: export the model in evaluation mode")
@@ -252,7 +253,7 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Dropout", since=12)
-def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
+def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Result:
     result = x.plain()
     if training is None or not bool(node.numbers(training, "training mode").reshape(-1)[0]):
         compatibility.OLD_DROPOUT.seen(node.name)

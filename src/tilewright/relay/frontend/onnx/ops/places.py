@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.builder import Builder
+from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import evaluate
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
@@ -69,14 +71,14 @@ class Sizes:
         """A value that only these sizes decide: its elements where they are numbers."""
         return evaluate(value) if all([isinstance(s, int) for s in sizes]) else value
 
-    def along(self, count: Size, axis: int, ndim: int) -> Any:
+    def along(self, count: Size, axis: int, ndim: int) -> CommonValue:
         """0, 1, ... below a size, along one of `ndim` axes."""
         steps = self.c.iota(self.tensor(count))
         return self.c.call("reshape", steps, newshape=tuple([-1 if k == axis else 1 for k in range(ndim)]))
 
 
 @onnx_op("AffineGrid", since=20)
-def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Any:
+def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Expr:
     # The place of each element on axes from -1 to 1, moved by a matrix and a vector: a sum over axes.
     sizes, align = Sizes(node), node.get("align_corners", 0) == 1
     axes = theta.shape[-1]
@@ -85,7 +87,7 @@ def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Any:
     if n not in (2, 3) or theta.ndim != 3 or list(theta.shape[1:]) != [n, n + 1]:
         raise DiagnosticError(f"its theta has the shape {tuple(theta.shape)}, but size has {n + 2} elements")
 
-    def column(k: int) -> Any:
+    def column(k: int) -> CommonValue:
         """What a column of the matrices gives to each coordinate."""
         part = c.cut(theta, 2, k, k + 1)
         return c.call("reshape", part, newshape=(-1, *[1] * n, n))
@@ -105,7 +107,7 @@ def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Any:
 
 
 @onnx_op("Col2Im", since=18)
-def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Any:
+def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Expr:
     # Each row of a column is added to the element of the image that it was taken from.
     sizes = Sizes(node)
     c, extents = sizes.c, sizes.read(image, "image shape", block.shape[0])

@@ -208,7 +208,7 @@ def _one_direction(
 
 
 @onnx_op("RNN", "GRU", "LSTM")
-def _recurrent(node: OnnxNode, *inputs: Value | None) -> Any:
+def _recurrent(node: OnnxNode, *inputs: Value | None) -> list[Value]:
     return recurrent(node, inputs, Cell)
 
 
@@ -218,7 +218,7 @@ def of_known_batch(node: OnnxNode, x: Value, states: Sequence[Value | None]) -> 
     return node.value("reshape", x, newshape=(0, known[0], 0)) if known and not isinstance(x.shape[1], int) else x
 
 
-def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) -> Any:
+def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) -> list[Value]:
     """[all states, last state, (last cell)] of all directions."""
     given = [*inputs, *[None] * (8 - len(inputs))]
     x, lengths = given[0], given[4]

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.ir import PrimExpr
 from tilewright.relay.cards.relations import is_any, known_equal, simplest
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
@@ -124,7 +125,7 @@ def kept_ratio(c: Any, policy: str, extents: Sequence[Any], sizes: Sequence[Any]
     return [(c.cast(w, "int64"), kept) for w in whole]
 
 
-def _image(node: OnnxNode, c: Any, x: Value, changed: Sequence[Axis], mode: str) -> Any:
+def _image(node: OnnxNode, c: Any, x: Value, changed: Sequence[Axis], mode: str) -> Expr | None:
     """The operator on images that says the same; None where there is none."""
     rank = x.ndim - 2
     spatial = [next((a for a in changed if a.number == k + 2), None) for k in range(rank)]

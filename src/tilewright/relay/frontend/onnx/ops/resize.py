@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.resampling import METHODS, resized
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -104,7 +105,7 @@ def _along(
     scale: float,
     method: str,
     places: np.ndarray,
-) -> Any:
+) -> Expr:
     if method == "nearest":
         return node.call(
             "take", x, Value(array=_nearest(places, extent, node.get("nearest_mode", "round_prefer_floor"))), axis=axis

@@ -30,12 +30,12 @@ def _identity(node: OnnxNode, x: Any) -> Any:
 
 
 @onnx_op("SequenceEmpty", since=11, typed=True)
-def _empty(node: OnnxNode) -> Any:
+def _empty(node: OnnxNode) -> ListValue:
     return ListValue([], element_type(node.get("dtype", 1)))
 
 
 @onnx_op("SequenceConstruct", since=11, typed=True)
-def _construct(node: OnnxNode, *items: Any) -> Any:
+def _construct(node: OnnxNode, *items: Any) -> ListValue:
     return ListValue(items, _element(items[0]))
 
 
@@ -64,7 +64,7 @@ def _at(node: OnnxNode, sequence: Sequence, position: Value) -> Any:
 
 
 @onnx_op("SequenceInsert", since=11, typed=True)
-def _insert(node: OnnxNode, sequence: Sequence, item: Any, position: Value | None = None) -> Any:
+def _insert(node: OnnxNode, sequence: Sequence, item: Any, position: Value | None = None) -> Packed | ListValue:
     if _is_packed(sequence, position):
         whole = packed.packed(node, sequence, item.ndim)
         return packed.inserted(node, whole, item, None if position is None else packed.place(node, whole, position, 1))
@@ -74,7 +74,7 @@ def _insert(node: OnnxNode, sequence: Sequence, item: Any, position: Value | Non
 
 
 @onnx_op("SequenceErase", since=11, typed=True)
-def _erase(node: OnnxNode, sequence: Sequence, position: Value | None = None) -> Any:
+def _erase(node: OnnxNode, sequence: Sequence, position: Value | None = None) -> Packed | ListValue:
     if _is_packed(sequence, position):
         whole = packed.packed(node, sequence)
         last = Value(array=np.array(-1, np.int64))
@@ -85,14 +85,14 @@ def _erase(node: OnnxNode, sequence: Sequence, position: Value | None = None) ->
 
 
 @onnx_op("SequenceLength", since=11, typed=True)
-def _length(node: OnnxNode, sequence: Sequence) -> Any:
+def _length(node: OnnxNode, sequence: Sequence) -> Value:
     if isinstance(sequence, Packed):
         return packed.length(node, sequence)
     return Value(array=np.array(len(sequence.items), np.int64))
 
 
 @onnx_op("SplitToSequence", since=11, typed=True)
-def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
+def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Packed | ListValue:
     axis = node.places([node.get("axis", 0)], x.ndim)[0]
     extent = x.shape[axis]
     # ONNX Runtime, and PyTorch's exporter with it, drops the axis of parts of 1 that are asked for, too.
@@ -117,7 +117,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
 
 
 @onnx_op("ConcatFromSequence", since=11, typed=True)
-def _concat(node: OnnxNode, sequence: Sequence) -> Any:
+def _concat(node: OnnxNode, sequence: Sequence) -> Value:
     new, axis = bool(node.get("new_axis", 0)), node.get("axis")
     if isinstance(sequence, Packed):
         return packed.stacked(node, sequence, axis) if new else packed.concatenated(node, sequence, axis)
@@ -135,7 +135,7 @@ def _optional(node: OnnxNode, item: Any = None) -> Any:
 
 
 @onnx_op("OptionalHasElement", since=15, typed=True)
-def _has_element(node: OnnxNode, item: Any = None) -> Any:
+def _has_element(node: OnnxNode, item: Any = None) -> Value:
     if isinstance(item, DynamicOptional):
         return Value(item.has.expr)
     return Value(array=np.array(item is not None and not isinstance(item, EmptyOptional)))

@@ -55,7 +55,7 @@ def _counted(node: OnnxNode, size: Size) -> Value:
     return Value(array=np.arange(size)) if isinstance(size, int) else node.value("dyn.iota", size)
 
 
-def _front(node: OnnxNode, x: Any, axis: int, size: Size) -> Any:
+def _front(node: OnnxNode, x: Any, axis: int, size: Size) -> Expr:
     """The first elements along an axis."""
     if isinstance(size, int):
         return node.call("strided_slice", x, begin=(0,), end=(size,), strides=(1,), axes=(axis,))
@@ -106,14 +106,14 @@ def _parts(node: OnnxNode, x: Value, axis: int, both: bool) -> tuple[Value, Valu
     return found[0], found[1] if both else node.value("zeros_like", found[0])
 
 
-def _moved_back(node: OnnxNode, x: Any, axis: int, rank: int) -> Any:
+def _moved_back(node: OnnxNode, x: Any, axis: int, rank: int) -> Expr:
     """The axis before the last one back at its place."""
     order = list(range(rank - 2))
     order.insert(axis, rank - 2)
     return node.call("transpose", x, axes=(*order, rank - 1))
 
 
-def _real_inverse(node: OnnxNode, x: Value, axis: int, length: Size | None) -> Any:
+def _real_inverse(node: OnnxNode, x: Value, axis: int, length: Size | None) -> Expr:
     """Real numbers from the first half of their spectrum; the rest are its conjugates."""
     if length is None:
         length = _reckoned(node, "multiply", _reckoned(node, "subtract", _extent(node, x, axis), 1), 2)
@@ -168,7 +168,7 @@ WINDOWS = {"HannWindow": (0.0, 1.0, 0.0), "HammingWindow": (4 / 46, 42 / 46, 0.0
 
 
 @onnx_op(*WINDOWS, since=17)
-def _window(node: OnnxNode, size: Value) -> Any:
+def _window(node: OnnxNode, size: Value) -> Value:
     from tilewright.relay.frontend.onnx.ops.casting import converted, element_type
 
     kind = element_type(node.get("output_datatype", 1))
@@ -189,7 +189,7 @@ def _window(node: OnnxNode, size: Value) -> Any:
 
 
 @onnx_op("MelWeightMatrix", since=17)
-def _mel(node: OnnxNode, bins: Value, size: Value, rate: Value, low: Value, high: Value) -> Any:
+def _mel(node: OnnxNode, bins: Value, size: Value, rate: Value, low: Value, high: Value) -> Value:
     from tilewright.relay.frontend.onnx.ops.casting import converted, element_type
 
     count, length, frequency, lower, upper = [

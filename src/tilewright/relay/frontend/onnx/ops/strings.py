@@ -59,7 +59,7 @@ def _text(v: Any) -> str:
 
 
 @onnx_op("StringConcat", since=20, typed=True)
-def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
+def _concat(node: OnnxNode, x: Value, y: Value) -> Value:
     plain = [v.plain() for v in (x, y)]
     shape = Value(node.call("add", *plain)).shape
     return node.host_call("text.concat", plain, shape, "string")
@@ -74,7 +74,7 @@ def _run_concat(config: Config, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("RegexFullMatch", since=20, typed=True)
-def _full_match(node: OnnxNode, x: Value) -> Any:
+def _full_match(node: OnnxNode, x: Value) -> Value:
     pattern = node.get("pattern")
     re.compile(pattern)
     return node.host_call("text.full_match", [x], x.shape, "bool", {"pattern": pattern})
@@ -88,7 +88,7 @@ def _run_full_match(config: Config, x: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("StringSplit", since=20, typed=True)
-def _split(node: OnnxNode, x: Value) -> Any:
+def _split(node: OnnxNode, x: Value) -> list[Value]:
     config = {"delimiter": node.get("delimiter", ""), "maxsplit": node.get("maxsplit", -1)}
     parts = node.host_call_sized("text.split", [x], x.ndim + 1, "string", config)
     return [parts, node.host_call("text.split.count", [x], x.shape, "int64", config)]
@@ -118,7 +118,7 @@ def _run_split(config: Config, x: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("StringNormalizer", typed=True)
-def _normalizer(node: OnnxNode, x: Value) -> Any:
+def _normalizer(node: OnnxNode, x: Value) -> Value:
     config = {
         "stopwords": node.get("stopwords") or [],
         "sensitive": bool(node.get("is_case_sensitive", 0)),
@@ -151,7 +151,7 @@ def _normalize(config: Config, x: np.ndarray) -> np.ndarray:
 
 
 @onnx_op("TfIdfVectorizer", typed=True)
-def _tf_idf(node: OnnxNode, x: Value) -> Any:
+def _tf_idf(node: OnnxNode, x: Value) -> Value:
     names = ("mode", "ngram_indexes", "weights", "ngram_counts", "pool_int64s", "pool_strings", "max_skip_count")
     config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
     config["strings"] = x.kind == "string"

@@ -41,7 +41,7 @@ def _results(made: list[list[Value]]) -> list[Value]:
 
 
 @onnx_op("Adagrad", domain=DOMAIN)
-def _adagrad(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
+def _adagrad(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> list[Value]:
     made = []
     for x, g, h in _groups(inputs, 1):
         f = Arithmetic(node, x)
@@ -55,7 +55,7 @@ def _adagrad(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
 
 
 @onnx_op("Adam", domain=DOMAIN)
-def _adam(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
+def _adam(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> list[Value]:
     alpha, beta = float(node.get("alpha", 0.9)), float(node.get("beta", 0.999))
     made = []
     for x, g, v, h in _groups(inputs, 2):
@@ -77,7 +77,7 @@ def _adam(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
 
 
 @onnx_op("Momentum", domain=DOMAIN)
-def _momentum(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
+def _momentum(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> list[Value]:
     alpha, beta = float(node.get("alpha")), float(node.get("beta"))
     made = []
     for x, g, v in _groups(inputs, 1):
@@ -93,7 +93,7 @@ def _momentum(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> Any:
 
 
 @onnx_op("Gradient", domain=DOMAIN)
-def _gradient(node: OnnxNode, *inputs: Value) -> Any:
+def _gradient(node: OnnxNode, *inputs: Value) -> list[Value]:
     # The tensors by which is derived become variables of a function, whose gradient is called with them.
     wanted = node.importer.find(node.get("y"), "Gradient")
     names = node.get("xs")

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ops.layers import explicit_pads, windows
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import host_function
 from tilewright.support.errors import TVMError
 
 
 @onnx_op("GridSample", since=16)
-def _grid_sample(node: OnnxNode, x: Value, grid: Value) -> Any:
+def _grid_sample(node: OnnxNode, x: Value, grid: Value) -> Expr:
     mode = node.get("mode", "bilinear" if node.opset < 20 else "linear")
     method = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
     rank = x.ndim - 2
@@ -43,7 +44,7 @@ def _non_max_suppression(
     most: Value | None = None,
     overlap: Value | None = None,
     least: Value | None = None,
-) -> Any:
+) -> Tensor:
     if node.get("center_point_box", 0):
         x, y, w, h = node.calls("split", boxes, indices_or_sections=4, axis=2)
         half = [node.call("multiply", v, node.scalar(0.5, boxes)) for v in (w, h)]
@@ -69,7 +70,7 @@ def _threshold(node: OnnxNode, v: Value | None, default: float) -> Value:
 
 
 @onnx_op("RoiAlign", since=10)
-def _roi_align(node: OnnxNode, x: Value, rois: Value, images: Value) -> Any:
+def _roi_align(node: OnnxNode, x: Value, rois: Value, images: Value) -> Expr:
     scale = float(node.get("spatial_scale", 1.0))
     mode = node.get("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel")
     image = node.call("expand_dims", node.cast(images, rois.dtype), axis=1)
@@ -86,7 +87,7 @@ def _roi_align(node: OnnxNode, x: Value, rois: Value, images: Value) -> Any:
 
 
 @onnx_op("MaxRoiPool")
-def _max_roi_pool(node: OnnxNode, x: Value, rois: Value) -> Any:
+def _max_roi_pool(node: OnnxNode, x: Value, rois: Value) -> Expr:
     return node.call(
         "vision.roi_pool", x, rois, pooled_size=tuple(node.get("pooled_shape")),
         spatial_scale=float(node.get("spatial_scale", 1.0)),
@@ -96,7 +97,7 @@ def _max_roi_pool(node: OnnxNode, x: Value, rois: Value) -> Any:
 @onnx_op("DeformConv", since=19)
 def _deform_conv(
     node: OnnxNode, x: Value, w: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
-) -> Any:
+) -> Expr:
     # Data is sampled for every kernel offset where the learned offset says; what is left is a product with the weights.
     batch, channels, *extents = node.static(x)
     filters, depth, *kernel = node.static(w)
@@ -161,7 +162,7 @@ def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | N
 
 
 @onnx_op("LpPool")
-def _lp_pool(node: OnnxNode, x: Value) -> Any:
+def _lp_pool(node: OnnxNode, x: Value) -> Expr:
     kernel, p = list(node.get("kernel_shape")), float(node.get("p", 2))
     n = len(kernel)
     strides, dilations = list(node.get("strides") or [1] * n), list(node.get("dilations") or [1] * n)
@@ -170,11 +171,11 @@ def _lp_pool(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("GlobalLpPool")
-def _global_lp_pool(node: OnnxNode, x: Value) -> Any:
+def _global_lp_pool(node: OnnxNode, x: Value) -> Expr:
     return _norm(node, x, float(node.get("p", 2)), tuple(range(2, x.ndim)), True)
 
 
-def _norm(node: OnnxNode, x: Any, p: float, axes: tuple[int, ...], keep: bool) -> Any:
+def _norm(node: OnnxNode, x: Any, p: float, axes: tuple[int, ...], keep: bool) -> Expr:
     if p == 1:
         return node.call("sum", node.call("abs", x), axis=axes, keepdims=keep)
     if p == 2:
@@ -185,7 +186,7 @@ def _norm(node: OnnxNode, x: Any, p: float, axes: tuple[int, ...], keep: bool) -
 
 
 @onnx_op("ImageDecoder", since=20)
-def _image_decoder(node: OnnxNode, data: Value) -> Any:
+def _image_decoder(node: OnnxNode, data: Value) -> Value:
     return node.host_call_sized("image.decode", [data], 3, "uint8", {"format": node.get("pixel_format", "RGB")})
 
 
