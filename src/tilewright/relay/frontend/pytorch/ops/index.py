@@ -178,7 +178,7 @@ def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) ->
 @aten("index_reduce")
 def _index_reduce(
     c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
-) -> Any:
+) -> Value:
     if not x.ndim:
         rows = [c.reshape(v, [-1]) for v in (x, indices, source)]
         return c.reshape(_index_reduce(c, rows[0], 0, rows[1], rows[2], reduce, include_self), [])
@@ -268,7 +268,7 @@ def _between(c: TorchCall, x: Value, source: Value, axis: int, start: Any, end: 
 
 
 @aten("select_scatter")
-def select_scatter(c: TorchCall, x: Value, source: Value, dim: int, at: Any) -> Any:
+def select_scatter(c: TorchCall, x: Value, source: Value, dim: int, at: Any) -> Value:
     axis = c.axis(dim, x.ndim)
     at = at + x.shape[axis] if isinstance(at, int) and at < 0 else at
     return slice_scatter(c, x, c.call("expand_dims", source, axis=axis), axis, at, at + 1)

@@ -106,7 +106,7 @@ def _conv_transpose(
 def _convolution(
     c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
     extra: Any, groups: int, *rest: Any,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     if transposed:
         return convolve_transposed(c, x, weight, bias, stride, padding, extra, groups, dilation)
     return _conv(c, x, weight, bias, stride, padding, dilation, groups)

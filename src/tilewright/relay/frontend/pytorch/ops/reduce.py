@@ -131,17 +131,19 @@ def variance(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -
 
 
 @aten("var", "std", "var_mean", "std_mean")
-def _var(c: TorchCall, x: Value, unbiased: Any = True) -> Any:
+def _var(c: TorchCall, x: Value, unbiased: Any = True) -> Value | Results:
     return _variances(c, x, None, 1 if unbiased else 0, False)
 
 
 @aten("var.dim", "std.dim", "var_mean.dim", "std_mean.dim")
-def _var_dim(c: TorchCall, x: Value, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+def _var_dim(c: TorchCall, x: Value, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Value | Results:
     return _variances(c, x, dim, 1 if unbiased else 0, keepdim)
 
 
 @aten("var.correction", "std.correction", "var_mean.correction", "std_mean.correction")
-def _var_correction(c: TorchCall, x: Value, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+def _var_correction(
+    c: TorchCall, x: Value, dim: Any = None, correction: Any = None, keepdim: bool = False
+) -> Value | Results:
     return _variances(c, x, dim, 1 if correction is None else correction, keepdim)
 
 
