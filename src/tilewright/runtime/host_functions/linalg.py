@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.support.errors import TVMError
 
 Arrays = Sequence[np.ndarray]
@@ -18,7 +17,7 @@ def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
     """Register f(config, *matrices) -> results; the host function returns them as one array, side by side for each matrix of a batch."""
     name = f.__name__
 
-    def packed(config: Any, *arrays: np.ndarray) -> np.ndarray:
+    def packed(config: Config, *arrays: np.ndarray) -> np.ndarray:
         lead = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
         try:
             results = f(config, *[np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in arrays])
@@ -35,33 +34,33 @@ def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
 
 
 @hosted
-def svd(config: Any, a: np.ndarray) -> Arrays:
+def svd(config: Config, a: np.ndarray) -> Arrays:
     return np.linalg.svd(a, full_matrices=config["full"])
 
 
 @hosted
-def eigh(config: Any, a: np.ndarray) -> Arrays:
+def eigh(config: Config, a: np.ndarray) -> Arrays:
     return np.linalg.eigh(a, config["half"])
 
 
 @hosted
-def eig(config: Any, a: np.ndarray) -> Arrays:
+def eig(config: Config, a: np.ndarray) -> Arrays:
     values, vectors = np.linalg.eig(a)
     return values.real, values.imag, vectors.real, vectors.imag
 
 
 @hosted
-def qr(config: Any, a: np.ndarray) -> Arrays:
+def qr(config: Config, a: np.ndarray) -> Arrays:
     return np.linalg.qr(a, config["mode"])
 
 
 @hosted
-def inverse(config: Any, a: np.ndarray) -> Arrays:
+def inverse(config: Config, a: np.ndarray) -> Arrays:
     return [np.linalg.inv(a)]
 
 
 @hosted
-def determinant(config: Any, a: np.ndarray) -> Arrays:
+def determinant(config: Config, a: np.ndarray) -> Arrays:
     sign, log = np.linalg.slogdet(a)
     return np.linalg.det(a), sign, log
 
@@ -90,12 +89,12 @@ def _each(f: Callable[..., Arrays], *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 @hosted
-def lu_factor(config: Any, a: np.ndarray) -> Arrays:
+def lu_factor(config: Config, a: np.ndarray) -> Arrays:
     return _each(triangles, a)
 
 
 @hosted
-def lu(config: Any, a: np.ndarray) -> Arrays:
+def lu(config: Config, a: np.ndarray) -> Arrays:
     def factors(a: np.ndarray) -> Arrays:
         (m, n), k = a.shape, min(a.shape)
         made, swaps = triangles(a)
@@ -108,7 +107,7 @@ def lu(config: Any, a: np.ndarray) -> Arrays:
 
 
 @hosted
-def lu_solve(config: Any, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+def lu_solve(config: Config, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
     def solved(made: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
         n = len(made)
         order = np.arange(n)
@@ -122,33 +121,33 @@ def lu_solve(config: Any, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Ar
 
 
 @hosted
-def solve(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+def solve(config: Config, a: np.ndarray, b: np.ndarray) -> Arrays:
     if config["left"]:
         return [np.linalg.solve(a, b)]
     return [np.linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)]
 
 
 @hosted
-def solve_triangular(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+def solve_triangular(config: Config, a: np.ndarray, b: np.ndarray) -> Arrays:
     half = np.triu(a, config["unit"]) if config["upper"] else np.tril(a, -config["unit"])
     half = half + np.eye(a.shape[-1]) if config["unit"] else half
     return solve(config, half, b)
 
 
 @hosted
-def cholesky(config: Any, a: np.ndarray) -> Arrays:
+def cholesky(config: Config, a: np.ndarray) -> Arrays:
     lower = np.linalg.cholesky(a.swapaxes(-1, -2) if config["upper"] else a)
     return [lower.swapaxes(-1, -2) if config["upper"] else lower]
 
 
 @hosted
-def cholesky_solve(config: Any, b: np.ndarray, factor: np.ndarray) -> Arrays:
+def cholesky_solve(config: Config, b: np.ndarray, factor: np.ndarray) -> Arrays:
     half = np.triu(factor).swapaxes(-1, -2) if config["upper"] else np.tril(factor)
     return [np.linalg.solve(half @ half.swapaxes(-1, -2), b)]
 
 
 @hosted
-def pinv(config: Any, a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> Arrays:
+def pinv(config: Config, a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> Arrays:
     """Singular values up to a bound, and up to their share of the greatest, count as zeros."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     least = np.maximum(atol[..., 0, 0], rtol[..., 0, 0] * s.max(-1, initial=0.0))
@@ -157,12 +156,12 @@ def pinv(config: Any, a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> Arra
 
 
 @hosted
-def lstsq(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+def lstsq(config: Config, a: np.ndarray, b: np.ndarray) -> Arrays:
     return [np.linalg.pinv(a, config["rcond"]) @ b]
 
 
 @hosted
-def matrix_exp(config: Any, a: np.ndarray) -> Arrays:
+def matrix_exp(config: Config, a: np.ndarray) -> Arrays:
     # Scaled until 18 terms of the series are exact, then squared as often.
     norm = float(np.abs(a).sum(-1).max(initial=0.0))
     halvings = max(0, int(np.ceil(np.log2(max(norm, 1e-300)))) + 1)
@@ -177,7 +176,7 @@ def matrix_exp(config: Any, a: np.ndarray) -> Arrays:
 
 
 @hosted
-def householder(config: Any, a: np.ndarray, scales: np.ndarray) -> Arrays:
+def householder(config: Config, a: np.ndarray, scales: np.ndarray) -> Arrays:
     def product(a: np.ndarray, scales: np.ndarray) -> Arrays:
         (m, n), made = a.shape, np.eye(len(a))
         for k, scale in enumerate(scales[0]):
@@ -190,7 +189,7 @@ def householder(config: Any, a: np.ndarray, scales: np.ndarray) -> Arrays:
 
 
 @hosted
-def lu_order(config: Any, a: np.ndarray) -> Arrays:
+def lu_order(config: Config, a: np.ndarray) -> Arrays:
     """(both triangular factors in one matrix, the input row of each of its rows)."""
 
     def factors(a: np.ndarray) -> Arrays:
@@ -204,7 +203,7 @@ def lu_order(config: Any, a: np.ndarray) -> Arrays:
 
 
 @hosted
-def ridge(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+def ridge(config: Config, a: np.ndarray, b: np.ndarray) -> Arrays:
     """The least of |a x - b| squared and `weight` times |x| squared."""
     if not config["weight"]:
         return [np.linalg.pinv(a) @ b]
@@ -213,7 +212,7 @@ def ridge(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
 
 
 @hosted
-def matrix_sqrt(config: Any, a: np.ndarray) -> Arrays:
+def matrix_sqrt(config: Config, a: np.ndarray) -> Arrays:
     """The principal square root, by its eigenvalues; where they do not span the space, by Newton's method (Denman and Beavers)."""
     values, vectors = np.linalg.eig(a)
     if np.linalg.cond(vectors).max(initial=1.0) < 1e8:
@@ -226,7 +225,7 @@ def matrix_sqrt(config: Any, a: np.ndarray) -> Arrays:
 
 
 @hosted
-def row_order(config: Any, swaps: np.ndarray) -> Arrays:
+def row_order(config: Config, swaps: np.ndarray) -> Arrays:
     """The matrix that puts rows back which changed places one after the other: `swaps` from 1, (..., 1, count)."""
 
     def product(swaps: np.ndarray) -> Arrays:
@@ -239,14 +238,14 @@ def row_order(config: Any, swaps: np.ndarray) -> Arrays:
 
 
 @hosted
-def reflectors(config: Any, a: np.ndarray) -> Arrays:
+def reflectors(config: Config, a: np.ndarray) -> Arrays:
     """(R above the vectors of Householder's reflections, their scales)."""
     vectors, scales = np.linalg.qr(a, "raw")
     return vectors.swapaxes(-1, -2), scales
 
 
 @hosted
-def reflected(config: Any, a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> Arrays:
+def reflected(config: Config, a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> Arrays:
     """The product of reflections with a matrix, on its left or on its right."""
 
     def product(a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> Arrays:
@@ -300,12 +299,12 @@ def _symmetric_factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @hosted
-def ldl_factor(config: Any, a: np.ndarray) -> Arrays:
+def ldl_factor(config: Config, a: np.ndarray) -> Arrays:
     return _each(_symmetric_factors, a)
 
 
 @hosted
-def ldl_solve(config: Any, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+def ldl_solve(config: Config, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
     def solved(made: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
         n, k = len(made), 0
         left, middle, rows = np.eye(n), np.zeros((n, n)), swaps[0].astype(np.int64)

@@ -21,6 +21,8 @@ from tilewright.runtime.packed_func import register_func
 from tilewright.support.errors import TVMError
 
 ENTRY = "tilewright.host.call"
+Config = Mapping[str, Any]
+"""The configuration of a host function: what its JSON says."""
 HostFunction = Callable[..., Any]
 _functions: dict[str, HostFunction] = {}
 
@@ -43,7 +45,7 @@ def host_function(name: str) -> Callable[[HostFunction], HostFunction]:
     return register
 
 
-def config_text(values: Mapping[str, Any]) -> str:
+def config_text(values: Config) -> str:
     """A configuration as the attribute of an operator."""
     return json.dumps(values, sort_keys=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 
 Array = Any
 """An array of NumPy, in float64."""
@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, int] = {}
 
 def _function(arguments: int) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
     def register(f: Callable[..., Array]) -> Callable[..., Array]:
-        def run(config: Any, *xs: Array) -> Array:
+        def run(config: Config, *xs: Array) -> Array:
             whole = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in xs])
             with np.errstate(all="ignore"):
                 return np.asarray(f(*[w.reshape(-1) for w in whole])).reshape(whole[0].shape)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.support.errors import TVMError
 
 CARRIER = "int64"
@@ -127,7 +127,7 @@ def string_host(name: str, sized: bool = False) -> Callable[[Function], Function
     """Register f(config, *arrays) -> array for `hosted`: strings come and go as arrays of str. sized: another function tells its shape."""
 
     def register(f: Function) -> Function:
-        def whole(config: Any, *arrays: np.ndarray) -> np.ndarray:
+        def whole(config: Config, *arrays: np.ndarray) -> np.ndarray:
             held = set(config.get("strings", ()))
             given = [string_table.decode(a) if k in held else a for k, a in enumerate(arrays)]
             try:
@@ -137,7 +137,7 @@ def string_host(name: str, sized: bool = False) -> Callable[[Function], Function
                 raise TVMError(f"{title} {config.get('node', '')!r}: {error}") from None
             return string_table.encode(made) if made.dtype.kind in "OUS" else made
 
-        def elements(config: Any, *arrays: np.ndarray) -> np.ndarray:
+        def elements(config: Config, *arrays: np.ndarray) -> np.ndarray:
             found = getattr(_waiting, "found", None)
             if found is not None and found[:2] == (name, config) and _equal(found[2], arrays):
                 _waiting.found = None
@@ -145,7 +145,7 @@ def string_host(name: str, sized: bool = False) -> Callable[[Function], Function
                 return kept
             return whole(config, *arrays)
 
-        def shape(config: Any, *arrays: np.ndarray) -> np.ndarray:
+        def shape(config: Config, *arrays: np.ndarray) -> np.ndarray:
             made = whole(config, *arrays)
             _waiting.found = name, config, [a.copy() for a in arrays], made
             return np.array(made.shape, np.int64)

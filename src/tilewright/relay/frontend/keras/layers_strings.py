@@ -19,6 +19,7 @@ from tilewright.runtime.host_functions.hashing import (
     joined_fingerprints,
     siphash,
 )
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -185,7 +186,7 @@ def _vectorization(c: LayerCall, x: Value) -> Value:
     return encoded(c, places, mode, lookup.depth, lookup.weights() if mode == "tf_idf" else None)
 
 
-def _standard(config: Any, text: str) -> str:
+def _standard(config: Config, text: str) -> str:
     how, data = config["standardize"] or "", as_bytes(text)
     # Letters of ASCII only, as in Keras.
     data = data.lower() if "lower" in how else data
@@ -193,14 +194,14 @@ def _standard(config: Any, text: str) -> str:
 
 
 @string_host("keras.standardized")
-def _standardized(config: Any, x: np.ndarray) -> np.ndarray:
+def _standardized(config: Config, x: np.ndarray) -> np.ndarray:
     out = np.empty(x.shape, object)
     out.reshape(-1)[:] = [_standard(config, t) for t in x.reshape(-1).tolist()]
     return out
 
 
 @string_host("keras.tokens", sized=True)
-def _tokens(config: Any, x: np.ndarray) -> np.ndarray:
+def _tokens(config: Config, x: np.ndarray) -> np.ndarray:
     rows = []
     for text in x.tolist():
         text = _standard(config, text)
@@ -244,7 +245,7 @@ def _hashing(c: LayerCall, x: Value) -> Value:
 
 
 @string_host("keras.hash")
-def _hash(config: Any, x: np.ndarray) -> np.ndarray:
+def _hash(config: Config, x: np.ndarray) -> np.ndarray:
     salt = config["salt"]
 
     def bucket(v: Any) -> int:
@@ -263,7 +264,7 @@ def _crossing(c: LayerCall, xs: Sequence[Value]) -> Value:
 
 
 @string_host("keras.cross")
-def _cross(config: Any, *xs: np.ndarray) -> np.ndarray:
+def _cross(config: Config, *xs: np.ndarray) -> np.ndarray:
     def bucket(way: tuple[Any, ...]) -> int:
         made = TENSORFLOW_SEED
         for v in way:

@@ -28,6 +28,7 @@ from tilewright.relay.frontend.onnx.value import (
     Value,
     elements_of,
 )
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import ModelError, ModelWarning, TVMError
 
@@ -54,7 +55,7 @@ def from_onnx(
     dtype: str | Mapping[str, str] = "float32",
     opset: int | None = None,
     freeze_params: bool = True,
-    convert_config: Mapping[str, Any] | None = None,
+    convert_config: Config | None = None,
     export_node_renamed_model_path: str | None = None,
 ) -> tuple[IRModule, dict[str, Any]]:
     """A module with `main`, and its parameters, from an ONNX model.

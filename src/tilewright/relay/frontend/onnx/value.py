@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from tilewright.relay.functor import free_vars
 from tilewright.relay.op.data_dependent.counted import Counted
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.movement.create import shape_of
-from tilewright.runtime.host_functions.registry import config_text
+from tilewright.runtime.host_functions.registry import Config, config_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
 
 
@@ -254,7 +254,7 @@ class OnnxNode:
         inputs: Sequence[Value],
         shape: Sequence[Any] | Value,
         element: str,
-        config: Mapping[str, Any] | None = None,
+        config: Config | None = None,
         pure: bool = True,
     ) -> Value:
         """The tensor that a host function makes of values of any kind. shape: extents, or a value that holds them."""
@@ -279,7 +279,7 @@ class OnnxNode:
         inputs: Sequence[Value],
         rank: int,
         element: str,
-        config: Mapping[str, Any] | None = None,
+        config: Config | None = None,
     ) -> Value:
         """`host_call`, where the host function `<function>.shape` computes the shape."""
         shape = self.host_call(f"{function}.shape", inputs, (rank,), "int64", config)

@@ -18,6 +18,7 @@ from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, OpenedModel, open_model
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import CARRIER
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import ModelError
@@ -33,7 +34,7 @@ def from_tensorflow(
     layout: str | None = "NHWC",
     shape: Mapping[str, Sequence[Any]] | None = None,
     outputs: Sequence[str] | None = None,
-    convert_config: Mapping[str, Any] | None = None,
+    convert_config: Config | None = None,
 ) -> tuple[IRModule, dict[str, Any]]:
     """A module with `main`, and its parameters, from a TensorFlow model.
 
@@ -56,7 +57,7 @@ def import_graph(
     layout: str | None,
     shape: Mapping[str, Sequence[Any]] | None,
     outputs: Sequence[str] | None = None,
-    convert_config: Mapping[str, Any] | None = None,
+    convert_config: Config | None = None,
     signature: str | None = None,
 ) -> tuple[OpenedModel, IRModule, dict[str, Any]]:
     """`from_tensorflow`, and what was opened."""

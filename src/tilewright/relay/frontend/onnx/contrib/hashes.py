@@ -7,9 +7,8 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
-from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
 
 FIRST, SECOND, ADDED, LAST = 0xCC9E2D51, 0x1B873593, 0xE6546B64, (0x85EBCA6B, 0xC2B2AE35)

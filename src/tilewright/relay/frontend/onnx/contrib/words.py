@@ -9,9 +9,8 @@ import numpy as np
 
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
-from tilewright.relay.frontend.onnx.ops.strings import Config
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import OpNotImplemented
 

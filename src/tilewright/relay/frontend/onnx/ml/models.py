@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tilewright.relay.frontend.onnx.ml.common import (
     two_classes,
 )
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 
 
 def _constant(values: Any) -> Value:
@@ -146,7 +145,7 @@ def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], 
 
 
 @host_function("svm.coupled")
-def _coupled(config: Mapping[str, Any], each: np.ndarray) -> np.ndarray:
+def _coupled(config: Config, each: np.ndarray) -> np.ndarray:
     pairs = config["pairs"]
     number = max([j for _, j in pairs]) + 1
     out = np.zeros((len(each), number), np.float32)

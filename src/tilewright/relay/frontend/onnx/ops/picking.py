@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
 
 
@@ -130,7 +129,7 @@ def _det(node: OnnxNode, x: Value) -> Any:
 
 
 @host_function("linalg.det")
-def _run_det(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+def _run_det(config: Config, x: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.det(x))
 
 
@@ -152,7 +151,7 @@ def _unique(node: OnnxNode, x: Value) -> list[Value]:
 
 
 @host_function("unique")
-def _run_unique(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+def _run_unique(config: Config, x: np.ndarray) -> np.ndarray:
     axis = config["axis"]
     data = string_table.decode(x) if config["kind"] == "string" else x
     keys = data.reshape(-1) if axis is None else data
@@ -171,36 +170,36 @@ def _run_unique(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 @host_function("unique.shape")
-def _unique_shape(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+def _unique_shape(config: Config, x: np.ndarray) -> np.ndarray:
     return np.array(_run_unique(config, x).shape, np.int64)
 
 
 # ---- random numbers
 
 
-def drawn(node: OnnxNode, function: str, inputs: list[Value], shape: Any, dtype: str, config: dict[str, Any]) -> Value:
+def drawn(node: OnnxNode, function: str, inputs: list[Value], shape: Any, dtype: str, config: Config) -> Value:
     """Random numbers: of NumPy's RandomState with a seed, so that runs can be repeated; different in each run without."""
     seed = node.get("seed")
     return node.host_call(function, inputs, shape, dtype, {**config, "seed": seed}, pure=False)
 
 
-def _state(config: Mapping[str, Any]) -> np.random.RandomState:
+def _state(config: Config) -> np.random.RandomState:
     seed = config["seed"]
     return np.random.RandomState(None if seed is None else int(seed) & 0xFFFFFFFF)
 
 
 @host_function("random.uniform")
-def _run_uniform(config: Mapping[str, Any]) -> np.ndarray:
+def _run_uniform(config: Config) -> np.ndarray:
     return np.asarray(_state(config).uniform(config["low"], config["high"], config["shape"]))
 
 
 @host_function("random.normal")
-def _run_normal(config: Mapping[str, Any]) -> np.ndarray:
+def _run_normal(config: Config) -> np.ndarray:
     return np.asarray(_state(config).normal(config["mean"], config["scale"], config["shape"]))
 
 
 @host_function("random.multinomial")
-def _run_multinomial(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
+def _run_multinomial(config: Config, logits: np.ndarray) -> np.ndarray:
     state = _state(config)
     weights = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
-
-Config = Mapping[str, Any]
 
 
 def parsed(node: OnnxNode, x: Value, element: str) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ops.layers import explicit_pads, windows
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.support.errors import TVMError
 
 
@@ -190,7 +189,7 @@ def _image_decoder(node: OnnxNode, data: Value) -> Value:
     return node.host_call_sized("image.decode", [data], 3, "uint8", {"format": node.get("pixel_format", "RGB")})
 
 
-def _decoded(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:
+def _decoded(config: Config, data: np.ndarray) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
@@ -207,10 +206,10 @@ def _decoded(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:
 
 
 @host_function("image.decode")
-def _run_decode(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:
+def _run_decode(config: Config, data: np.ndarray) -> np.ndarray:
     return _decoded(config, data)
 
 
 @host_function("image.decode.shape")
-def _decode_shape(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:
+def _decode_shape(config: Config, data: np.ndarray) -> np.ndarray:
     return np.array(_decoded(config, data).shape, np.int64)

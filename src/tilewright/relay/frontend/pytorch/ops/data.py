@@ -10,7 +10,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import FAR, cut
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.runtime.host_functions.registry import config_text, host_function
+from tilewright.runtime.host_functions.registry import Config, config_text, host_function
 
 
 def columns(c: TorchCall, x: Value) -> list[Value]:
@@ -78,7 +78,7 @@ def _unique(
 
 
 @host_function("torch.unique_rows")
-def _unique_rows(config: Any, rows: np.ndarray) -> np.ndarray:
+def _unique_rows(config: Config, rows: np.ndarray) -> np.ndarray:
     """(3, number of rows): where each different row stands first, which of them each row is, how often each stands."""
     _, first, which, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
     made = np.zeros((3, len(rows)), np.int64)

@@ -11,7 +11,7 @@ from tilewright.relay.frontend.common.host_calls import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
-from tilewright.runtime.host_functions.registry import host_function
+from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.special import POLYNOMIALS, recurrence
 
 ONE = {
@@ -92,12 +92,12 @@ def _spherical(c: TorchCall, x: Value) -> Value:
 
 
 @host_function("torch.gcd")
-def _greatest(config: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _greatest(config: Config, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.gcd(a, b))
 
 
 @host_function("torch.lcm")
-def _least(config: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _least(config: Config, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.abs(np.lcm(a, b)))
 
 

@@ -12,6 +12,7 @@ from tilewright.relay.frontend.common.host_calls import host_call, host_call_siz
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.movement import as_places
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 
@@ -82,7 +83,7 @@ def _list_diff(c: NodeCall, x: Value, gone: Value) -> list[Value]:
 
 
 @string_host("tf.ListDiff", sized=True)
-def _run_list_diff(config: Any, x: np.ndarray, gone: np.ndarray) -> np.ndarray:
+def _run_list_diff(config: Config, x: np.ndarray, gone: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~np.isin(x, gone))
 
 
@@ -106,12 +107,12 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, steps: np.ndarray) -> list[n
 
 
 @string_host("tf.ragged_range", sized=True)
-def _run_ragged_range(config: Any, *given: np.ndarray) -> np.ndarray:
+def _run_ragged_range(config: Config, *given: np.ndarray) -> np.ndarray:
     return np.concatenate([*_ranges(*given), np.zeros(0, given[0].dtype)])
 
 
 @string_host("tf.ragged_range.splits")
-def _ragged_range_splits(config: Any, *given: np.ndarray) -> np.ndarray:
+def _ragged_range_splits(config: Config, *given: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(r) for r in _ranges(*given)]])
 
 
@@ -130,12 +131,12 @@ def _ragged_gather(c: NodeCall, *xs: Value) -> list[Value]:
 
 
 @string_host("tf.ragged_rows", sized=True)
-def _ragged_rows(config: Any, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
+def _ragged_rows(config: Config, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
     return np.concatenate([*[np.arange(splits[k], splits[k + 1]) for k in which.reshape(-1)], np.zeros(0, np.int64)])
 
 
 @string_host("tf.ragged_rows.splits")
-def _ragged_row_splits(config: Any, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
+def _ragged_row_splits(config: Config, splits: np.ndarray, which: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *(splits[which + 1] - splits[which]).tolist()])
 
 
@@ -171,7 +172,7 @@ def _row_lengths(kind: str, rows: np.ndarray, count: int, total: int) -> np.ndar
 
 
 @string_host("tf.ragged_dense", sized=True)
-def _run_ragged_dense(config: Any, values: np.ndarray, *rows: np.ndarray) -> np.ndarray:
+def _run_ragged_dense(config: Config, values: np.ndarray, *rows: np.ndarray) -> np.ndarray:
     kinds, shape, parts = config["kinds"], config["wanted"], list(rows)
     count = 0
     if kinds[0] == "FIRST_DIM_SIZE":
@@ -213,7 +214,7 @@ def _ragged_sparse(c: NodeCall, *xs: Value) -> list[Value]:
 
 
 @string_host("tf.ragged_sparse", sized=True)
-def _run_ragged_sparse(config: Any, *splits: np.ndarray) -> np.ndarray:
+def _run_ragged_sparse(config: Config, *splits: np.ndarray) -> np.ndarray:
     owner = np.arange(int(splits[-1][-1]))
     columns: list[np.ndarray] = []
     for s in reversed(splits):
@@ -224,7 +225,7 @@ def _run_ragged_sparse(config: Any, *splits: np.ndarray) -> np.ndarray:
 
 
 @string_host("tf.ragged_sparse.size")
-def _ragged_sparse_size(config: Any, *splits: np.ndarray) -> np.ndarray:
+def _ragged_sparse_size(config: Config, *splits: np.ndarray) -> np.ndarray:
     return np.array([len(splits[0]) - 1, *[np.diff(s).max(initial=0) for s in splits]])
 
 
@@ -262,7 +263,7 @@ def _sparse_product(c: NodeCall, at: Value, values: Value, shape: Value, dense: 
 
 
 @string_host("tf.sparse_order")
-def _run_order(config: Any, at: np.ndarray) -> np.ndarray:
+def _run_order(config: Config, at: np.ndarray) -> np.ndarray:
     return np.lexsort(at.T[::-1]) if at.size else np.zeros(len(at), np.int64)
 
 
@@ -280,13 +281,13 @@ def _sparse_reshape(c: NodeCall, at: Value, old: Value, new: Value) -> list[Valu
 
 
 @string_host("tf.sparse_reshape.size")
-def _sparse_reshape_size(config: Any, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _sparse_reshape_size(config: Config, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     known = int(np.prod([d for d in new.tolist() if d >= 0], dtype=np.int64))
     return np.where(new < 0, int(np.prod(old)) // max(known, 1), new)
 
 
 @string_host("tf.sparse_reshape", sized=True)
-def _run_sparse_reshape(config: Any, at: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _run_sparse_reshape(config: Config, at: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     flat = np.ravel_multi_index(tuple(at.T), tuple(old)) if len(at) else np.zeros(0, np.int64)
     return np.stack(np.unravel_index(flat, tuple(new)), 1).reshape(len(at), len(new))
 
@@ -311,7 +312,7 @@ def _row_order(at: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 @string_host("tf.fill_rows", sized=True)
-def _run_fill_rows(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _run_fill_rows(config: Config, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     empty, _ = _row_order(at, shape)
     added = np.zeros((int(empty.sum()), at.shape[1]), np.int64)
     added[:, 0] = np.flatnonzero(empty)
@@ -320,12 +321,12 @@ def _run_fill_rows(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray
 
 
 @string_host("tf.fill_rows.empty", sized=True)
-def _fill_rows_empty(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _fill_rows_empty(config: Config, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return _row_order(at, shape)[0]
 
 
 @string_host("tf.fill_rows.back", sized=True)
-def _fill_rows_back(config: Any, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _fill_rows_back(config: Config, at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     made = _run_fill_rows(config, at, shape)
     back = np.zeros(len(at), np.int64)
     back[made[made[:, -1] >= 0, -1]] = np.flatnonzero(made[:, -1] >= 0)
@@ -344,7 +345,7 @@ def _edit_distance(c: NodeCall, *xs: Value) -> Value:
 
 @string_host("tf.EditDistance")
 def _run_edit_distance(
-    config: Any, ha: np.ndarray, hv: np.ndarray, hs: np.ndarray, ta: np.ndarray, tv: np.ndarray, ts: np.ndarray
+    config: Config, ha: np.ndarray, hv: np.ndarray, hs: np.ndarray, ta: np.ndarray, tv: np.ndarray, ts: np.ndarray
 ) -> np.ndarray:
     out = np.zeros(config["wanted"], np.float32)
     for place in np.ndindex(*out.shape):

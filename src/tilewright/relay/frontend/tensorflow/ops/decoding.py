@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 
@@ -60,7 +61,7 @@ def _table(found: Sequence[Sequence[tuple[Sequence[int], float]]], paths: int, s
 
 
 @string_host("tf.ctc")
-def _greedy_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _greedy_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     blank = config["blank"] % x.shape[2]
     found = []
     for b, n in enumerate(lengths.tolist()):
@@ -71,7 +72,7 @@ def _greedy_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray
 
 
 @string_host("tf.beams")
-def _beam_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _beam_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """For each example the likeliest sequences with the logarithms of their likelihoods (prefix search)."""
     blank = x.shape[2] - 1
     found = []
@@ -101,23 +102,23 @@ def _beam_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 @string_host("tf.path.places", sized=True)
-def _path_places(config: Any, table: np.ndarray) -> np.ndarray:
+def _path_places(config: Config, table: np.ndarray) -> np.ndarray:
     counts = table[config["path"], :, 1].tolist()
     return np.array([(b, k) for b, n in enumerate(counts) for k in range(n)], np.int64).reshape(-1, 2)
 
 
 @string_host("tf.path.classes", sized=True)
-def _path_classes(config: Any, table: np.ndarray) -> np.ndarray:
+def _path_classes(config: Config, table: np.ndarray) -> np.ndarray:
     return np.array([v for row in table[config["path"]] for v in row[2 : 2 + row[1]]], np.int64)
 
 
 @string_host("tf.path.size")
-def _path_size(config: Any, table: np.ndarray) -> np.ndarray:
+def _path_size(config: Config, table: np.ndarray) -> np.ndarray:
     return np.array([table.shape[1], table[config["path"], :, 1].max(initial=0)], np.int64)
 
 
 @string_host("tf.path.scores")
-def _path_scores(config: Any, table: np.ndarray) -> np.ndarray:
+def _path_scores(config: Config, table: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(table[:, :, 0]).view(np.float64).T
 
 

@@ -15,6 +15,7 @@ from tilewright.relay.frontend.common.host_calls import host_call, host_call_lik
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.strings import each
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -71,7 +72,7 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> list[Value]:
     return [*places, *values, *sizes, *made]
 
 
-def _features(config: Any, serialized: np.ndarray) -> list[list[Any] | None]:
+def _features(config: Config, serialized: np.ndarray) -> list[list[Any] | None]:
     """The values of a feature in each example, None where it is missing."""
     found: list[list[Any] | None] = []
     for text in serialized.reshape(-1).tolist():
@@ -101,7 +102,7 @@ def _array(values: Sequence[Any], kind: str) -> np.ndarray:
 
 
 @string_host("tf.example.dense")
-def _dense(config: Any, serialized: np.ndarray, default: np.ndarray) -> np.ndarray:
+def _dense(config: Config, serialized: np.ndarray, default: np.ndarray) -> np.ndarray:
     shape = config["extents"]
     count = int(np.prod(shape, dtype=np.int64))
     rows: list[Any] = []
@@ -123,19 +124,19 @@ def _dense(config: Any, serialized: np.ndarray, default: np.ndarray) -> np.ndarr
 
 
 @string_host("tf.example.places", sized=True)
-def _places(config: Any, serialized: np.ndarray) -> np.ndarray:
+def _places(config: Config, serialized: np.ndarray) -> np.ndarray:
     found = [(b, k) for b, values in enumerate(_features(config, serialized)) for k in range(len(values or ()))]
     at = np.array(found, np.int64).reshape(-1, 2)
     return at if serialized.ndim else at[:, 1:]
 
 
 @string_host("tf.example.values", sized=True)
-def _values(config: Any, serialized: np.ndarray) -> np.ndarray:
+def _values(config: Config, serialized: np.ndarray) -> np.ndarray:
     return _array([v for values in _features(config, serialized) for v in values or ()], config["kind"])
 
 
 @string_host("tf.example.size")
-def _size(config: Any, serialized: np.ndarray) -> np.ndarray:
+def _size(config: Config, serialized: np.ndarray) -> np.ndarray:
     found = _features(config, serialized)
     longest = max([len(values or ()) for values in found], default=0)
     return np.array([len(found), longest] if serialized.ndim else [longest])
@@ -150,7 +151,7 @@ def _serialize(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.SerializeTensor")
-def _run_serialize(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_serialize(config: Config, x: np.ndarray) -> np.ndarray:
     made = message("TensorProto")()
     made.dtype = CODES["string" if x.dtype == object else x.dtype.name]
     made.tensor_shape.SetInParent()
@@ -166,7 +167,7 @@ def _run_serialize(config: Any, x: np.ndarray) -> np.ndarray:
 @string_op("DecodeCSV")
 def _csv(c: NodeCall, records: Value, *defaults: Value) -> list[Value]:
     picked = c.attr("select_cols") or []
-    config: dict[str, Any] = {
+    config: Config = {
         "by": c.attr("field_delim", ","), "quoted": bool(c.attr("use_quote_delim", True)), "missing": c.attr("na_value", ""),
         "fields": len(defaults),
     }  # fmt: skip
@@ -182,7 +183,7 @@ def _csv(c: NodeCall, records: Value, *defaults: Value) -> list[Value]:
 
 
 @string_host("tf.csv")
-def _run_csv(config: Any, records: np.ndarray, default: np.ndarray) -> np.ndarray:
+def _run_csv(config: Config, records: np.ndarray, default: np.ndarray) -> np.ndarray:
     out = np.empty(records.shape, object)
     cells = []
     for k, line in enumerate(records.reshape(-1).tolist()):
@@ -220,7 +221,7 @@ MOST_UNPACKED = 1 << 30
 
 
 @string_host("tf.DecodeCompressed")
-def _run_compressed(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_compressed(config: Config, x: np.ndarray) -> np.ndarray:
     def unpacked(text: str) -> str:
         stream = zlib.decompressobj(31 if config["kind"] == "GZIP" else 15)
         try:

@@ -19,6 +19,7 @@ from tilewright.runtime.host_functions.hashing import (
     murmur64,
     siphash,
 )
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, string_host
 
 
@@ -29,7 +30,7 @@ def _bucket(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.hash")
-def _run_bucket(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_bucket(config: Config, x: np.ndarray) -> np.ndarray:
     how, key = config["how"], config["key"]
 
     def number(data: bytes) -> int:
@@ -48,7 +49,7 @@ def _fingerprint(c: NodeCall, x: Value, method: Value) -> Value:
 
 
 @string_host("tf.Fingerprint")
-def _run_fingerprint(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_fingerprint(config: Config, x: np.ndarray) -> np.ndarray:
     def word(data: bytes) -> bytes:
         return fingerprint64(data).to_bytes(8, "little")
 
@@ -87,7 +88,7 @@ def _cross(c: NodeCall, *given: Value) -> list[Value]:
     ]
 
 
-def _crossed(config: Any, given: tuple[np.ndarray, ...]) -> list[list[Any]]:
+def _crossed(config: Config, given: tuple[np.ndarray, ...]) -> list[list[Any]]:
     """For each example all ways to take one value of each feature, the last feature running fastest."""
     n = config["sparse"]
     arrays = list(given)
@@ -102,7 +103,7 @@ def _crossed(config: Any, given: tuple[np.ndarray, ...]) -> list[list[Any]]:
     ]
 
 
-def _together(config: Any, way: tuple[Any, ...], between: str) -> Any:
+def _together(config: Config, way: tuple[Any, ...], between: str) -> Any:
     if not config["hashed"]:
         return between.join([str(v) for v in way])
     salt = config.get("salt")
@@ -113,23 +114,23 @@ def _together(config: Any, way: tuple[Any, ...], between: str) -> Any:
     return made % (config["buckets"] or (1 << 63) - 1)
 
 
-def _word(config: Any, data: bytes) -> int:
+def _word(config: Config, data: bytes) -> int:
     return siphash(data, config["salt"]) if config.get("strong") else fingerprint64(data)
 
 
 @string_host("tf.cross.places", sized=True)
-def _cross_places(config: Any, *given: np.ndarray) -> np.ndarray:
+def _cross_places(config: Config, *given: np.ndarray) -> np.ndarray:
     found = _crossed(config, given)
     return np.array([(row, k) for row, made in enumerate(found) for k in range(len(made))], np.int64).reshape(-1, 2)
 
 
 @string_host("tf.cross.values", sized=True)
-def _cross_values(config: Any, *given: np.ndarray) -> np.ndarray:
+def _cross_values(config: Config, *given: np.ndarray) -> np.ndarray:
     made = [v for row in _crossed(config, given) for v in row]
     return np.array(made, np.int64 if config["hashed"] else object)
 
 
 @string_host("tf.cross.size")
-def _cross_size(config: Any, *given: np.ndarray) -> np.ndarray:
+def _cross_size(config: Config, *given: np.ndarray) -> np.ndarray:
     found = _crossed(config, given)
     return np.array([len(found), max([len(row) for row in found], default=0)], np.int64)

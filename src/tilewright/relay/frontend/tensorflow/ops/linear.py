@@ -11,6 +11,7 @@ from tilewright.relay.frontend.common.host_calls import host_call_like, linear_a
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tf_op
 from tilewright.runtime.host_functions import linalg
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 SPECIAL = {
@@ -133,7 +134,7 @@ def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Value:
 
 
 @string_host("tf.TridiagonalSolve")
-def _run_tridiagonal(config: Any, diagonals: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _run_tridiagonal(config: Config, diagonals: np.ndarray, b: np.ndarray) -> np.ndarray:
     upper, middle, lower = [diagonals[..., k, :].astype(np.float64) for k in range(3)]
     whole = np.zeros((*middle.shape, middle.shape[-1]))
     n = np.arange(middle.shape[-1])
@@ -165,7 +166,7 @@ def _banded(c: NodeCall, bands: Value, b: Value) -> Value:
 
 
 @string_host("tf.BandedTriangularSolve")
-def _run_banded(config: Any, bands: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _run_banded(config: Config, bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     k, n = bands.shape[-2:]
     whole = np.zeros((*bands.shape[:-2], n, n))
     for row in range(k):

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
 from tilewright.support.errors import TVMError
 
@@ -80,7 +81,7 @@ def _grey(pixels: np.ndarray) -> np.ndarray:
 
 
 @string_host("tf.image", sized=True)
-def _run_image(config: Any, data: np.ndarray) -> np.ndarray:
+def _run_image(config: Config, data: np.ndarray) -> np.ndarray:
     op, ratio = config["op"], config["ratio"]
     raw = as_bytes(data.item())
     if op == "DecodeBmp" or op == "DecodeImage" and raw[:2] == b"BM":
@@ -116,7 +117,7 @@ def _run_image(config: Any, data: np.ndarray) -> np.ndarray:
     return _scaled(config, made)
 
 
-def _scaled(config: Any, pixels: np.ndarray) -> np.ndarray:
+def _scaled(config: Config, pixels: np.ndarray) -> np.ndarray:
     return pixels if config["kind"] == "uint8" else pixels.astype(np.float32) / np.float32(255)
 
 
@@ -155,7 +156,7 @@ def _jpeg_shape(c: NodeCall, data: Value) -> Value:
 
 
 @string_host("tf.ExtractJpegShape")
-def _run_jpeg_shape(config: Any, data: np.ndarray) -> np.ndarray:
+def _run_jpeg_shape(config: Config, data: np.ndarray) -> np.ndarray:
     image = _opened(as_bytes(data.item()), "ExtractJpegShape")
     return np.array([image.height, image.width, _channels(image)])
 
@@ -174,7 +175,7 @@ def _encode(c: NodeCall, image: Value, quality: Value | None = None) -> Value:
 
 
 @string_host("tf.encode")
-def _run_encode(config: Any, pixels: np.ndarray) -> np.ndarray:
+def _run_encode(config: Config, pixels: np.ndarray) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError:
@@ -237,12 +238,12 @@ def _sound(data: bytes) -> tuple[int, int, bytes]:
 
 
 @string_host("tf.wav.rate")
-def _run_rate(config: Any, data: np.ndarray) -> np.ndarray:
+def _run_rate(config: Config, data: np.ndarray) -> np.ndarray:
     return np.array(_sound(as_bytes(data.item()))[1], np.int32)
 
 
 @string_host("tf.wav", sized=True)
-def _run_wav(config: Any, data: np.ndarray) -> np.ndarray:
+def _run_wav(config: Config, data: np.ndarray) -> np.ndarray:
     channels, _, raw = _sound(as_bytes(data.item()))
     made = np.frombuffer(raw, "<i2").astype(np.float32).reshape(-1, channels) / np.float32(32768)
     wanted, samples = config["channels"], config["samples"]
@@ -260,7 +261,7 @@ def _encode_wav(c: NodeCall, sound: Value, rate: Value) -> Value:
 
 
 @string_host("tf.EncodeWav")
-def _run_encode_wav(config: Any, sound: np.ndarray, rate: np.ndarray) -> np.ndarray:
+def _run_encode_wav(config: Config, sound: np.ndarray, rate: np.ndarray) -> np.ndarray:
     steps = np.clip(np.round(sound.astype(np.float32) * np.float32(32768)), -32768, 32767).astype("<i2").tobytes()
     channels, speed = sound.shape[1], int(rate)
     size = len(steps)

@@ -10,6 +10,7 @@ from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_like
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 from tilewright.support.errors import OpNotImplemented
 
@@ -81,7 +82,7 @@ def _next_after(c: NodeCall, x: Value, y: Value) -> Value:
 
 
 @string_host("tf.NextAfter")
-def _run_next_after(config: Any, x: np.ndarray, y: np.ndarray) -> Any:
+def _run_next_after(config: Config, x: np.ndarray, y: np.ndarray) -> Any:
     return np.nextafter(x, y)
 
 
@@ -91,13 +92,13 @@ def _population(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.PopulationCount")
-def _run_population(config: Any, x: np.ndarray) -> Any:
+def _run_population(config: Config, x: np.ndarray) -> Any:
     return np.bitwise_count(x.view(x.dtype.name.replace("u", "").replace("int", "uint")))
 
 
 @tf_op("CumulativeLogsumexp")
 def _log_sums(c: NodeCall, x: Value, axis: Value) -> Value:
-    config: dict[str, Any] = {
+    config: Config = {
         "axis": int(c.number_of(axis, "axis")),
         "exclusive": bool(c.attr("exclusive", False)),
         "reverse": bool(c.attr("reverse", False)),
@@ -106,7 +107,7 @@ def _log_sums(c: NodeCall, x: Value, axis: Value) -> Value:
 
 
 @string_host("tf.CumulativeLogsumexp")
-def _run_log_sums(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_log_sums(config: Config, x: np.ndarray) -> np.ndarray:
     rows = np.moveaxis(x.astype(np.float64), config["axis"], 0)
     rows = rows[::-1] if config["reverse"] else rows
     made = np.logaddexp.accumulate(rows, 0)

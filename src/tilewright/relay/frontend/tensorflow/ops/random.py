@@ -11,10 +11,11 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import Function, string_host
 
 
-def _generator(config: Any, seeds: Sequence[np.ndarray]) -> np.random.Generator:
+def _generator(config: Config, seeds: Sequence[np.ndarray]) -> np.random.Generator:
     """Numbers that follow from a seed of the node, or from the tensors that stateless operators are given."""
     if config.get("stateless"):
         return np.random.default_rng([int(v) & 0xFFFFFFFFFFFFFFFF for s in seeds for v in s.reshape(-1).tolist()])
@@ -56,7 +57,7 @@ def _host(kind: str) -> Callable[[Function], Function]:
     """Register f(config, generator, shape, *given)."""
 
     def register(f: Function) -> Function:
-        def run(config: Any, shape: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+        def run(config: Config, shape: np.ndarray, *rest: np.ndarray) -> np.ndarray:
             n = config["given"]
             return np.asarray(f(config, _generator(config, rest[n:]), tuple(shape.tolist()), *rest[:n]))
 
@@ -68,17 +69,17 @@ def _host(kind: str) -> Callable[[Function], Function]:
 
 
 @_host("uniform")
-def _run_uniform(config: Any, g: np.random.Generator, shape: Any) -> Any:
+def _run_uniform(config: Config, g: np.random.Generator, shape: Any) -> Any:
     return g.random(shape, np.float32)
 
 
 @_host("normal")
-def _run_normal(config: Any, g: np.random.Generator, shape: Any) -> Any:
+def _run_normal(config: Config, g: np.random.Generator, shape: Any) -> Any:
     return g.standard_normal(shape)
 
 
 @_host("truncated")
-def _run_truncated(config: Any, g: np.random.Generator, shape: Any) -> Any:
+def _run_truncated(config: Config, g: np.random.Generator, shape: Any) -> Any:
     return _within(g, shape, -2.0, 2.0)
 
 
@@ -95,45 +96,47 @@ def _within(g: np.random.Generator, shape: Any, low: Any, high: Any) -> Any:
 
 
 @_host("integers")
-def _run_integers(config: Any, g: np.random.Generator, shape: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _run_integers(config: Config, g: np.random.Generator, shape: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return g.integers(low, high, shape)
 
 
 @_host("bits")
-def _run_bits(config: Any, g: np.random.Generator, shape: Any) -> Any:
+def _run_bits(config: Config, g: np.random.Generator, shape: Any) -> Any:
     info = np.iinfo(config["type"])
     return g.integers(info.min, info.max, shape, info.dtype, endpoint=True)
 
 
 @_host("shuffle")
-def _run_shuffle(config: Any, g: np.random.Generator, shape: Any) -> np.ndarray:
+def _run_shuffle(config: Config, g: np.random.Generator, shape: Any) -> np.ndarray:
     return g.permutation(shape[0])
 
 
 @_host("classes")
-def _run_classes(config: Any, g: np.random.Generator, shape: Any, logits: np.ndarray) -> np.ndarray:
+def _run_classes(config: Config, g: np.random.Generator, shape: Any, logits: np.ndarray) -> np.ndarray:
     weights = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     return np.stack([g.choice(len(w), shape[1], p=w) for w in weights]).reshape(shape)
 
 
 @_host("gamma")
-def _run_gamma(config: Any, g: np.random.Generator, shape: Any, alpha: np.ndarray) -> np.ndarray:
+def _run_gamma(config: Config, g: np.random.Generator, shape: Any, alpha: np.ndarray) -> np.ndarray:
     return g.standard_gamma(alpha.astype(np.float64), shape)
 
 
 @_host("poisson")
-def _run_poisson(config: Any, g: np.random.Generator, shape: Any, rate: np.ndarray) -> np.ndarray:
+def _run_poisson(config: Config, g: np.random.Generator, shape: Any, rate: np.ndarray) -> np.ndarray:
     return g.poisson(rate, shape)
 
 
 @_host("binomial")
-def _run_binomial(config: Any, g: np.random.Generator, shape: Any, counts: np.ndarray, probs: np.ndarray) -> np.ndarray:
+def _run_binomial(
+    config: Config, g: np.random.Generator, shape: Any, counts: np.ndarray, probs: np.ndarray
+) -> np.ndarray:
     return g.binomial(counts.astype(np.int64), probs, shape)
 
 
 @_host("parameterized")
-def _run_parameterized(config: Any, g: np.random.Generator, shape: Any, *parts: np.ndarray) -> Any:
+def _run_parameterized(config: Config, g: np.random.Generator, shape: Any, *parts: np.ndarray) -> Any:
     means, deviations, low, high = [p.reshape(*p.shape, *[1] * (len(shape) - p.ndim)) for p in parts]
     return _within(g, shape, (low - means) / deviations, (high - means) / deviations) * deviations + means
 

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 KERNELS: dict[str, tuple[float, Any]] = {
@@ -91,7 +92,7 @@ def _reflected(at: np.ndarray, n: int, mode: str) -> np.ndarray:
 
 
 @string_host("tf.projective")
-def _run_projective(config: Any, x: np.ndarray, transforms: np.ndarray, *fill: np.ndarray) -> np.ndarray:
+def _run_projective(config: Config, x: np.ndarray, transforms: np.ndarray, *fill: np.ndarray) -> np.ndarray:
     height, width = config["size"]
     value = float(fill[0]) if fill else 0.0
     out = np.zeros((len(x), height, width, x.shape[3]), np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, string_host
 from tilewright.support.errors import OpNotImplemented
 
@@ -63,7 +64,7 @@ def _two(c: NodeCall, *given: Value) -> list[Value]:
 
 
 @_sparse_host("sparse_two")
-def _run_two(config: Any, *given: np.ndarray) -> Sparse:
+def _run_two(config: Config, *given: np.ndarray) -> Sparse:
     ap, av, shape, bp, bv = given[:5]
     flat = np.unique(np.concatenate([_flat(ap, shape), _flat(bp, shape)]))
     sides, held = np.zeros((2, len(flat)), av.dtype), np.zeros((2, len(flat)), bool)
@@ -90,7 +91,7 @@ def _concat(c: NodeCall, *given: Value) -> list[Value]:
 
 
 @_sparse_host("sparse_concat")
-def _run_concat(config: Any, *given: np.ndarray) -> Sparse:
+def _run_concat(config: Config, *given: np.ndarray) -> Sparse:
     n, axis = len(given) // 3, config["axis"]
     places, values, shapes = given[:n], given[n : 2 * n], given[2 * n :]
     begin, moved = 0, []
@@ -114,7 +115,7 @@ def _slice(c: NodeCall, *given: Value) -> list[Value]:
 
 @_sparse_host("sparse_slice")
 def _run_slice(
-    config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray, start: np.ndarray, size: np.ndarray
+    config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray, start: np.ndarray, size: np.ndarray
 ) -> Sparse:
     end = np.minimum(start + size, shape)
     kept = ((at >= start) & (at < end)).all(1)
@@ -133,7 +134,7 @@ def _split(c: NodeCall, axis: Value, at: Value, values: Value, shape: Value) -> 
 
 
 @_sparse_host("sparse_split")
-def _run_split(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> Sparse:
+def _run_split(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> Sparse:
     axis, n, part = config["axis"], config["count"], config["part"]
     extent = int(shape[axis])
     # The first parts are one longer where it does not come out even.
@@ -155,7 +156,7 @@ def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) ->
     over = sorted({c.axis(a, rank) for a in c.ints(axes, "reduction_axes")}) or list(range(rank))
     keep = bool(c.attr("keep_dims", False))
     given: list[Value] = [at, values, shape]
-    config: dict[str, Any] = {"axes": over, "keep": keep, "most": "Max" in c.op}
+    config: Config = {"axes": over, "keep": keep, "most": "Max" in c.op}
     left = rank if keep else rank - len(over)
     if c.op.endswith("Sparse"):
         return _sparse(c, "sparse_reduced", given, left, values.dtype, **config)
@@ -166,7 +167,7 @@ def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) ->
 
 
 def _grouped(
-    config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray
+    config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """(places that are left, their values, the shape), without axes that are gone."""
     kept = [k for k in range(len(shape)) if k not in config["axes"]]
@@ -183,7 +184,7 @@ def _least(dtype: np.dtype[Any]) -> float | int:
 
 
 @string_host("tf.sparse_reduce", sized=True)
-def _run_reduce(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _run_reduce(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     groups, made, size = _grouped(config, at, values, shape)
     out = np.zeros(int(np.prod(size, dtype=np.int64)), values.dtype)
     out[groups] = made
@@ -193,7 +194,7 @@ def _run_reduce(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarr
 
 
 @_sparse_host("sparse_reduced")
-def _run_reduced(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> Sparse:
+def _run_reduced(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> Sparse:
     groups, made, size = _grouped(config, at, values, shape)
     places = np.stack(np.unravel_index(groups, tuple(size)), 1) if size else np.zeros((len(groups), 0), np.int64)
     whole = np.array(size, np.int64)
@@ -209,7 +210,7 @@ def _softmax(c: NodeCall, at: Value, values: Value, shape: Value) -> Value:
 
 
 @string_host("tf.sparse_softmax")
-def _run_softmax(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _run_softmax(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     flat = _flat(at[:, :-1], shape[:-1])
     groups, which = np.unique(flat, return_inverse=True)
     most = np.full(len(groups), -np.inf, values.dtype)
@@ -248,7 +249,7 @@ def _dense_sum(c: NodeCall, at: Value, values: Value, shape: Value, dense: Value
 def _bincount(c: NodeCall, *given: Value) -> Value:
     ragged = c.op.startswith("Ragged")
     size, weights = given[-2:]
-    config: dict[str, Any] = {"ragged": ragged, "binary": bool(c.attr("binary_output", False))}
+    config: Config = {"ragged": ragged, "binary": bool(c.attr("binary_output", False))}
     tensors = [*given[: 2 if ragged else 3], weights, size]
     rows: list[Any] | None
     if ragged:
@@ -264,7 +265,7 @@ def _bincount(c: NodeCall, *given: Value) -> Value:
 
 
 @string_host("tf.bincount", sized=True)
-def _run_bincount(config: Any, *given: np.ndarray) -> np.ndarray:
+def _run_bincount(config: Config, *given: np.ndarray) -> np.ndarray:
     weights, n = given[-2], int(given[-1].reshape(-1)[0])
     if config["ragged"]:
         splits, values = given[:2]
@@ -295,7 +296,7 @@ def _counts(c: NodeCall, *given: Value) -> list[Value]:
     )
     if rank not in (1, 2):
         raise OpNotImplemented(f"its input has {rank} axes; it counts in one or two")
-    config: dict[str, Any] = {
+    config: Config = {
         "kind": kind, "least": int(c.attr("minlength", -1)), "most": int(c.attr("maxlength", -1)),
         "binary": bool(c.attr("binary_output", False)), "axes": rank,
     }  # fmt: skip
@@ -303,7 +304,7 @@ def _counts(c: NodeCall, *given: Value) -> list[Value]:
 
 
 @_sparse_host("counts")
-def _run_counts(config: Any, *given: np.ndarray) -> Sparse:
+def _run_counts(config: Config, *given: np.ndarray) -> Sparse:
     weights = given[-1]
     if config["kind"] == "Dense":
         values = given[0].reshape(-1)
@@ -356,7 +357,7 @@ def _rows(given: Sequence[np.ndarray]) -> tuple[dict[tuple[int, ...], set[Any]],
 
 
 @_sparse_host("sets")
-def _run_sets(config: Any, *given: np.ndarray) -> Sparse:
+def _run_sets(config: Config, *given: np.ndarray) -> Sparse:
     (a, shape), (b, _) = _rows(given[: config["first"]]), _rows(given[config["first"] :])
     places, values, longest = [], [], 0
     for at in sorted({*a, *b}):
@@ -383,7 +384,7 @@ def _set_size(c: NodeCall, at: Value, values: Value, shape: Value) -> Value:
 
 
 @string_host("tf.SetSize", sized=True)
-def _run_set_size(config: Any, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _run_set_size(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     rows, extents = _rows([at, values, shape])
     out = np.zeros(extents, np.int32)
     for place, held in rows.items():

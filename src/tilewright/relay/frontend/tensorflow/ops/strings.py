@@ -14,6 +14,7 @@ from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host, string_table
 from tilewright.support.errors import ModelError, OpNotImplemented
 
@@ -57,7 +58,7 @@ def _length(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.StringLength")
-def _run_length(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_length(config: Config, x: np.ndarray) -> np.ndarray:
     return each(lambda t: len(t) if config["unit"] == "UTF8_CHAR" else len(as_bytes(t)), x, np.int32)
 
 
@@ -73,7 +74,7 @@ def _join(c: NodeCall, *xs: Value) -> Value:
 
 
 @string_host("tf.StringJoin")
-def _run_join(config: Any, *xs: np.ndarray) -> np.ndarray:
+def _run_join(config: Config, *xs: np.ndarray) -> np.ndarray:
     whole = np.broadcast_arrays(*xs)
     out = np.empty(whole[0].shape, object)
     rows = zip(*[w.reshape(-1).tolist() for w in whole], strict=True)
@@ -91,7 +92,7 @@ def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Value:
 
 
 @string_host("tf.ReduceJoin")
-def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_reduce_join(config: Config, x: np.ndarray) -> np.ndarray:
     # The axis that is named first runs fastest.
     axes = config["axes"][::-1]
     kept = [k for k in range(x.ndim) if k not in axes]
@@ -112,7 +113,7 @@ def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Value:
 
 
 @string_host("tf.UnsortedSegmentJoin")
-def _run_segment_join(config: Any, x: np.ndarray, which: np.ndarray) -> np.ndarray:
+def _run_segment_join(config: Config, x: np.ndarray, which: np.ndarray) -> np.ndarray:
     rows = x.reshape(which.size, -1)
     out = np.full((config["count"], rows.shape[1]), "", object)
     for row, place in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
@@ -136,7 +137,7 @@ def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Value:
 
 
 @string_host("tf.Substr")
-def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _run_substr(config: Config, x: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
     def part(t: str, begin: int, n: int) -> str:
         data: Any = t if config["unit"] == "UTF8_CHAR" else as_bytes(t)
         if not -len(data) <= begin <= len(data):
@@ -173,7 +174,7 @@ def _known_text(c: NodeCall, x: Value, what: str) -> Any:
     return string_table.decode(c.known(x, what)).reshape(-1)[0]
 
 
-def _pieces(config: Any, strings: np.ndarray) -> list[list[bytes]]:
+def _pieces(config: Config, strings: np.ndarray) -> list[list[bytes]]:
     def cut(t: str) -> list[bytes]:
         data, by = as_bytes(t), as_bytes(config["by"])
         if config["old"]:
@@ -185,18 +186,18 @@ def _pieces(config: Any, strings: np.ndarray) -> list[list[bytes]]:
 
 
 @string_host("tf.split.places", sized=True)
-def _split_places(config: Any, x: np.ndarray) -> np.ndarray:
+def _split_places(config: Config, x: np.ndarray) -> np.ndarray:
     found = [(row, k) for row, parts in enumerate(_pieces(config, x)) for k in range(len(parts))]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
 @string_host("tf.split.parts", sized=True)
-def _split_parts(config: Any, x: np.ndarray) -> np.ndarray:
+def _split_parts(config: Config, x: np.ndarray) -> np.ndarray:
     return np.array([as_string(p) for parts in _pieces(config, x) for p in parts], object)
 
 
 @string_host("tf.split.size")
-def _split_size(config: Any, x: np.ndarray) -> np.ndarray:
+def _split_size(config: Config, x: np.ndarray) -> np.ndarray:
     return np.array([x.size, max([len(p) for p in _pieces(config, x)], default=0)], np.int64)
 
 
@@ -211,7 +212,7 @@ def _ngrams(c: NodeCall, x: Value, splits: Value) -> list[Value]:
     return [made, host_call_like(c, "tf.ngrams.splits", [x, splits], splits, splits.dtype, **config)]
 
 
-def _grams(config: Any, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]]:
+def _grams(config: Config, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]]:
     for a, b in zip(splits, splits[1:], strict=False):
         row, found = x[a:b].tolist(), []
         for width in config["widths"]:
@@ -225,12 +226,12 @@ def _grams(config: Any, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]
 
 
 @string_host("tf.ngrams", sized=True)
-def _run_ngrams(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
+def _run_ngrams(config: Config, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.array([g for found in _grams(config, x, splits) for g in found], object)
 
 
 @string_host("tf.ngrams.splits")
-def _ngram_splits(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
+def _ngram_splits(config: Config, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(found) for found in _grams(config, x, splits)]])
 
 
@@ -292,7 +293,7 @@ def _replace(c: NodeCall, x: Value, *rest: Value) -> Value:
 
 
 @string_host("tf.replace")
-def _run_replace(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_replace(config: Config, x: np.ndarray) -> np.ndarray:
     by, to = pattern(config["by"]), _substitute(config["to"])
     return each(lambda t: by.sub(to, t, count=0 if config["all"] else 1), x)
 
@@ -305,7 +306,7 @@ def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Value:
 
 
 @string_host("tf.full_match")
-def _run_full_match(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_full_match(config: Config, x: np.ndarray) -> np.ndarray:
     by = pattern(config["by"])
     return each(lambda t: by.fullmatch(t) is not None, x, bool)
 
@@ -321,7 +322,7 @@ def _to_number(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.StringToNumber")
-def _run_to_number(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_to_number(config: Config, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"])
     return each(int if kind.kind in "iu" else float, x, kind)
 
@@ -336,7 +337,7 @@ def _as_string(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.AsString")
-def _run_as_string(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_as_string(config: Config, x: np.ndarray) -> np.ndarray:
     width, fill, precision = config["width"], config["fill"], config["precision"]
     flags = {"": "", " ": " ", "0": "0", "-": "-", "+": "+"}.get(fill, fill)
     size = str(width) if width > -1 else ""
@@ -368,7 +369,7 @@ def _base64(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.EncodeBase64")
-def _run_base64(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_base64(config: Config, x: np.ndarray) -> np.ndarray:
     def made(t: str) -> str:
         found = base64.urlsafe_b64encode(as_bytes(t)).decode()
         return found if config["pad"] else found.rstrip("=")
@@ -388,7 +389,7 @@ def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Value:
 
 
 @string_host("tf.DecodeRaw", sized=True)
-def _run_decode_raw(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_decode_raw(config: Config, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"]).newbyteorder("<" if config["little"] else ">")
     most = config.get("bytes")
     rows = [as_bytes(t) if most is None else as_bytes(t)[:most].ljust(most, b"\0") for t in x.reshape(-1).tolist()]
@@ -414,7 +415,7 @@ def _unicode_decode(c: NodeCall, x: Value) -> list[Value]:
     return made
 
 
-def _codes(config: Any, t: str) -> list[tuple[int, int]]:
+def _codes(config: Config, t: str) -> list[tuple[int, int]]:
     """(code, first byte) of each character."""
     found, at = [], 0
     for ch in as_bytes(t).decode("utf-8", "surrogateescape"):
@@ -428,17 +429,17 @@ def _codes(config: Any, t: str) -> list[tuple[int, int]]:
 
 
 @string_host("tf.unicode.splits")
-def _unicode_splits(config: Any, x: np.ndarray) -> np.ndarray:
+def _unicode_splits(config: Config, x: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(_codes(config, t)) for t in x.tolist()]])
 
 
 @string_host("tf.unicode.codes", sized=True)
-def _unicode_codes(config: Any, x: np.ndarray) -> np.ndarray:
+def _unicode_codes(config: Config, x: np.ndarray) -> np.ndarray:
     return np.array([code for t in x.tolist() for code, _ in _codes(config, t)], np.int32)
 
 
 @string_host("tf.unicode.starts", sized=True)
-def _unicode_starts(config: Any, x: np.ndarray) -> np.ndarray:
+def _unicode_starts(config: Config, x: np.ndarray) -> np.ndarray:
     return np.array([at for t in x.tolist() for _, at in _codes(config, t)], np.int64)
 
 
@@ -456,7 +457,7 @@ def _transcode(c: NodeCall, x: Value) -> Value:
 
 
 @string_host("tf.UnicodeTranscode")
-def _run_transcode(config: Any, x: np.ndarray) -> np.ndarray:
+def _run_transcode(config: Config, x: np.ndarray) -> np.ndarray:
     def put(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeDecodeError)
         if config["errors"] == "strict":
@@ -484,7 +485,7 @@ def _format(c: NodeCall, *xs: Value) -> Value:
 
 
 @string_host("tf.StringFormat")
-def _run_format(config: Any, *xs: np.ndarray) -> np.ndarray:
+def _run_format(config: Config, *xs: np.ndarray) -> np.ndarray:
     def number(v: Any) -> str:
         if isinstance(v, str):
             return f'"{v}"'
@@ -519,7 +520,7 @@ def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Value:
 
 
 @string_host("tf.unicode.strings")
-def _unicode_texts(config: Any, codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
+def _unicode_texts(config: Config, codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
     def made(code: int) -> str:
         if 0 <= code < 0x110000 and not 0xD800 <= code < 0xE000:
             return chr(code)

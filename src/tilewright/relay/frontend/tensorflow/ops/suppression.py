@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, converters, tf_op
+from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 
@@ -25,7 +26,7 @@ def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Valu
 
 @string_host("tf.overlaps", sized=True)
 def _run_overlaps(
-    config: Any, overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray
+    config: Config, overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray
 ) -> np.ndarray:
     kept: list[int] = []
     for k in np.argsort(-scores, kind="stable").tolist():
@@ -41,7 +42,7 @@ def _combined(
     per, total = int(c.number_of(each, "max_output_size_per_class")), int(c.number_of(most, "max_total_size"))
     batch, _, classes = c.static(scores.shape, "the shape of its scores")
     count = min(total, per * classes) if c.attr("pad_per_class", False) else total
-    config: dict[str, Any] = {
+    config: Config = {
         "per": per, "total": total, "count": count, "limit": float(c.number_of(limit, "iou_threshold")),
         "least": float(c.number_of(least, "score_threshold")), "clip": bool(c.attr("clip_boxes", True)),
     }  # fmt: skip
@@ -76,7 +77,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, limit: float, l
 
 
 @string_host("tf.combined")
-def _run_combined(config: Any, boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _run_combined(config: Config, boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Rows of box, score, class, 1 for those that are there."""
     out = np.zeros((len(scores), config["count"], 7), np.float32)
     for b in range(len(scores)):
