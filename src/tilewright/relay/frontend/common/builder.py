@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.cards.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
+from tilewright.relay.cards.relations import Dim, broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, Var
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
-from tilewright.relay.frontend.common.value import Value, make_call, make_calls
+from tilewright.relay.frontend.common.value import Value, are_numbers, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
 MOST_PARTS = 4096
@@ -90,8 +90,8 @@ class Builder:
         if name in ("concatenate", "stack") and isinstance(e.args[0], Tuple):
             # What is put together may be known in part.
             fields = [Value(f) for f in e.args[0].fields]
-            counts = [1 if name == "stack" else f.shape[0] for f in fields]
-            if all([isinstance(n, int) for n in counts]) and sum(counts) == count:
+            counts: list[Dim] = [1 if name == "stack" else f.shape[0] for f in fields]
+            if are_numbers(counts) and sum(counts) == count:
                 return [p for f, n in zip(fields, counts, strict=True) for p in self.elements(f, n)]
         return [self.at(v, 0, k) for k in range(count)] if v.ndim else [v]
 

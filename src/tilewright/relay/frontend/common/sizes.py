@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.relay.cards.relations import dims
+from tilewright.relay.cards.relations import Dim, dims
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.value import Value
 from tilewright.support.errors import OpNotImplemented
@@ -25,9 +25,9 @@ class InputSizes:
         """Extents that are known only at run time. Each has a name, which stands for it in expressions."""
         self._names: dict[tuple[int, int], SizeVariable] = {}
 
-    def named(self, x: Value, axis: int) -> PrimExpr:
+    def named(self, x: Value, axis: int) -> Dim:
         """The extent of an axis, under a name where nothing is known of it."""
-        d: PrimExpr = x.shape[axis]
+        d = x.shape[axis]
         if not isinstance(d, AnyDim):
             return d
         key = id(x.expr), axis

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, Span, TensorType
 from tilewright.relay.cards.card import as_expr, find_card
-from tilewright.relay.cards.relations import dims
+from tilewright.relay.cards.relations import Dim, dims
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
 from tilewright.relay.frontend.common.problems import Problem
@@ -51,9 +51,13 @@ class Value:
         return self.array is not None and self.array.dtype != object
 
     @property
-    def shape(self) -> list[Any]:
+    def shape(self) -> list[Dim]:
         """Extents: ints, or symbols."""
         return list(self.array.shape) if self.array is not None else dims(self.type)
+
+    def known_extent(self, axis: int) -> int:
+        """The extent of an axis where it is a number. Raises TypeError for a symbol."""
+        return int(self.shape[axis])  # type: ignore[arg-type]
 
     @property
     def type(self) -> TensorType:
@@ -75,6 +79,16 @@ class Value:
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)
+
+
+def known_extents(dims: Iterable[Dim]) -> list[int]:
+    """Extents that are numbers. Raises TypeError for a symbol."""
+    return [int(d) for d in dims]  # type: ignore[arg-type]
+
+
+def are_numbers(dims: Sequence[Dim]) -> TypeGuard[list[int]]:
+    """Whether all extents are numbers."""
+    return all([isinstance(d, int) for d in dims])
 
 
 class StringTensor(Value):

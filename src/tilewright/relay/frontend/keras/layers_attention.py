@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
 
 
@@ -17,7 +17,7 @@ def _projected(c: LayerCall, x: Value, attribute: str, name: str, spread: int) -
     config = {"use_bias": c.get("use_bias", True), "dtype": c.config.get("dtype")}
     inner = LayerCall("EinsumDense", config, c.store.child(attribute, name), f"{c.path}/{name}", c.home, c.version)
     kernel, *bias = inner.weights("kernel", *(["bias"] if c.get("use_bias", True) else []))
-    width = [int(d) for d in kernel.shape]
+    width = known_extents(kernel.shape)
     taken = len(width) - spread
     rows, columns = int(np.prod(width[:taken])), int(np.prod(width[taken:]))
     flat = c.reshape(x, [*x.shape[: x.ndim - taken], rows])

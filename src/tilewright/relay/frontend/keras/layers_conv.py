@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.keras.activations import activated
 from tilewright.relay.frontend.keras.layers_core import kernel_and_bias
 from tilewright.relay.frontend.keras.value import LayerCall, axes_of, extents, keras_layer
@@ -44,7 +44,7 @@ def convolve(
     """A convolution with a kernel (.., in / groups, out)."""
     n = kernel.ndim - 2
     start = 2 if first else 1
-    shape = tuple([int(k) for k in kernel.shape[:n]])
+    shape = tuple(known_extents(kernel.shape[:n]))
     pads = window_padding(padding, x.shape[start : start + n], shape, strides, dilation)
     if not all([isinstance(p, int) for p in pads]):
         width: list[Any] = [(0, 0)] * x.ndim
@@ -52,7 +52,7 @@ def convolve(
         x, pads = c.pad(x, width), (0,) * (2 * n)
     return c.call(
         f"nn.conv{n}d", x, kernel, strides=tuple(strides), padding=pads, dilation=tuple(dilation), groups=groups,
-        channels=int(kernel.shape[-1]), kernel_size=shape, data_layout=layout(n, first), kernel_layout=f"{SPACE[n]}IO",
+        channels=kernel.known_extent(-1), kernel_size=shape, data_layout=layout(n, first), kernel_layout=f"{SPACE[n]}IO",
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def depthwise(
     first: bool,
 ) -> Value:
     """A convolution of each channel with kernels (.., channels, multiplier)."""
-    *window, channels, times = [int(d) for d in kernel.shape]
+    *window, channels, times = known_extents(kernel.shape)
     grouped = c.reshape(kernel, [*window, 1, channels * times])
     return convolve(c, x, grouped, strides, padding, dilation, channels, first)
 
@@ -118,7 +118,7 @@ def _transposed(c: LayerCall, x: Value) -> Value:
     extra = c.config.get("output_padding")
     more = [None] * n if extra is None else list(extents(extra, n))
     same = str(c.get("padding", "valid")) == "same"
-    window = [int(k) for k in kernel.shape[:n]]
+    window = known_extents(kernel.shape[:n])
     before, after, added = [], [], []
     for k, s, d, e in zip(window, strides, dilation, more, strict=True):
         reach = (k - 1) * d + 1
@@ -135,7 +135,7 @@ def _transposed(c: LayerCall, x: Value) -> Value:
     late = [a if a >= s else 0 for a, s in zip(added, strides, strict=True)]
     out = c.call(
         f"nn.conv{n}d_transpose", x, kernel, strides=tuple(strides), padding=(*before, *after), dilation=tuple(dilation),
-        channels=int(kernel.shape[n]), kernel_size=tuple(window), data_layout=layout(n, is_first(c)), kernel_layout=f"{SPACE[n]}OI",
+        channels=kernel.known_extent(n), kernel_size=tuple(window), data_layout=layout(n, is_first(c)), kernel_layout=f"{SPACE[n]}OI",
         output_padding=tuple([0 if w else a for a, w in zip(added, late, strict=True)]),
     )  # fmt: skip
     start = 2 if is_first(c) else 1

@@ -33,7 +33,7 @@ def _input(c: LayerCall, x: Any) -> Any:
 def dense(c: LayerCall, x: Value, kernel: Value, bias: Value | None = None) -> Value:
     """x (.., in) times kernel (in, out)."""
     flat = c.reshape(x, [1, *x.shape]) if x.ndim == 1 else x
-    out = c.call("nn.dense", flat, c.call("transpose", kernel, axes=(1, 0)), units=int(kernel.shape[1]))
+    out = c.call("nn.dense", flat, c.call("transpose", kernel, axes=(1, 0)), units=kernel.known_extent(1))
     out = c.reshape(out, [kernel.shape[1]]) if x.ndim == 1 else out
     return out if bias is None else c.call("nn.bias_add", out, bias, axis=out.ndim - 1)
 

@@ -77,9 +77,8 @@ def _normalization(c: LayerCall, x: Value) -> Value:
         given = tuple(c.arrays("mean", "variance"))  # type: ignore[assignment]
     mean, variance = (np.asarray(v, np.float32) for v in given)
     axes = [] if axis is None else sorted(c.axes(axis, x.ndim))
-    shape = [x.shape[k] if k in axes else 1 for k in range(x.ndim)]
     if mean.size > 1 or axes:
-        shape = c.static(shape, "the axis that it normalises")
+        shape = c.static([x.shape[k] if k in axes else 1 for k in range(x.ndim)], "the axis that it normalises")
         mean, variance = (np.broadcast_to(v.reshape(-1), (math.prod(shape),)).reshape(shape) for v in (mean, variance))
     spread = np.maximum(np.sqrt(variance), 1e-7).astype(x.dtype)
     mean = mean.astype(x.dtype)

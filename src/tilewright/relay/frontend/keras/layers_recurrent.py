@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.relay.frontend.common.loops import scan
-from tilewright.relay.frontend.common.value import Value, near_text
+from tilewright.relay.frontend.common.value import Value, known_extents, near_text
 from tilewright.relay.frontend.keras.activations import activated
 from tilewright.relay.frontend.keras.layers_conv import convolve
 from tilewright.relay.frontend.keras.layers_core import dense
@@ -287,7 +287,7 @@ def _conv_lstm(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None
         return _lstm_state(c, c.split(c.call("add", frame, own), 4, axis), memory)
 
     made = given(data)
-    shape = [int(d) for d in made.shape[2:]]
+    shape = known_extents(made.shape[2:])
     shape[axis - 1] = int(c.config["filters"])
     cell = Cell(lambda _: made, step, [shape, shape])
     return run_cell(c, cell, data, initial, kept, bool(c.get("go_backwards", False)))

@@ -563,7 +563,7 @@ def _is_first(c: LayerCall) -> bool:
 def _conv(c: LayerCall, x: Value, kernel: Any) -> Value:
     n = x.ndim - 2
     w = c.tensor(kernel)
-    groups = int(x.shape[1 if _is_first(c) else -1]) // int(w.shape[-2])
+    groups = x.known_extent(1 if _is_first(c) else -1) // w.known_extent(-2)
     strides, dilation = extents(c.get("strides", 1), n), extents(c.get("dilation_rate", 1), n)
     return convolve(c, x, w, strides, str(c.get("padding", "valid")), dilation, groups, _is_first(c))
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import TensorType
-from tilewright.relay.cards.relations import tensor_type
+from tilewright.relay.cards.relations import Dim, tensor_type
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
+from tilewright.relay.frontend.common.value import are_numbers
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.choices import demanded, either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
@@ -260,8 +261,8 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
 
 def _no_rows(node: OnnxNode, row: Value) -> Value:
     """The initial value of what a loop accumulates; extents that only an iteration decides are 0, as in ONNX Runtime."""
-    shape = [0, *[0 if isinstance(d, AnyDim) else d for d in row.shape]]
-    if all([isinstance(d, int) for d in shape]):
+    shape: list[Dim] = [0, *[0 if isinstance(d, AnyDim) else d for d in row.shape]]
+    if are_numbers(shape):
         return Value(array=np.zeros(shape, row.dtype))
     return node.value("zeros", shape=tuple(shape), dtype=row.dtype)
 

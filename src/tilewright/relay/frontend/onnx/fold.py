@@ -12,7 +12,7 @@ from tilewright.arith import Analyzer
 from tilewright.formats.onnx_messages import messages, numpy_type
 from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.folding import Folder, Folders
-from tilewright.relay.frontend.common.value import MOST_MADE
+from tilewright.relay.frontend.common.value import MOST_MADE, are_numbers
 from tilewright.relay.frontend.common.whole import each, taken, truncated
 from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
@@ -80,7 +80,7 @@ def _shape(node: OnnxNode, x: Value | None) -> np.ndarray | None:
 def _size(node: OnnxNode, x: Value | None) -> np.ndarray | None:
     assert x is not None
     shape = x.shape
-    return np.array(int(np.prod(shape)), np.int64) if all(isinstance(d, int) for d in shape) else None
+    return np.array(int(np.prod(shape)), np.int64) if are_numbers(shape) else None
 
 
 @_folds("Constant")

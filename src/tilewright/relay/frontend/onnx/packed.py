@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.value import are_numbers
 from tilewright.relay.frontend.onnx.value import (
     DynamicOptional,
     EmptyOptional,
@@ -117,9 +118,10 @@ def maybe(node: OnnxNode, value: Any, other: Any) -> DynamicOptional | EmptyOpti
     made = []
     for t in tensors(held):
         shape = [0 if isinstance(d, AnyDim) else d for d in t.shape]
-        known = all([isinstance(d, int) for d in shape])
         made.append(
-            Value(array=np.zeros(shape, t.dtype)) if known else node.value("zeros", shape=tuple(shape), dtype=t.dtype)
+            Value(array=np.zeros(shape, t.dtype))
+            if are_numbers(shape)
+            else node.value("zeros", shape=tuple(shape), dtype=t.dtype)
         )
     return DynamicOptional(Value(array=np.array(False)), rebuilt(held, made))
 
@@ -265,7 +267,7 @@ def _places(node: OnnxNode, row: Value, extents: Value, axis: int) -> Value:
             found = node.value("multiply", found, node.call("take", row, node.scalar(k, "int32"), axis=0))
         return found
 
-    rank = int(row.shape[0])
+    rank = row.known_extent(0)
     outer, inner = product(range(axis)), product(range(axis + 1, rank))
     ends = node.value("cumsum", extents, axis=0)
     total = node.value("sum", extents)

@@ -13,7 +13,7 @@ from tilewright.relay.cards.relations import is_any, shape_text
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.common.value import is_large, make_call, make_calls, scalar
+from tilewright.relay.frontend.common.value import are_numbers, is_large, make_call, make_calls, scalar
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, carried
 from tilewright.relay.functor import free_vars
 from tilewright.relay.op.data_dependent.counted import Counted
@@ -126,7 +126,7 @@ class Packed:
     @property
     def rank(self) -> int:
         """The number of axes of its tensors."""
-        return int(self.shapes.shape[1])
+        return self.shapes.known_extent(1)
 
 
 class Question(NamedTuple):
@@ -343,7 +343,7 @@ class OnnxNode:
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises Unknown."""
         shape = value.shape
-        if not all(isinstance(d, int) for d in shape):
+        if not are_numbers(shape):
             read = decides_shape(value) if any(map(is_any, shape)) else frozenset()
             raise Unknown(f"{what} must be known, but is {shape_text(shape)}", read, shapes=True)
         return shape

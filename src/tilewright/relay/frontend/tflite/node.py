@@ -15,7 +15,7 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.relations import known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
-from tilewright.relay.frontend.common.value import make_call, make_calls
+from tilewright.relay.frontend.common.value import are_numbers, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]
@@ -217,7 +217,7 @@ class Node:
     def static(self, x: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises OpNotImplemented."""
         shape = x.shape
-        if not all([isinstance(d, int) for d in shape]):
+        if not are_numbers(shape):
             raise OpNotImplemented(
                 f"{what} must be known, but is {shape_text(shape)}. Pin the input shapes: shape_dict={{name: (...)}}"
             )
@@ -226,7 +226,7 @@ class Node:
     def extents(self, x: Value, axes: Sequence[int], what: str) -> list[int]:
         """Extents that must be known. Raises OpNotImplemented."""
         found = [x.shape[a] for a in axes]
-        if not all([isinstance(d, int) for d in found]):
+        if not are_numbers(found):
             raise OpNotImplemented(
                 f"{what} must be known, but are {shape_text(found)}. Pin the input shapes: shape_dict={{name: (...)}}"
             )

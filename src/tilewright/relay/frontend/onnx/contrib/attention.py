@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
@@ -19,14 +20,14 @@ def heads(node: OnnxNode, x: Value, count: int) -> Value:
     """(batch, length, width) as (batch, heads, length, width / heads); the batch and length may be dynamic."""
     if x.ndim == 4:
         return x
-    size = int(x.shape[-1]) // count
+    size = x.known_extent(-1) // count
     apart = node.call("reshape", x, newshape=(0, 0, count, size))
     return node.value("transpose", apart, axes=(0, 2, 1, 3))
 
 
 def joined(node: OnnxNode, x: Value) -> Value:
     """(batch, heads, length, size) as (batch, length, heads * size)."""
-    width = int(x.shape[1]) * int(x.shape[3])
+    width = x.known_extent(1) * x.known_extent(3)
     return node.value("reshape", node.call("transpose", x, axes=(0, 2, 1, 3)), newshape=(0, 0, width))
 
 
@@ -39,7 +40,7 @@ def split_heads(node: OnnxNode, x: Value, count: int, axis: int) -> list[Value]:
 
 def scale_of(node: OnnxNode, q: Value) -> float:
     """The factor of the queries."""
-    return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(int(q.shape[-1])))
+    return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(q.known_extent(-1)))
 
 
 def attend(
@@ -162,7 +163,7 @@ def projected(
     if node.get("do_rotary", 0):
         raise node.refuse("do_rotary", 1, "0; RotaryEmbedding and GroupQueryAttention turn queries and keys")
     count = node.get("num_heads")
-    sizes = node.get("qkv_hidden_sizes") or [int(packed.shape[-1]) // 3] * 3
+    sizes = node.get("qkv_hidden_sizes") or [packed.known_extent(-1) // 3] * 3
     cuts = tuple(int(c) for c in np.cumsum(sizes)[:-1])
     q, k, v = [heads(node, Value(p), count) for p in node.calls("split", packed, indices_or_sections=cuts, axis=-1)]
     old: list[Value | None] = [None, None]
@@ -250,10 +251,10 @@ def separate(
     if key is not None and value is None and key.ndim == 5:
         k, v = split_heads(node, key, 2, 3)
         if bias is not None:
-            (size,) = bias.shape
-            own = int(query.shape[-1])
+            (size,) = known_extents(bias.shape)
+            own = query.known_extent(-1)
             query = add(node, query, _cut(node, bias, 0, own))
-            rest = [_cut(node, bias, own, 2 * own), _cut(node, bias, 2 * own, int(size))]
+            rest = [_cut(node, bias, own, 2 * own), _cut(node, bias, 2 * own, size)]
             k, v = [
                 add(node, t, node.call("reshape", b, newshape=(1, count, 1, -1)))
                 for t, b in zip((k, v), rest, strict=True)
@@ -262,7 +263,7 @@ def separate(
     if key is None or value is None:
         raise OpNotImplemented("it has no key or value; packed ones of five axes are supported")
     if bias is not None:
-        own, width = int(query.shape[-1]), int(bias.shape[0])
+        own, width = query.known_extent(-1), bias.known_extent(0)
         query = add(node, query, _cut(node, bias, 0, own))
         key = add(node, key, _cut(node, bias, own, 2 * own)) if key.ndim == 3 else key
         value = add(node, value, _cut(node, bias, 2 * own, width)) if value.ndim == 3 else value
@@ -310,7 +311,7 @@ def _one_step(
 ) -> list[Value]:
     _no_beams([beams])
     if key is None:
-        third = int(query.shape[-1]) // 3
+        third = query.known_extent(-1) // 3
         query, key, value = [
             Value(p) for p in node.calls("split", query, indices_or_sections=(third, 2 * third), axis=-1)
         ]

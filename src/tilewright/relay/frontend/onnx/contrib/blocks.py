@@ -205,8 +205,7 @@ def _opened(node: OnnxNode, rows: Value, bits: int) -> Value:
     by = Value(array=(np.arange(count) * bits).astype(np.uint8))
     apart = node.call("right_shift", node.call("expand_dims", rows, axis=rows.ndim), by)
     low = node.call("bitwise_and", apart, node.scalar((1 << bits) - 1, "uint8"))
-    shape = rows.shape
-    return node.value("reshape", low, newshape=(*[0] * (rows.ndim - 1), int(shape[-1]) * count))
+    return node.value("reshape", low, newshape=(*[0] * (rows.ndim - 1), rows.known_extent(-1) * count))
 
 
 def _spread(node: OnnxNode, v: Value, block: int, axis: int, like: Value, there: bool) -> Tensor:

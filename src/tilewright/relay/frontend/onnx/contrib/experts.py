@@ -14,7 +14,7 @@ from tilewright.support.errors import OpNotImplemented
 
 def routed(node: OnnxNode, scores: Value, shares: Value | None, normal: bool) -> Value:
     """The share of each expert (axis 1) in each token: those of the best, 0 for others. normal: they add up to 1."""
-    count, best = int(scores.shape[-1]), node.get("k", 1)
+    count, best = scores.known_extent(-1), node.get("k", 1)
     if node.get("use_sparse_mixer", 0):
         raise node.refuse("use_sparse_mixer", 1, "0")
     scores = node.cast(scores, "float32")
@@ -50,7 +50,7 @@ def bent(node: OnnxNode, x: Value, gated: Any | None) -> Value:
 
 
 def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
-    width, order = int(x.shape[-1]), node.get("swiglu_fusion", 0)
+    width, order = x.known_extent(-1), node.get("swiglu_fusion", 0)
     if order == 0:
         if gated is None:
             raise OpNotImplemented("its activation is swiglu, not fused, but it has no third weights")
@@ -74,11 +74,11 @@ def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
 def mixture(node: OnnxNode, x: Value, shares: Value, layers: list[tuple[Value, Value | None] | None]) -> Tensor:
     """The sum of what experts make of tokens. layers: weights (experts, out, in) and biases (experts, out) of the first, second and
     third product."""
-    width = int(x.shape[-1])
+    width = x.known_extent(-1)
     rows = node.value("reshape", x, newshape=(-1, width)) if x.ndim > 2 else x
     first, second, third = layers
     assert first is not None and second is not None
-    experts = int(first[0].shape[0])
+    experts = first[0].known_extent(0)
     wide = node.value("expand_dims", rows, axis=0)
 
     def layer(data: Value, what: tuple[Value, Value | None]) -> Value:

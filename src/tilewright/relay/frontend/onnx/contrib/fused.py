@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
@@ -116,7 +117,7 @@ def _bias_softmax(node: OnnxNode, x: Value, bias: Value) -> Expr:
 def layer_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value | None) -> list[Any]:
     """[the normalised last axis, its mean, one over its deviation]."""
     epsilon = float(node.get("epsilon", 1e-12))
-    bias = beta if beta is not None else Value(array=np.zeros(gamma.shape, gamma.dtype))
+    bias = beta if beta is not None else Value(array=np.zeros(known_extents(gamma.shape), gamma.dtype))
     out = node.call("nn.layer_norm", x, gamma, bias, axis=-1, epsilon=epsilon)
     if not (node.wants(1) or node.wants(2)):
         return [out, None, None]

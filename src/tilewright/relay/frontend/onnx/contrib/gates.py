@@ -29,7 +29,7 @@ def branches(node: OnnxNode, x: Value, width: int | None = None) -> Value:
     count = node.get("num_branches", 0)
     if not count:
         return x
-    size = int(x.shape[-1]) // count if width is None else width
+    size = x.known_extent(-1) // count if width is None else width
     return node.value("reshape", x, newshape=(*[0] * (x.ndim - 1), count, size))
 
 
@@ -38,7 +38,7 @@ def as_given(node: OnnxNode, x: Any, like: Value) -> Tensor:
     made = node.cast(as_value(x), like.dtype)
     if made.ndim == like.ndim:
         return made
-    return node.call("reshape", made, newshape=(*[0] * (like.ndim - 1), int(like.shape[-1])))
+    return node.call("reshape", made, newshape=(*[0] * (like.ndim - 1), like.known_extent(-1)))
 
 
 @onnx_op("GatedAdd", domain=DOMAIN)
@@ -51,7 +51,7 @@ def _gated_norm(node: OnnxNode, x: Value, scale: Value, gate: Value) -> Tensor:
     kind = node.get("activation", "silu")
     if kind not in ("silu", "swish", "sigmoid"):
         raise node.refuse("activation", kind, "silu, swish, sigmoid")
-    size = int(scale.shape[0])
+    size = scale.known_extent(0)
     parts = [node.value("reshape", wide(node, v), newshape=(*[0] * (v.ndim - 1), -1, size)) for v in (x, gate)]
     opened = node.value("sigmoid", parts[1])
     if kind != "sigmoid":
@@ -62,8 +62,8 @@ def _gated_norm(node: OnnxNode, x: Value, scale: Value, gate: Value) -> Tensor:
 @onnx_op("BranchwiseRMSNorm", domain=DOMAIN)
 def _branch_norm(node: OnnxNode, x: Value, scale: Value | None = None) -> Tensor:
     data = branches(node, wide(node, x))
-    if scale is not None and scale.ndim == 1 and int(scale.shape[0]) != int(data.shape[-1]):
-        scale = node.value("reshape", scale, newshape=(int(data.shape[-2]), int(data.shape[-1])))
+    if scale is not None and scale.ndim == 1 and scale.known_extent(0) != data.known_extent(-1):
+        scale = node.value("reshape", scale, newshape=(data.known_extent(-2), data.known_extent(-1)))
     return as_given(node, root_norm(node, data, scale), x)
 
 
@@ -91,9 +91,9 @@ def _gates(node: OnnxNode, mix: Value, data: Value) -> Value:
     by = wide(node, mix)
     if by.ndim == data.ndim:
         return by
-    if int(by.shape[-1]) == int(data.shape[-2]):
+    if by.known_extent(-1) == data.known_extent(-2):
         return node.value("expand_dims", by, axis=by.ndim)
-    return node.value("reshape", by, newshape=(*[0] * (by.ndim - 1), int(data.shape[-2]), int(data.shape[-1])))
+    return node.value("reshape", by, newshape=(*[0] * (by.ndim - 1), data.known_extent(-2), data.known_extent(-1)))
 
 
 @onnx_op("HyperConnectionPostMix", domain=DOMAIN)
@@ -121,7 +121,7 @@ def _engram(
 ) -> list[Value | None]:
     k, q = root_norm(node, wide(node, key), key_scale), root_norm(node, wide(node, query), query_scale)
     dot = node.value("sum", node.call("multiply", k, q), axis=(-1,), keepdims=True)
-    dot = node.value("divide", dot, node.scalar(float(np.sqrt(int(key.shape[-1]))), dot))
+    dot = node.value("divide", dot, node.scalar(float(np.sqrt(key.known_extent(-1))), dot))
     size = node.call("sqrt", node.call("maximum", node.call("abs", dot), node.scalar(1e-6, dot)))
     gate = node.call("sigmoid", node.call("multiply", node.call("sign", dot), size))
     made = node.value("multiply", gate, node.call("expand_dims", wide(node, value), axis=2))

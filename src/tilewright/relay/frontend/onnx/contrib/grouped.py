@@ -40,7 +40,7 @@ def _grouped(
         )
     assert lengths is not None
     if key is None:
-        size = int(query.shape[-1]) // (count + 2 * groups)
+        size = query.known_extent(-1) // (count + 2 * groups)
         cuts = (count * size, (count + groups) * size)
         query, key, value = [Value(p) for p in node.calls("split", query, indices_or_sections=cuts, axis=-1)]
     assert value is not None
@@ -66,9 +66,9 @@ def _grouped(
     if node.get("do_rotary", 0):
         assert cosines is not None and sines is not None
         at = positions if positions is not None else places
-        at = node.value("clip", at, a_min=0.0, a_max=float(int(cosines.shape[0]) - 1))
+        at = node.value("clip", at, a_min=0.0, a_max=float(cosines.known_extent(0) - 1))
         c, s = angles(node, cosines, at), angles(node, sines, at)
-        width, pairs = 2 * int(cosines.shape[-1]), bool(node.get("rotary_interleaved", 0))
+        width, pairs = 2 * cosines.known_extent(-1), bool(node.get("rotary_interleaved", 0))
         q, k = [rotated(node, t, c, s, pairs, width) for t in (q, k)]
     if buffer and past_key is not None and past_value is not None:
         k, v = into_buffer(node, past_key, k, first, whole), into_buffer(node, past_value, v, first, whole)

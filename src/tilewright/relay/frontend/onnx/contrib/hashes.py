@@ -137,7 +137,7 @@ def _lost(c: Runs, tokens: Value, end: Value | None, segments: Value | None, k: 
     found = None if end is None else c("equal", tokens, end)
     if segments is None or not k:
         return found
-    length = int(segments.shape[1])
+    length = segments.known_extent(1)
     now, before = [c("nn.pad", segments, c.number(0, "int32"), pad_width=((0, 0), (n, 0))) for n in (k - 1, k)]
     other = c("not_equal", c.part(now, 0, length, 1), c.part(before, 0, length, 1))
     # Tokens before the first are of no segment, and cut off by none.

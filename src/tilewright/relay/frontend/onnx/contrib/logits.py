@@ -49,20 +49,20 @@ def shaped(
         mask = given.get(name)
         if mask is not None and (first or name == "vocab_mask"):
             rows = mask
-            if mask.ndim == 2 and int(mask.shape[0]) != int(scores.shape[0]):
-                rows = c("repeat", mask, repeats=int(scores.shape[0]) // int(mask.shape[0]), axis=0)
+            if mask.ndim == 2 and mask.known_extent(0) != scores.known_extent(0):
+                rows = c("repeat", mask, repeats=scores.known_extent(0) // mask.known_extent(0), axis=0)
             scores = c("where", c("equal", rows, c.number(0, "int32")), never, scores)
     least = given.get("min_length")
     if least is not None:
         early = c("less", length, c.node.cast(c("reshape", least, newshape=()), "int64"))
-        end = Value(array=(np.arange(int(scores.shape[1])) == eos).reshape(1, -1))
+        end = Value(array=(np.arange(scores.known_extent(1)) == eos).reshape(1, -1))
         scores = c("where", c("logical_and", end, early), never, scores)
     return scores
 
 
 def repeated_less(c: Tensors, scores: Value, sequences: Value, length: Value, penalty: Value) -> Value:
     """Scores of tokens that a row has already, divided by the penalty where they are positive, else multiplied."""
-    most = int(sequences.shape[1])
+    most = sequences.known_extent(1)
     inside = c("less", Value(array=np.arange(most, dtype=np.int64).reshape(1, -1)), length)
     start = c("strided_slice", sequences, begin=(0,), end=(1,), strides=(1,), axes=(1,))
     places = c("where", inside, sequences, start)
@@ -73,7 +73,7 @@ def repeated_less(c: Tensors, scores: Value, sequences: Value, length: Value, pe
 
 def without_repeats(c: Tensors, scores: Value, sequences: Value, length: Value, size: int) -> Value:
     """Scores without the tokens that would make runs of `size` tokens which a row has already."""
-    rows, most = int(sequences.shape[0]), int(sequences.shape[1])
+    rows, most = sequences.known_extent(0), sequences.known_extent(1)
     if most < size:
         return scores
     starts = np.arange(most - size + 1)

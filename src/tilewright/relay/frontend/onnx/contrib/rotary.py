@@ -14,7 +14,7 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: bool, width: int) -> Value:
     """x (batch, heads, length, size) with its first `width` elements turned by angles (batch or 1, 1, length, width / 2)."""
-    size = int(x.shape[-1])
+    size = x.known_extent(-1)
     head, tail = (x, None) if width == size else node.calls("split", x, indices_or_sections=(width,), axis=-1)
     if interleaved:
         pairs = node.call("reshape", head, newshape=(0, 0, 0, width // 2, 2))
@@ -38,7 +38,7 @@ def angles(node: OnnxNode, table: Value, places: Value) -> Expr:
 def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Value:
     """x of three or four axes with its heads turned."""
     flat = x.ndim == 3
-    count = node.get("num_heads", 0) or (int(x.shape[-1]) // width if flat else 0)
+    count = node.get("num_heads", 0) or (x.known_extent(-1) // width if flat else 0)
     data = heads(node, x, count) if flat else x
     scale = float(node.get("scale", 1.0))
     if scale != 1.0:
@@ -49,7 +49,7 @@ def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Va
 
 @onnx_op("RotaryEmbedding", domain=DOMAIN)
 def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Value:
-    width = node.get("rotary_embedding_dim", 0) or 2 * int(cosines.shape[-1])
+    width = node.get("rotary_embedding_dim", 0) or 2 * cosines.known_extent(-1)
     if places.ndim == 1:
         length = node.static(x)[-2 if x.ndim == 4 else 1]
         steps = Value(array=np.arange(length, dtype=np.int64).reshape(1, -1))
@@ -59,9 +59,9 @@ def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Valu
 
 @onnx_op("MRotaryEmbedding", domain=DOMAIN)
 def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Value:
-    width = node.get("rotary_embedding_dim", 0) or 2 * int(cosines.shape[-1])
+    width = node.get("rotary_embedding_dim", 0) or 2 * cosines.known_extent(-1)
     sections = [int(n) for n in node.get("mrope_section")]
-    half = int(cosines.shape[-1])
+    half = cosines.known_extent(-1)
     stream = np.repeat(np.arange(3), sections)
     if node.get("mrope_layout", 0):
         # Every third place is of the height, of the width, until their sections are full; the others are of the time.

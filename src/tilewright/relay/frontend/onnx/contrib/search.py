@@ -120,7 +120,7 @@ class Beams(Search):
         begin = np.full((batch, beams), LEAST, np.float32)
         begin[:, 0] = 0
         logits, state = self.decoder.first()
-        words = int(logits.shape[-1])
+        words = logits.known_extent(-1)
         finished = [
             Value(array=np.full((batch, beams, self.most), self.pad, np.int32)),
             Value(array=np.full((batch, beams), -np.inf, np.float32)),
@@ -150,7 +150,7 @@ class Beams(Search):
     ) -> tuple[Value, list[Value]]:
         """(whether it goes on, what `now` becomes with the next tokens and the decoder's state)."""
         sequences, sums, hypotheses, scores, done, *kept = now
-        batch, beams, words = self.batch, self.beams, int(logits.shape[-1])
+        batch, beams, words = self.batch, self.beams, logits.known_extent(-1)
         rated = self.shaped(self("nn.log_softmax", logits, axis=-1), sequences, length, first)
         rated = self("add", rated, self("reshape", sums, newshape=(batch * beams, 1)))
         if kept:
@@ -229,7 +229,7 @@ class Drawn(Row):
         node = self.node
         share = float(node.get("top_p", 0.0))
         least = 0 if node.get("custom", 0) else int(node.get("min_tokens_to_keep", 0))
-        words = int(scores.shape[1])
+        words = scores.known_extent(1)
         order = self("argsort", scores, axis=1, is_ascend=True, dtype="int32")
         ranked = self("gather", scores, order, axis=1)
         summed = self("cumsum", self("nn.softmax", ranked, axis=-1), axis=1)

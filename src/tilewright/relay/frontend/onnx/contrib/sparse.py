@@ -39,7 +39,7 @@ def _sparse(
 ) -> list[Value]:
     count, groups = int(node.get("num_heads")), int(node.get("kv_num_heads"))
     if key is None or value is None:
-        size = int(query.shape[-1]) // (count + 2 * groups)
+        size = query.known_extent(-1) // (count + 2 * groups)
         cuts = (count * size, (count + groups) * size)
         query, key, value = [Value(p) for p in node.calls("split", query, indices_or_sections=cuts, axis=-1)]
     q, k, v = heads(node, query, count), heads(node, key, groups), heads(node, value, groups)
@@ -57,7 +57,7 @@ def _sparse(
     places = node.value("add", Value(array=np.arange(length, dtype=np.int64).reshape(1, -1)), first)
     if node.get("do_rotary", 0) and cosines is not None and sines is not None:
         c, s = angles(node, cosines, places), angles(node, sines, places)
-        width, pairs = 2 * int(cosines.shape[-1]), bool(node.get("rotary_interleaved", 0))
+        width, pairs = 2 * cosines.known_extent(-1), bool(node.get("rotary_interleaved", 0))
         q, k = [rotated(node, t, c, s, pairs, width) for t in (q, k)]
     k, v = into_buffer(node, past_key, k, first, whole), into_buffer(node, past_value, v, first, whole)
     seen = node.call("take", Value(array=table[:, :, :whole]), places, axis=1)

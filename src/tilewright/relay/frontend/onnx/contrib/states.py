@@ -69,7 +69,7 @@ def _linear_attention(
         node.value("reshape", node.cast(x, "float32"), newshape=(batch, length, n, -1))
         for x, n in ((q, many), (k, few), (v, few))
     ]
-    size, width = int(k.shape[-1]), int(v.shape[-1])
+    size, width = k.known_extent(-1), v.known_extent(-1)
     scale = float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(size))
     heads = max(many, few)
     if decay is not None:
@@ -163,8 +163,8 @@ class AttentionCell(Cell):
             self.seen = self.call("expand_dims", there, axis=2)
             self.values = self.call("where", self.seen, values, node.scalar(0, values))
         self.keys = self.call("nn.matmul", self.values, memory)
-        self.width = int(self.layer.shape[-1] if self.layer is not None else values.shape[-1])
-        size = int(self.w.shape[-1])
+        self.width = (self.layer if self.layer is not None else values).known_extent(-1)
+        size = self.w.known_extent(-1)
         self.w, self.own = self.cut(self.w, 0, size - self.width), self.cut(self.w, size - self.width, size)
 
     def widths(self) -> list[int]:

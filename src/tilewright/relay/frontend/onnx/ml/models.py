@@ -39,8 +39,8 @@ def _linear_regressor(node: OnnxNode, x: Value) -> Value:
 @onnx_op("LinearClassifier", domain=DOMAIN, typed=True)
 def _linear_classifier(node: OnnxNode, x: Value) -> list[Value]:
     labels = labels_of(node, "classlabels_strings", "classlabels_ints")
-    features = rows(node, x).shape[1]
-    scores = _linear(node, x, len(node.get("coefficients")) // int(features))
+    features = rows(node, x).known_extent(1)
+    scores = _linear(node, x, len(node.get("coefficients")) // features)
     how = node.get("post_transform", "NONE")
     if scores.shape[1] == 1 and (labels is None or len(labels) == 2):
         both = two_classes(node, scores, how)
@@ -95,7 +95,7 @@ def _svm_classifier(node: OnnxNode, x: Value) -> list[Value]:
     counts = node.get("vectors_per_class")
     how = node.get("post_transform", "NONE")
     if not counts:
-        weights = np.array(node.get("coefficients"), np.float32).reshape(-1, int(data.shape[1]))
+        weights = np.array(node.get("coefficients"), np.float32).reshape(-1, data.known_extent(1))
         scores = node.value("add", node.call("nn.dense", data, Value(array=weights)), _constant(node.get("rho")[:1]))
         return [classified(node, scores, labels), transformed(node, scores, how)]
     scores, pairs = _decisions(node, data, counts)

@@ -217,7 +217,7 @@ def _as_qnn(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: in
     if not fits or element not in QNN or zero is not None and zero.element not in QNN:
         return None
     if zero is None:
-        zero = Value(array=np.zeros(scale.shape if scale.array is not None else (), np.int32))
+        zero = Value(array=np.zeros(scale.array.shape if scale.array is not None else (), np.int32))
     pair = [scale, node.cast(zero, "int32")]
     one = [known_equal(v.shape[0], 1) if v.ndim else True for v in pair]
     if all(one):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.casting import decoded, integer_limits
 from tilewright.relay.frontend.onnx.ops.layers import convolution, spatial
@@ -73,11 +74,11 @@ def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value
     """The convolution of quantised numbers, as int32; of bytes over two axes through relay.qnn."""
     zeros = [one_zero(node, x_zero), one_zero(node, w_zero)]
     if x.ndim == 4 and x.element in BYTES and w.element in BYTES and None not in zeros:
-        kernel = [int(k) for k in w.shape[2:]]
+        kernel = known_extents(w.shape[2:])
         strides, dilations, padding = spatial(node, x, kernel)
         one = node.scalar(1.0, "float32")
         return node.value(
-            "qnn.conv2d", x, w, *zeros, one, one, kernel_size=tuple(kernel), channels=int(w.shape[0]), strides=strides,
+            "qnn.conv2d", x, w, *zeros, one, one, kernel_size=tuple(kernel), channels=w.known_extent(0), strides=strides,
             padding=padding, dilation=dilations, groups=node.get("group", 1),
         )  # fmt: skip
     return Value(convolution(node, shifted(node, x, x_zero), shifted(node, w, w_zero, 0), None))

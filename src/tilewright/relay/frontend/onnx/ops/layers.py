@@ -12,6 +12,7 @@ from tilewright.relay.cards.relations import is_any
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
+from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, as_value, onnx_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
@@ -72,7 +73,7 @@ def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -
 
 def kernel_of(node: OnnxNode, w: Value) -> list[int]:
     """The extents of a convolution's kernel. Raises DiagnosticError where its attribute says others than its weights have."""
-    kernel = [int(k) for k in w.shape[2:]]
+    kernel = known_extents(w.shape[2:])
     said = node.get("kernel_shape")
     if said and list(said) != kernel:
         raise DiagnosticError(f"its attribute kernel_shape is {list(said)}, but its weights have the kernel {kernel}")
@@ -88,7 +89,7 @@ def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Expr:
     strides, dilations, padding = spatial(node, x, kernel)
     out = node.call(
         f"nn.conv{len(kernel)}d", x, w, strides=strides, padding=padding, dilation=dilations,
-        groups=node.get("group", 1), channels=int(w.shape[0]), kernel_size=tuple(kernel),
+        groups=node.get("group", 1), channels=w.known_extent(0), kernel_size=tuple(kernel),
     )  # fmt: skip
     return out if b is None else node.call("nn.bias_add", out, b)
 
@@ -131,7 +132,7 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     groups = node.get("group", 1)
     out = node.call(
         f"nn.conv{n}d_transpose", x, w, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilations),
-        groups=groups, channels=int(w.shape[1]) * groups, kernel_size=tuple(kernel), output_padding=tuple(extra),
+        groups=groups, channels=w.known_extent(1) * groups, kernel_size=tuple(kernel), output_padding=tuple(extra),
     )  # fmt: skip
     return out if b is None else node.call("nn.bias_add", out, b)
 
@@ -280,7 +281,7 @@ def _instance_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
 @onnx_op("GroupNormalization", since=18)
 def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
     groups = node.get("num_groups")
-    channels = int(x.shape[1])
+    channels = x.known_extent(1)
     if node.opset < 21 and scale.shape[0] != channels:
         # Until opset 21 scale and bias are per group.
         compatibility.GROUP_SCALES.seen(node.name)
@@ -294,7 +295,7 @@ def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = Non
     axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
     at = axis + x.ndim if axis < 0 else axis
     if at == x.ndim - 1 and scale.ndim == 1 and not node.wants(1) and not node.wants(2):
-        beta = bias if bias is not None else Value(array=np.zeros(scale.shape, scale.dtype))
+        beta = bias if bias is not None else Value(array=np.zeros(known_extents(scale.shape), scale.dtype))
         return node.call("nn.layer_norm", x, scale, beta, axis=-1, epsilon=epsilon)
     axes = tuple(range(at, x.ndim))
     mean = node.call("mean", x, axis=axes, keepdims=True)

@@ -300,7 +300,7 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Tensor:
     new = node.ints(shape, "shape")
     old = x.shape
     rank = max(len(old), len(new))
-    old, new = [1] * (rank - len(old)) + old, [1] * (rank - len(new)) + new
+    old, new = [*[1] * (rank - len(old)), *old], [*[1] * (rank - len(new)), *new]
     # Of a number and a symbol, the number is what they broadcast to; 1 is either.
     target = [
         o if isinstance(n, int) and n == 1 or isinstance(o, int) and o != 1 and not isinstance(n, int) else n

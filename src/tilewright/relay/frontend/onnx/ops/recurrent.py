@@ -29,7 +29,7 @@ class Cell:
         _, w, r, b, *_ = inputs
         assert w is not None and r is not None
         self.w, self.r = self.part(w, direction), self.part(r, direction)
-        self.hidden = int(self.r.shape[-1])
+        self.hidden = self.r.known_extent(-1)
         both = None if b is None else self.part(b, direction)
         width = GATES[self.kind] * self.hidden
         self.wb = None if both is None else self.cut(both, 0, width)
@@ -184,7 +184,7 @@ def _one_direction(
             column = cell.cut(row, 0, 1)
             state.append(
                 cell.cut(row, 0, width)
-                if width <= int(row.shape[1])
+                if width <= row.known_extent(1)
                 else node.value("repeat", column, repeats=width, axis=1)
             )
 

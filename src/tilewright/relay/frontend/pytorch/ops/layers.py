@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import Value, are_numbers, known_extents
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import cut
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
@@ -40,7 +41,7 @@ def convolve(
     data = c.call("expand_dims", x, axis=0) if single else x
     out = c.call(
         f"nn.conv{n}d", data, weight, strides=_tuple(stride, n), padding=tuple(padding), dilation=_tuple(dilation, n),
-        groups=groups, channels=int(weight.shape[0]), kernel_size=tuple([int(k) for k in weight.shape[2:]]),
+        groups=groups, channels=weight.known_extent(0), kernel_size=tuple(known_extents(weight.shape[2:])),
     )  # fmt: skip
     out = out if bias is None else c.call("nn.bias_add", out, bias)
     return c.call("squeeze", out, axis=(0,)) if single else out
@@ -63,7 +64,7 @@ def _conv_named(
     n = weight.ndim - 2
     reach = [0] * n
     if padding == "same":
-        reach = [d * (int(k) - 1) for d, k in zip(_tuple(dilation, n), weight.shape[2:], strict=True)]
+        reach = [d * (k - 1) for d, k in zip(_tuple(dilation, n), known_extents(weight.shape[2:]), strict=True)]
     before = [r // 2 for r in reach]
     after = [r - b for r, b in zip(reach, before, strict=True)]
     return convolve(c, x, weight, bias, stride, [*before, *after], dilation, groups)
@@ -87,7 +88,7 @@ def convolve_transposed(
     pads = _tuple(padding, n, 0)
     out = c.call(
         f"nn.conv{n}d_transpose", data, weight, strides=_tuple(stride, n), padding=(*pads, *pads), dilation=_tuple(dilation, n),
-        groups=groups, channels=int(weight.shape[1]) * groups, kernel_size=tuple([int(k) for k in weight.shape[2:]]),
+        groups=groups, channels=weight.known_extent(1) * groups, kernel_size=tuple(known_extents(weight.shape[2:])),
         output_padding=_tuple(extra, n, 0),
     )  # fmt: skip
     out = out if bias is None else c.call("nn.bias_add", out, bias)
@@ -154,7 +155,7 @@ def _max_pool_with_indices(
 def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: Sequence[Any]) -> Value:
     """Where in its image, its last n axes, the largest element of each window stands; a row of `rows` holds a window's places, -1 for
     none."""
-    flat = c.reshape(x, [*x.shape[:-n], int(np.prod(x.shape[-n:]))])
+    flat = c.reshape(x, [*x.shape[:-n], math.prod(known_extents(x.shape[-n:]))])
     windows = c.call("take", flat, Value(array=np.maximum(rows, 0)), axis=flat.ndim - 1)
     lowest: Any = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
     inside = c.call("where", Value(array=rows >= 0), windows, c.number(lowest, x.dtype))
@@ -341,7 +342,7 @@ def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, st
     single = x.ndim == 3
     x = c.call("expand_dims", x, axis=0) if single else x
     n, channels, *extents = x.shape
-    if not all([isinstance(d, int) for d in extents]):
+    if not are_numbers(extents):
         out = _patches(c, x, *[_tuple(v, 2) for v in (kernel, dilation, padding, stride)])
         return c.call("squeeze", out, axis=(0,)) if single else out
     places, _ = _patch_places(c, extents, kernel, dilation, padding, stride)
@@ -457,7 +458,7 @@ def _deformable(
         raise c.refuse("mask", "a tensor", "None")
     out = c.call(
         "nn.deformable_conv2d", x, offset, weight, strides=(sh, sw), padding=(ph, pw, ph, pw), dilation=(dh, dw), groups=groups,
-        deformable_groups=offset_groups, channels=int(weight.shape[0]), kernel_size=tuple([int(k) for k in weight.shape[2:]]),
+        deformable_groups=offset_groups, channels=weight.known_extent(0), kernel_size=tuple(known_extents(weight.shape[2:])),
     )  # fmt: skip
     return c.call("nn.bias_add", out, bias)
 

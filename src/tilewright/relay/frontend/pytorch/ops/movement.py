@@ -166,7 +166,7 @@ def _at_least(c: TorchCall, x: Value, rank: int, column: bool = False) -> Value:
         return c.reshape(x, [1])
     if rank == 2:
         return c.reshape(x, [*shape, 1] if column and shape else [1, *(shape or [1])])
-    return c.reshape(x, {0: [1, 1, 1], 1: [1, *shape, 1], 2: [*shape, 1]}[len(shape)])
+    return c.reshape(x, ([1, 1, 1], [1, *shape, 1], [*shape, 1])[len(shape)])
 
 
 @aten("atleast_1d", "atleast_2d", "atleast_3d")

@@ -65,7 +65,7 @@ def _batch_norm(
     if x.ndim < 2:
         # A vector is a batch whose elements have no channels: PyTorch takes one without elements only.
         return x
-    channels = int(x.shape[1])
+    channels = x.known_extent(1)
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
     if training or mean is None or var is None:
         middle, scale = _moments(c, x, [0, *range(2, x.ndim)], eps)
@@ -131,7 +131,7 @@ def _instance_norm(
 ) -> Value:  # fmt: skip
     if not use_input_stats:
         return _batch_norm(c, x, weight, bias, mean, var, False, eps)
-    channels = int(x.shape[1])
+    channels = x.known_extent(1)
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
     return c.call("nn.instance_norm", x, gamma, beta, axis=1, epsilon=float(eps))
 
@@ -146,7 +146,7 @@ def group_norm(
     eps: float = 1e-5,
     *rest: Any,
 ) -> Value:
-    channels = int(x.shape[1])
+    channels = x.known_extent(1)
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
     if x.ndim > 2:
         return c.call("nn.group_norm", x, gamma, beta, num_groups=groups, axis=1, epsilon=float(eps))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Var
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
@@ -99,7 +99,7 @@ def _dequantize_channels(
     c: TorchCall, x: Value, scales: Value, zeros: Value | None, axis: int, low: int, high: int, dtype: Any,
     out_dtype: Any = None,
 ) -> Value:  # fmt: skip
-    zero = _zero(c, zeros) if zeros is not None else Value(array=np.zeros(scales.shape, np.int32))
+    zero = _zero(c, zeros) if zeros is not None else Value(array=np.zeros(known_extents(scales.shape), np.int32))
     made = c.call("qnn.dequantize", x, _scale(c, scales), zero, axis=c.axis(axis, x.ndim))
     return made if out_dtype is None else c.cast(made, dtype_name(out_dtype))
 

@@ -60,7 +60,7 @@ def _layer(
     c: TorchCall, given: Value, state: State, recurrent: Product, cell: Cell, backwards: bool
 ) -> tuple[Value, State]:
     """A layer of so many steps as its input has (steps, batch, gates), one after the other: (all outputs, the last state)."""
-    steps = [c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, given, [1] * given.shape[0], 0)]
+    steps = [c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, given, [1] * given.known_extent(0), 0)]
     outputs = []
     for x in steps[::-1] if backwards else steps:
         state = cell(c, x, state, recurrent)

@@ -76,7 +76,7 @@ def _along(
     antialias: bool,
 ) -> Value:
     """One axis by a table: a product with a matrix of weights, or the places of the nearest."""
-    extent = int(x.shape[axis])
+    extent = x.known_extent(axis)
     step = 1 / scale if scale else extent / target
     if align:
         step = (extent - 1) / (target - 1) if target > 1 else 0.0

@@ -451,7 +451,7 @@ def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
     """How often each number below `size` occurs, or what such places weigh together; others are left out."""
     if x.ndim > 1 and c.op == "DenseBincount":
         return _bincount_rows(c, x, size, weights)
-    (held,) = c.static([np.prod(weights.shape, dtype=object)], "the number of weights")
+    (held,) = c.static([np.prod(np.array(weights.shape, object))], "the number of weights")
     flat = c.reshape(as_places(c, x), [-1])
     binary = bool(c.attr("binary_output", False))
     each = c.reshape(weights, [-1]) if held and not binary else ones(c, flat, weights.dtype)
@@ -468,7 +468,7 @@ def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
 def _bincount_rows(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
     """The counts of each row of numbers."""
     rows, columns = c.static(x.shape, "the shape of its input")
-    (held,) = c.static([np.prod(weights.shape, dtype=object)], "the number of weights")
+    (held,) = c.static([np.prod(np.array(weights.shape, object))], "the number of weights")
     binary = bool(c.attr("binary_output", False))
     n = c.cast(size, "int64")
     wide = c.cast(x, "int64")

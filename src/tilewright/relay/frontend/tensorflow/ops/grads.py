@@ -139,7 +139,7 @@ def _filter(c: NodeCall, x: Value, shape: Value, g: Value) -> Value:
         x, g = (c.transpose(v, [0, 3, 1, 2]) for v in (x, g))
     made = c.call(
         "nn.conv2d_backward_weight", g, x, strides=tuple(strides), padding=tuple(pads), dilation=tuple(dilation),
-        kernel_size=(height, width), channels=outer, groups=int(x.shape[1]) // inner,
+        kernel_size=(height, width), channels=outer, groups=x.known_extent(1) // inner,
     )  # fmt: skip
     return c.transpose(made, [2, 3, 1, 0])
 

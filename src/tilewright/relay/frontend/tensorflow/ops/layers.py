@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.loops import scan
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 from tilewright.support.errors import OpNotImplemented
 
@@ -58,24 +58,24 @@ def convolve(c: NodeCall, x: Value, kernel: Value, groups: int) -> Value:
     """A convolution with a kernel (.., in / groups, out)."""
     n = kernel.ndim - 2
     start = 2 if c.channels_first() else 1
-    window = [int(k) for k in kernel.shape[:n]]
+    window = known_extents(kernel.shape[:n])
     strides, dilation = _spatial(c, c.attr("strides"), n), _spatial(c, c.attr("dilations"), n)
     x, pads = _windowed(c, x, _padding(c, x.shape[start : start + n], window, strides, dilation), start)
     return c.call(
         f"nn.conv{n}d", x, kernel, strides=tuple(strides), padding=pads, dilation=tuple(dilation), groups=groups,
-        channels=int(kernel.shape[-1]), kernel_size=tuple(window), data_layout=_layout(c, n), kernel_layout=f"{SPACE[n]}IO",
+        channels=kernel.known_extent(-1), kernel_size=tuple(window), data_layout=_layout(c, n), kernel_layout=f"{SPACE[n]}IO",
     )  # fmt: skip
 
 
 @tf_op("Conv2D", "Conv3D", "Conv")
 def _conv(c: NodeCall, x: Value, kernel: Value) -> Value:
-    channels = x.shape[1 if c.channels_first() else x.ndim - 1]
-    return convolve(c, x, kernel, int(channels) // int(kernel.shape[-2]))
+    channels = x.known_extent(1 if c.channels_first() else x.ndim - 1)
+    return convolve(c, x, kernel, channels // kernel.known_extent(-2))
 
 
 @tf_op("DepthwiseConv2dNative")
 def _depthwise(c: NodeCall, x: Value, kernel: Value) -> Value:
-    h, w, channels, times = [int(d) for d in kernel.shape]
+    h, w, channels, times = known_extents(kernel.shape)
     return convolve(c, x, c.reshape(kernel, [h, w, 1, channels * times]), channels)
 
 
@@ -83,7 +83,7 @@ def _depthwise(c: NodeCall, x: Value, kernel: Value) -> Value:
 def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
     n = kernel.ndim - 2
     start = 2 if c.channels_first() else 1
-    window = [int(k) for k in kernel.shape[:n]]
+    window = known_extents(kernel.shape[:n])
     strides, dilation = _spatial(c, c.attr("strides"), n), _spatial(c, c.attr("dilations"), n)
     wanted = c.ints(shape, "output shape")[start : start + n]
     given = x.shape[start : start + n]
@@ -104,7 +104,7 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
     late = [e if e >= s else 0 for e, s in zip(extra, strides, strict=True)]
     out = c.call(
         f"nn.conv{n}d_transpose", x, kernel, strides=tuple(strides), padding=(*before, *after), dilation=tuple(dilation),
-        channels=int(kernel.shape[n]), kernel_size=tuple(window), data_layout=_layout(c, n), kernel_layout=f"{SPACE[n]}OI",
+        channels=kernel.known_extent(n), kernel_size=tuple(window), data_layout=_layout(c, n), kernel_layout=f"{SPACE[n]}OI",
         output_padding=tuple([0 if w else e for e, w in zip(extra, late, strict=True)]),
     )  # fmt: skip
     return c.pad(out, [(0, 0)] * start + [(0, w) for w in late] + [(0, 0)] * (out.ndim - start - n))
@@ -155,7 +155,7 @@ def _lrn(c: NodeCall, x: Value) -> Value:
 
 @tf_op("Dilation2D")
 def _dilation(c: NodeCall, x: Value, kernel: Value) -> Value:
-    window = [int(k) for k in kernel.shape[:2]]
+    window = known_extents(kernel.shape[:2])
     strides, rates = (_spatial(c, c.attr(k), 2) for k in ("strides", "rates"))
     pads = _padding(c, x.shape[1:3], window, strides, rates)
     return c.call(

@@ -405,8 +405,8 @@ def _diag(c: NodeCall, x: Value) -> Value:
 @tf_op("DiagPart", "MatrixDiagPart")
 def _diag_part(c: NodeCall, x: Value) -> Value:
     n = min(c.static(x.shape[-2:], "the size of its matrices"))
-    flat = c.reshape(x, [*x.shape[:-2], int(x.shape[-2]) * int(x.shape[-1])])
-    return c.call("take", flat, Value(array=np.arange(n) * (int(x.shape[-1]) + 1)), axis=flat.ndim - 1)
+    flat = c.reshape(x, [*x.shape[:-2], x.known_extent(-2) * x.known_extent(-1)])
+    return c.call("take", flat, Value(array=np.arange(n) * (x.known_extent(-1) + 1)), axis=flat.ndim - 1)
 
 
 @tf_op(
@@ -458,4 +458,4 @@ def _patches(c: NodeCall, x: Value) -> Value:
     taken = c.call("take", c.call("take", x, Value(array=columns), axis=2), Value(array=rows), axis=1)
     # (batch, row, in row, column, in column, channel)
     turned = c.transpose(taken, [0, 1, 3, 2, 4, 5])
-    return c.reshape(turned, [x.shape[0], *outs, size[0] * size[1] * int(x.shape[3])])
+    return c.reshape(turned, [x.shape[0], *outs, size[0] * size[1] * x.known_extent(3)])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.tflite.node import Node, Quant, Value
 from tilewright.relay.frontend.tflite.ops.quantized import real, rounded_float
 from tilewright.support.errors import OpNotImplemented
@@ -19,15 +20,16 @@ def hybrid(x: Value, weights: Value) -> bool:
     return x.dtype.startswith("float") and weights.dtype in ("int8", "uint8") and weights.quant is not None
 
 
-def symmetric(node: Node, weights: Value, int8: Sequence[int], uint8: Sequence[int] = ()) -> Value:
+def symmetric(node: Node, weights: Value, int8: Sequence[Dim], uint8: Sequence[Dim] = ()) -> Value:
     """Weights as int8 around 0. `int8`, `uint8`: how many scales such weights may have. Raises OpNotImplemented."""
     quant = weights.quant
     assert quant is not None
     if quant.scale.size not in (int8 if weights.dtype == "int8" else uint8):
-        kinds = (("int8", int8), ("uint8", uint8))
-        taken = [
-            f"{name} with {' or '.join([str(n) for n in sorted(set(counts))])}" for name, counts in kinds if counts
-        ]
+        taken = []
+        for name, counts in (("int8", int8), ("uint8", uint8)):
+            if counts:
+                known = sorted({n for n in counts if isinstance(n, int)})
+                taken.append(f"{name} with {' or '.join(map(str, known))}")
         raise OpNotImplemented(
             f"its weights {weights.name!r} are {weights.dtype} with {quant.scale.size} scales; times floats are supported: "
             + ", ".join(taken)
@@ -90,7 +92,7 @@ class Rows:
     `scales`: how many scales such weights may have. None of them: nothing is rounded.
     """
 
-    def __init__(self, node: Node, x: Value, scales: Sequence[int]) -> None:
+    def __init__(self, node: Node, x: Value, scales: Sequence[Dim]) -> None:
         self.node, self.x, self.scales = node, x, scales
         self._rounded: Rounded | None = None
 

@@ -39,7 +39,7 @@ def _fourier(node: Node, real: Value, imag: Value | None) -> list[Value]:
     def constant(array: np.ndarray) -> Value:
         return Value(array=array.astype(real.dtype))
 
-    found = fourier(node.call, constant, (real, imag), real.ndim, real.shape[-1])
+    found = fourier(node.call, constant, (real, imag), real.ndim, real.known_extent(-1))
     return list(
         found or node.calls("dft", real, node.call("zeros_like", real) if imag is None else imag, inverse=False)
     )

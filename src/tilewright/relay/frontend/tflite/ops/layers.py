@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
+from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops.arithmetic import quantized
 from tilewright.relay.frontend.tflite.ops.dynamic import Rounded, Rows, hybrid, rounded, symmetric
@@ -56,12 +58,12 @@ def is_same(node: Node) -> bool:
 
 
 def padding_of(
-    node: Node, x: Value, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> tuple[Any, ...]:
+    node: Node, x: Value, window: Sequence[Dim], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[Dim, ...]:
     """The padding of a window over the axes after the first."""
     if not is_same(node):
         return (0,) * (2 * len(window))
-    return tuple(same_padding(x.shape[1 : 1 + len(window)], window, strides, dilation))
+    return tuple(same_padding(x.shape[1 : 1 + len(window)], known_extents(window), strides, dilation))
 
 
 def biased(node: Node, x: Value, bias: Value | None) -> Value:
@@ -214,7 +216,7 @@ def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Va
     kh, kw = weights.shape[1:3]
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
     extents = node.ints(shape, "output shape")
-    padding, extra = transposed_padding(x.shape[1:3], extents[1:3], (kh, kw), strides, is_same(node))
+    padding, extra = transposed_padding(x.shape[1:3], extents[1:3], known_extents((kh, kw)), strides, is_same(node))
     attrs: dict[str, Any] = {
         "strides": strides, "padding": padding, "output_padding": extra, "channels": weights.shape[0], "kernel_size": (kh, kw),
     }  # fmt: skip
@@ -257,7 +259,7 @@ def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> V
         d if not isinstance(d, int) else d * s if padded == 1 else (d - 1) * s + k
         for d, s, k in zip(x.shape[1:3], strides, window, strict=True)
     ]
-    padding, extra = transposed_padding(x.shape[1:3], wanted, window, strides, padded == 1)
+    padding, extra = transposed_padding(x.shape[1:3], wanted, known_extents(window), strides, padded == 1)
     attrs = {
         "strides": strides,
         "padding": padding,
@@ -269,7 +271,7 @@ def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> V
 
 
 def transposed_padding(
-    extents: Sequence[Any], wanted: Sequence[Any], window: Sequence[int], strides: Sequence[int], same: bool
+    extents: Sequence[Dim], wanted: Sequence[Dim], window: Sequence[int], strides: Sequence[int], same: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(padding, output padding) of a transposed convolution whose result has the wanted extents."""
     before, behind, extra = [], [], []
@@ -488,7 +490,7 @@ def _average_pool(node: Node, x: Value) -> Value:
 def window_sums(node: Node, x: Value, attrs: dict[str, Any]) -> tuple[Value, Value]:
     """(sums over windows, number of elements of each window inside the data)."""
     kh, kw = attrs["pool_size"]
-    channels = x.shape[3]
+    channels = x.known_extent(3)
     conv = {
         "strides": attrs["strides"], "padding": attrs["padding"], "kernel_size": (kh, kw), **LAYOUT,
         "groups": channels, "channels": channels,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.ordering import best
+from tilewright.relay.frontend.common.value import are_numbers, known_extents
 from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops.arithmetic import quantized
 from tilewright.relay.frontend.tflite.ops.quantized import limits, need_single, out_quant, requantized
@@ -34,11 +35,7 @@ def _reshape(node: Node, x: Value, shape: Value | None = None) -> Value:
     else:
         new = [int(d) for d in node.get("new_shape", ())]
         # An old form: a scalar's shape is written as one 0.
-        new = (
-            []
-            if new == [0] and x.ndim and all([isinstance(d, int) for d in x.shape]) and np.prod(x.shape) == 1
-            else new
-        )
+        new = [] if new == [0] and x.ndim and are_numbers(old := x.shape) and math.prod(old) == 1 else new
     return node.reshape(x, new)
 
 
@@ -201,7 +198,7 @@ COMBINERS = ("SUM", "MEAN", "SQRTN")
 def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value, weights: Value, table: Value) -> Value:
     """Weighted rows of a table, those of one place together: their sum, or over the sum of the weights, or the root of their squares."""
     extents = [int(d) for d in node.numbers(size, "dense_shape").reshape(-1)]
-    combiner, rest = COMBINERS[int(node.get("combiner"))], table.shape[1:]
+    combiner, rest = COMBINERS[int(node.get("combiner"))], known_extents(table.shape[1:])
     small([*extents[:-1], *rest], "its result")
     count = math.prod(extents[:-1])
     steps = np.array([math.prod(extents[k + 1 : -1]) for k in range(len(extents) - 1)], np.int32)

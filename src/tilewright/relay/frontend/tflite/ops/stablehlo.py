@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright.formats.tflite_schema import COMPARISONS
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.ops.movement import updated
 from tilewright.relay.frontend.tflite.ops.slicing import dynamic_slice
@@ -93,7 +93,7 @@ def _concatenate(node: Node, *parts: Value) -> Value:
 def _broadcast(node: Node, x: Value, shape: Value | None = None) -> Value:
     wanted = node.ints(shape, "shape") if shape is not None else list(node.out.shape)
     places = _ints(node, "broadcast_dimensions")
-    extents = [1] * len(wanted)
+    extents: list[Dim] = [1] * len(wanted)
     for k, axis in enumerate(places):
         extents[axis] = x.shape[k]
     return node.broadcast(node.reshape(x, extents), wanted)
@@ -177,8 +177,8 @@ def _dot_general(node: Node, a: Value, b: Value) -> Value:
     lead = [shape_a[k] for k in batch_a]
     depth = [shape_a[k] for k in sum_a]
 
-    def three(x: Value, order: list[int], rows: list[Any]) -> Value:
-        count = [np.prod(part, dtype=object) if part else 1 for part in (lead, rows, depth)]
+    def three(x: Value, order: list[int], rows: list[Dim]) -> Value:
+        count = [np.prod(np.array(part, object)) if part else 1 for part in (lead, rows, depth)]
         return node.reshape(node.transpose(x, order), count)
 
     rows_a, rows_b = [shape_a[k] for k in free_a], [shape_b[k] for k in free_b]
