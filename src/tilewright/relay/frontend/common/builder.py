@@ -15,6 +15,9 @@ from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value, are_numbers, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
 
+Number = bool | int | float | complex | np.generic
+Operand = Value | PrimExpr | Number
+"""What operators on elements take: a tensor, a size, or a number."""
 MOST_PARTS = 4096
 """How many values an axis of unknown extent may become, or an operator make."""
 FAR = (1 << 31) - 1
@@ -38,12 +41,12 @@ class Builder:
         self.name, self.sizes, self.params = name, sizes, params if params is not None else {}
         self.span = Span(SourceName(name))
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def call(self, key: str, *args: object, **attrs: Any) -> Value:
         """The result of the relay operator `key`, which has one, on values, lists of them, and numbers, which take the first value's
         type."""
         return Value(make_call(key, self.arguments(key, args), attrs, self.span))
 
-    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+    def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
         """`call` of an operator with several results."""
         return [Value(e) for e in make_calls(key, self.arguments(key, args), attrs, self.span)]
 
@@ -150,7 +153,7 @@ class Builder:
 
     def broadcast_all(self, xs: Sequence[Value]) -> list[Value]:
         """Tensors expanded to their common shape."""
-        shape: list[Any] = []
+        shape: list[Dim] = []
         for x in xs:
             shape = list(broadcast_shapes(shape, x.shape))
         return [self.broadcast(x, shape) for x in xs]

@@ -334,7 +334,7 @@ class AttrCvt:
         self._excludes, self._left_out = tuple(excludes or ()), {*(disables or ()), *(ignores or ())}
         self._custom_check = custom_check
 
-    def __call__(self, inputs: Sequence[Any], attrs: Mapping[str, Any], *args: Any) -> Any:
+    def __call__(self, inputs: Sequence[Any], attrs: Mapping[str, Any], *args: object) -> Any:
         if self._custom_check is not None and not self._custom_check[0](attrs):
             raise TVMError(f"Check failed: {self._custom_check[1]}")
         name = self._op_name if isinstance(self._op_name, str) else self._op_name(attrs)
@@ -369,7 +369,7 @@ class Renamer:
     def __init__(self, new_name: str) -> None:
         self._new_name = new_name
 
-    def __call__(self, inputs: Sequence[Any], attrs: Mapping[str, Any], *args: Any) -> Any:
+    def __call__(self, inputs: Sequence[Any], attrs: Mapping[str, Any], *args: object) -> Any:
         if "tvm_custom" in attrs:
             attrs = {k: v for k, v in attrs.items() if k != "tvm_custom"}
         return get_relay_op(self._new_name)(*inputs, **attrs)

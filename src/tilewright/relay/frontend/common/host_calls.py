@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import broadcast_shapes
+from tilewright.relay.cards.relations import Dim, broadcast_shapes
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.runtime.host_functions.registry import config_text
@@ -19,7 +19,7 @@ def host_call(
     c: Builder,
     function: str,
     inputs: Sequence[Value],
-    shape: Sequence[Any] | Value,
+    shape: Sequence[Dim] | Value,
     dtype: str,
     pure: bool = True,
     **config: Any,
@@ -61,7 +61,7 @@ def host_call_sized(c: Builder, function: str, inputs: Sequence[Value], rank: in
 
 
 def linear_algebra(
-    c: Any, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Any]], **config: Any
+    c: Any, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Dim]], **config: Any
 ) -> list[Value]:
     """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
     lead = max([m.shape[:-2] for m in matrices], key=len)
@@ -83,7 +83,7 @@ def linear_algebra(
 
 def special(c: Any, name: str, *xs: Value) -> Value:
     """A special function of tensors, element by element."""
-    shape: Sequence[Any] = ()
+    shape: Sequence[Dim] = ()
     for x in xs:
         shape = broadcast_shapes(shape, x.shape)
     made: Value = c.call("host.call", list(xs), function=f"special.{name}", shape=tuple(shape), dtype=xs[0].dtype)

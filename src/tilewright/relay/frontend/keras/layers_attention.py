@@ -54,8 +54,8 @@ def masked_softmax(c: LayerCall, scores: Value, mask: Value | None, lowest: floa
 
 @keras_layer("MultiHeadAttention")
 def _multi_head(
-    c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Any = None, value_mask: Any = None,
-    key_mask: Any = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
+    c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Value | None = None, value_mask: Value | None = None,
+    key_mask: Value | None = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
     use_causal_mask: bool = False,
 ) -> Value | list[Value]:  # fmt: skip
     key = value if key is None else key
@@ -114,8 +114,8 @@ def _step_masks(c: LayerCall, *pairs: tuple[Value, Any]) -> list[Value]:
 
 @keras_layer("GroupQueryAttention", "GroupedQueryAttention")
 def _grouped(
-    c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Any = None, value_mask: Any = None,
-    key_mask: Any = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
+    c: LayerCall, query: Value, value: Value, key: Value | None = None, query_mask: Value | None = None, value_mask: Value | None = None,
+    key_mask: Value | None = None, attention_mask: Value | None = None, return_attention_scores: bool = False, training: Any = None,
     use_causal_mask: bool = False,
 ) -> Value | list[Value]:  # fmt: skip
     key = value if key is None else key
@@ -142,8 +142,8 @@ def _grouped(
 
 @keras_layer("Attention", "AdditiveAttention")
 def _attention(
-    c: LayerCall, xs: Sequence[Value], mask: Any = None, training: Any = None, return_attention_scores: bool = False,
-    use_causal_mask: bool = False,
+    c: LayerCall, xs: Sequence[Value], mask: Sequence[Value | None] | None = None, training: Any = None,
+    return_attention_scores: bool = False, use_causal_mask: bool = False,
 ) -> Value | list[Value]:  # fmt: skip
     query, value, *rest = xs
     key = rest[0] if rest else value

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.keras.activations import activated
@@ -27,8 +28,8 @@ def layout(n: int, first: bool) -> str:
 
 
 def window_padding(
-    padding: str, sizes: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> tuple[Any, ...]:
+    padding: str, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[Dim, ...]:
     """Befores, then afters, of "same", "valid" or "causal"."""
     if padding == "valid":
         return (0,) * (2 * len(kernel))
@@ -205,7 +206,7 @@ for _n in (1, 2, 3):
 
 
 @keras_layer("BatchNormalization", "BatchNormalizationV1", "SyncBatchNormalization")
-def _batch_norm(c: LayerCall, x: Value, mask: Any = None) -> Value:
+def _batch_norm(c: LayerCall, x: Value, mask: Value | None = None) -> Value:
     axis = c.get("axis", -1)
     axis = c.axis(int(axis[0] if isinstance(axis, (list, tuple)) else axis), x.ndim)
     names = [*(["gamma"] if c.get("scale", True) else []), *(["beta"] if c.get("center", True) else [])]

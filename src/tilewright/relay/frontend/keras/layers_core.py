@@ -20,7 +20,7 @@ from tilewright.support.errors import OpNotImplemented
     "RandomPosterization", "RandomShear", "RandomErasing", "RandomGaussianBlur", "RandomInvert", "RandomColorDegeneration",
     "RandomElasticTransform", "RandomPerspective", "RandAugment", "AugMix", "MixUp", "CutMix", "RandomApply", "RandomChoice",
 )  # fmt: skip
-def _nothing(c: LayerCall, x: Any, *rest: Any, **kwargs: Any) -> Any:
+def _nothing(c: LayerCall, x: Any, *rest: object, **kwargs: object) -> Any:
     # What these do is done in training only.
     return x
 
@@ -258,7 +258,7 @@ def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
 
 
 @keras_layer("TimeDistributed")
-def _time_distributed(c: LayerCall, x: Value, mask: Any = None) -> Value | list[Value]:
+def _time_distributed(c: LayerCall, x: Value, mask: Value | None = None) -> Value | list[Value]:
     layer = c.inner(c.config["layer"], "layer")
     batch, length = x.shape[:2]
     rows = c.reshape(x, [-1, *x.shape[2:]])

@@ -197,14 +197,18 @@ def _arguments(c: LayerCall, x: Any, initial: Any, mask: Any) -> tuple[Value, Se
 
 
 @keras_layer("LSTM", "GRU", "SimpleRNN")
-def _recurrent(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
+def _recurrent(
+    c: LayerCall, x: Any, initial_state: Value | Sequence[Value] | None = None, mask: Value | None = None
+) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     inner = LayerCall(c.kind, c.config, c.store.child("cell"), c.path, c.home, c.version)
     return run_cell(c, cell_of(inner), data, initial, kept, bool(c.get("go_backwards", False)))
 
 
 @keras_layer("RNN")
-def _rnn(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
+def _rnn(
+    c: LayerCall, x: Any, initial_state: Value | Sequence[Value] | None = None, mask: Value | None = None
+) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     spec = c.config["cell"]
     if isinstance(spec, (list, tuple)):
@@ -214,7 +218,7 @@ def _rnn(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> V
 
 
 @keras_layer("LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells")
-def _cell(c: LayerCall, x: Value, states: Any, *rest: Any, **kwargs: Any) -> Any:
+def _cell(c: LayerCall, x: Value, states: Any, *rest: object, **kwargs: object) -> Any:
     cell = cell_of(c)
     own = list(states) if isinstance(states, (list, tuple)) else [states]
     out, after = _advance(cell, cell.given(x), own)
@@ -222,7 +226,9 @@ def _cell(c: LayerCall, x: Value, states: Any, *rest: Any, **kwargs: Any) -> Any
 
 
 @keras_layer("Bidirectional")
-def _bidirectional(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Any:
+def _bidirectional(
+    c: LayerCall, x: Any, initial_state: Value | Sequence[Value] | None = None, mask: Value | None = None
+) -> Any:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     spec = c.config["layer"]
     base = str(spec["config"].get("name", ""))
@@ -264,7 +270,9 @@ def _both(c: LayerCall, mode: Any, y: Value, z: Value) -> list[Value]:
 
 
 @keras_layer("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
-def _conv_lstm(c: LayerCall, x: Any, initial_state: Any = None, mask: Any = None) -> Value | list[Value]:
+def _conv_lstm(
+    c: LayerCall, x: Any, initial_state: Value | Sequence[Value] | None = None, mask: Value | None = None
+) -> Value | list[Value]:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     n = data.ndim - 3
     first = c.get("data_format", "channels_last") == "channels_first"

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.keras.activations import ACTIVATIONS, sparsemax
 from tilewright.relay.frontend.keras.layers_conv import convolve, moments, pool
 from tilewright.relay.frontend.keras.layers_core import einsum, l2_normalized, one_hot
 from tilewright.relay.frontend.keras.layers_image import resized
-from tilewright.relay.frontend.keras.value import LayerCall, extents, keras_op
+from tilewright.relay.frontend.keras.value import ArrayLike, LayerCall, extents, keras_op
 
 UNARY = {
     "Absolute": "abs", "Abs": "abs", "Exp": "exp", "Log": "log", "Log2": "log2", "Log10": "log10", "Sqrt": "sqrt", "Sin": "sin",
@@ -43,26 +43,26 @@ def _one(key: str, floating: bool) -> Callable[..., Any]:
 
 
 def _two(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, a: Any, b: Any) -> Value:
+    def convert(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
         return c.call(key, *c.promote(*_plain(c, a, b)))
 
     return convert
 
 
-def _plain(c: LayerCall, *operands: Any) -> list[Any]:
+def _plain(c: LayerCall, *operands: ArrayLike) -> list[Any]:
     """Lists and arrays as tensors; numbers stay."""
     return [x if isinstance(x, (Value, int, float)) else c.tensor(x) for x in operands]
 
 
 def _logical(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, a: Any, b: Any) -> Value:
+    def convert(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
         return c.call(key, *[c.cast(c.tensor(x), "bool") for x in (a, b)])
 
     return convert
 
 
 def _reduction(key: str) -> Callable[..., Any]:
-    def convert(c: LayerCall, x: Value, *rest: Any, **kwargs: Any) -> Value:
+    def convert(c: LayerCall, x: Value, *rest: object, **kwargs: object) -> Value:
         x = c.floats(x) if key == "mean" else c.cast(x, "int32") if x.dtype == "bool" else x
         return c.reduce(key, x, _axes(c, x), bool(c.get("keepdims", False)))
 
@@ -108,12 +108,12 @@ def _sparsemax(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Divide", "TrueDivide")
-def _divide(c: LayerCall, a: Any, b: Any) -> Value:
+def _divide(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     return c.call("divide", *[c.floats(x) for x in c.promote(*_plain(c, a, b))])
 
 
 @keras_op("DivideNoNan")
-def _divide_no_nan(c: LayerCall, a: Any, b: Any) -> Value:
+def _divide_no_nan(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = (c.floats(v) for v in c.promote(*_plain(c, a, b)))
     off = c.call("equal", y, 0)
     return c.call(
@@ -205,7 +205,7 @@ def _clip(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Where")
-def _where(c: LayerCall, condition: Any, a: Any = None, b: Any = None) -> Value:
+def _where(c: LayerCall, condition: Any, a: ArrayLike | None = None, b: ArrayLike | None = None) -> Value:
     if a is None or b is None:
         raise c.refuse("x1 and x2", None, "both given: places that hold are of an unknown number")
     return c.call("where", c.cast(c.tensor(condition), "bool"), *c.promote(*_plain(c, a, b)))
@@ -217,12 +217,12 @@ def _cast(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("StopGradient", "Copy", "ConvertToTensor")
-def _same(c: LayerCall, x: Any, *rest: Any) -> Value:
+def _same(c: LayerCall, x: Any, *rest: object) -> Value:
     return c.tensor(x)
 
 
 @keras_op("OnesLike", "ZerosLike", "FullLike")
-def _like(c: LayerCall, x: Value, value: Any = None, **kwargs: Any) -> Value:
+def _like(c: LayerCall, x: Value, value: Any = None, **kwargs: object) -> Value:
     fill = 1 if c.kind.endswith("OnesLike") else 0 if value is None else value
     dtype = str(c.config.get("dtype") or x.dtype)
     return c.call("add", c.call("multiply", c.cast(x, dtype), 0), fill)
@@ -481,7 +481,7 @@ def _cumsum(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Matmul", "Dot")
-def _matmul(c: LayerCall, a: Any, b: Any) -> Value:
+def _matmul(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = c.promote(*_plain(c, a, b))
     if x.ndim == 1 and y.ndim == 1:
         return c.reduce("sum", c.call("multiply", x, y), [0])
@@ -498,12 +498,12 @@ def _matmul(c: LayerCall, a: Any, b: Any) -> Value:
 
 
 @keras_op("Einsum")
-def _einsum(c: LayerCall, *operands: Any) -> Value:
+def _einsum(c: LayerCall, *operands: ArrayLike) -> Value:
     return einsum(c, str(c.config["subscripts"]), *c.promote(*_plain(c, *operands)))
 
 
 @keras_op("Tensordot")
-def _tensordot(c: LayerCall, a: Any, b: Any) -> Value:
+def _tensordot(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = c.promote(*_plain(c, a, b))
     axes = c.get("axes", 2)
     pairs = (

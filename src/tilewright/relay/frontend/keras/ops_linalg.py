@@ -8,12 +8,12 @@ import numpy as np
 
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.value import LayerCall, keras_op
+from tilewright.relay.frontend.keras.value import ArrayLike, LayerCall, keras_op
 from tilewright.runtime.host_functions import linalg
 
 
 @keras_op("Outer", "Inner", "Vdot", "Kron")
-def _products(c: LayerCall, a: Any, b: Any) -> Value:
+def _products(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = c.promote(*[c.tensor(v) for v in (a, b)])
     kind = c.kind.rpartition(".")[2]
     if kind == "Outer":
@@ -36,7 +36,7 @@ def _products(c: LayerCall, a: Any, b: Any) -> Value:
 
 
 @keras_op("Cross")
-def _cross(c: LayerCall, a: Any, b: Any) -> Value:
+def _cross(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = c.promote(*[c.tensor(v) for v in (a, b)])
     axis = c.config.get("axis")
     axes = [

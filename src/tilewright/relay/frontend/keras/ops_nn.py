@@ -29,7 +29,7 @@ def _batch_norm(c: LayerCall, x: Value, mean: Any, variance: Any, offset: Any = 
 
 @keras_op("DotProductAttention")
 def _attention(
-    c: LayerCall, q: Value, k: Value, v: Value, bias: Any = None, mask: Any = None, scale: Any = None
+    c: LayerCall, q: Value, k: Value, v: Value, bias: Any = None, mask: Value | None = None, scale: Any = None
 ) -> Value:
     """Tensors of (batch, steps, heads, depth); fewer heads of keys serve several of queries."""
     cap = c.config.get("attn_logits_soft_cap")

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
 from tilewright.relay.frontend.common.host_calls import special
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.value import LayerCall, keras_op, operations
+from tilewright.relay.frontend.keras.value import ArrayLike, LayerCall, keras_op, operations
 
 SAME_AS = {
     "Fabs": "Absolute", "BitwiseLeftShift": "LeftShift", "BitwiseRightShift": "RightShift",
@@ -28,7 +28,7 @@ def _keep(c: LayerCall) -> bool:
     return bool(c.get("keepdims", False))
 
 
-def _pair(c: LayerCall, a: Any, b: Any) -> list[Value]:
+def _pair(c: LayerCall, a: ArrayLike, b: ArrayLike) -> list[Value]:
     return [c.floats(v) for v in c.promote(*[v if isinstance(v, (Value, int, float)) else c.tensor(v) for v in (a, b)])]
 
 
@@ -36,7 +36,7 @@ def _pair(c: LayerCall, a: Any, b: Any) -> list[Value]:
 
 
 @keras_op("Fmod")
-def _fmod(c: LayerCall, a: Any, b: Any) -> Value:
+def _fmod(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     return c.call("trunc_mod", *c.promote(*[v if isinstance(v, (Value, int, float)) else c.tensor(v) for v in (a, b)]))
 
 
@@ -78,20 +78,20 @@ def _sinc(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Heaviside")
-def _heaviside(c: LayerCall, a: Any, b: Any) -> Value:
+def _heaviside(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = _pair(c, a, b)
     flat = c.cast(c.call("greater", x, 0), x.dtype)
     return c.call("where", c.call("equal", x, 0), y, flat)
 
 
 @keras_op("Hypot")
-def _hypot(c: LayerCall, a: Any, b: Any) -> Value:
+def _hypot(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = _pair(c, a, b)
     return c.call("sqrt", c.call("add", c.call("multiply", x, x), c.call("multiply", y, y)))
 
 
 @keras_op("Logaddexp", "Logaddexp2")
-def _logaddexp(c: LayerCall, a: Any, b: Any) -> Value:
+def _logaddexp(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = _pair(c, a, b)
     two = c.kind.endswith("2")
     apart = c.call("negative", c.call("abs", c.call("subtract", x, y)))
@@ -101,7 +101,7 @@ def _logaddexp(c: LayerCall, a: Any, b: Any) -> Value:
 
 
 @keras_op("Fmax", "Fmin")
-def _fmax(c: LayerCall, a: Any, b: Any) -> Value:
+def _fmax(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     x, y = _pair(c, a, b)
     made = c.call("maximum" if c.kind.endswith("Fmax") else "minimum", x, y)
     return c.call("where", c.call("isnan", x), y, c.call("where", c.call("isnan", y), x, made))
@@ -116,7 +116,7 @@ def _nan_to_num(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("Isclose")
-def _isclose(c: LayerCall, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
+def _isclose(c: LayerCall, a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
     x, y = _pair(c, a, b)
     near = c.call("add", c.call("multiply", c.call("abs", y), float(rtol)), float(atol))
     close = c.call("less_equal", c.call("abs", c.call("subtract", x, y)), near)
@@ -260,7 +260,7 @@ def _in_top_k(c: LayerCall, targets: Any, x: Value) -> Value:
 
 
 @keras_op("SearchSorted", "Digitize")
-def _search(c: LayerCall, a: Any, b: Any) -> Value:
+def _search(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     table, x = (a, b) if c.kind.endswith("SearchSorted") else (b, a)
     right = c.kind.endswith("Digitize") or c.get("side", "left") == "right"
     table, x = c.promote(c.tensor(table), c.tensor(x))

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.builder import Builder
+from tilewright.relay.frontend.common.builder import Builder, Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.weights import Store
 
+ArrayLike = Operand | np.ndarray | Sequence[Any]
+"""What operations take for a tensor: also numbers, arrays and nested lists of numbers."""
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
 layers: dict[str, Converter] = {}
@@ -94,7 +96,7 @@ class LayerCall(Builder):
             self.version,
         )
 
-    def run(self, layer: LayerCall, *args: Any, **kwargs: Any) -> Any:
+    def run(self, layer: LayerCall, *args: object, **kwargs: object) -> Any:
         """The results of a layer inside this one."""
         return self.home.convert(layer, args, kwargs)
 
@@ -102,7 +104,7 @@ class LayerCall(Builder):
         """Which steps of x count: (batch, steps) of bool; None: all."""
         return self.home.masks.get(id(x))  # type: ignore[no-any-return]
 
-    def promote(self, *operands: Any) -> list[Value]:
+    def promote(self, *operands: Operand) -> list[Value]:
         """Operands as tensors of the type that Keras computes in; numbers take the type of the tensors."""
         kinds = [x.dtype for x in operands if isinstance(x, Value)]
         dtype = kinds[0] if kinds else "float32"

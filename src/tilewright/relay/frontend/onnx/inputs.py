@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
-from tilewright.relay.cards.relations import dims, shape_text, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, shape_text, tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
@@ -79,7 +79,7 @@ class Inputs:
             element = dtype if isinstance(dtype, str) else dtype.get(name, "float32")
         return self.variable(name, self.pinned(info, shape), element)
 
-    def variable(self, name: str, shape: Sequence[Any], element: str) -> tuple[Value, Leaf]:
+    def variable(self, name: str, shape: Sequence[Dim], element: str) -> tuple[Value, Leaf]:
         """A new parameter of the program."""
         kind = element if element in CARRIERS else ""
         if kind:
@@ -114,7 +114,7 @@ class Inputs:
         parts = [self.tree(f"{name}.{k}", s, element) for k, s in enumerate(shape)]
         return ListValue([v for v, _ in parts], element), [t for _, t in parts]
 
-    def pinned(self, info: Any, given: Sequence[Any] | None) -> list[Any]:
+    def pinned(self, info: Any, given: Sequence[Dim] | None) -> list[Any]:
         """An input's extents: those given, checked against those declared; symbols elsewhere."""
         known = declared(info)
         if given is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import SourceName, Span
 from tilewright.relay.cards.card import OpCard
-from tilewright.relay.cards.relations import is_any, shape_text
+from tilewright.relay.cards.relations import Dim, is_any, shape_text
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
@@ -235,16 +235,16 @@ class OnnxNode:
         """An attribute's value."""
         return self.attrs.get(name, default)
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Expr:
+    def call(self, key: str, *args: object, **attrs: Any) -> Expr:
         """A call of the operator `key`, which has one result, on values, expressions or lists of them. Attributes may hold sizes that
         are symbols."""
         return make_call(key, args, attrs, self.span)
 
-    def calls(self, key: str, *args: Any, **attrs: Any) -> TupleWrapper:
+    def calls(self, key: str, *args: object, **attrs: Any) -> TupleWrapper:
         """`call` of an operator with several results."""
         return make_calls(key, args, attrs, self.span)
 
-    def value(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def value(self, key: str, *args: object, **attrs: Any) -> Value:
         """`call`, as a value."""
         return Value(self.call(key, *args, **attrs))
 
@@ -252,7 +252,7 @@ class OnnxNode:
         self,
         function: str,
         inputs: Sequence[Value],
-        shape: Sequence[Any] | Value,
+        shape: Sequence[Dim] | Value,
         element: str,
         config: Config | None = None,
         pure: bool = True,

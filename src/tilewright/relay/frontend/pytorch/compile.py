@@ -74,7 +74,7 @@ def _target(mode: str | None, options: Mapping[str, Any] | None, target: Any) ->
 def _raising(error: TVMError) -> Callable[..., Any]:
     """A function that ends with an error."""
 
-    def failed(*args: Any) -> Any:
+    def failed(*args: object) -> Any:
         raise error.with_traceback(None)
 
     return failed
@@ -115,7 +115,7 @@ def _as_module(piece: Piece) -> torch.nn.Module:
     class Compiled(torch.nn.Module):  # type: ignore[misc]
         """A compiled piece where PyTorch expects a module."""
 
-        def forward(self, *args: Any) -> Any:
+        def forward(self, *args: object) -> Any:
             found = piece(*args)
             return found[0] if piece.single else found
 
@@ -254,7 +254,7 @@ class Piece:
         self.frozen: dict[int, tuple[int, int]] = {}
         self.failed = False
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         # Threads take turns: a piece has one set of inputs and outputs.
         with self.lock:
             if self.run is None or any([_stamp(args[k]) != stamp for k, stamp in self.frozen.items()]):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tilewright.ir import PrimExpr
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.support.errors import OpNotImplemented
 
+if TYPE_CHECKING:
+    import torch
+
+DType: TypeAlias = "torch.dtype | int | str"
+"""An element type as PyTorch says it: a torch.dtype, TorchScript's code of one, or a name."""
 CODES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128", "bool",
     "qint8", "quint8", "qint32", "bfloat16",
@@ -22,21 +28,21 @@ STORED = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 NAMES = {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: DType) -> str:
     """The name here of a torch.dtype, a TorchScript code or a name."""
     if isinstance(dtype, int):
         return CODES[dtype]
     return str(dtype).removeprefix("torch.")
 
 
-def torch_dtype(name: str) -> Any:
+def torch_dtype(name: str) -> torch.dtype:
     """The torch.dtype of a name."""
     import torch
 
     return getattr(torch, name)
 
 
-def tensor_array(tensor: Any) -> np.ndarray:
+def tensor_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's elements, not copied when it lies in memory as it is read."""
     import torch
 
@@ -86,7 +92,7 @@ def _joined(higher: str, lower: str) -> str:
     return higher if kind(higher) >= kind(lower) else promote_types(higher, lower)
 
 
-def result_dtype(operands: Sequence[Any], default: str = "float32") -> str:
+def result_dtype(operands: Sequence[Operand], default: str = "float32") -> str:
     """The element type of an elementwise result (operands are values or Python numbers): tensors with axes decide, then those without,
     then numbers, each only where its kind is higher."""
     ranked = ["", "", ""]

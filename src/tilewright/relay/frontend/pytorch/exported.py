@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.cards.relations import shape_text
+from tilewright.relay.cards.relations import Dim, shape_text
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
@@ -208,7 +208,7 @@ class ExportedImporter(Importer):
         known = array.size <= 1 << 12 and array.dtype.kind != "c"
         return Value(array=array, name=name) if known else self.weight(name, tensor)
 
-    def pin(self, name: str, fake: Any, shape: Sequence[Any]) -> None:
+    def pin(self, name: str, fake: Any, shape: Sequence[Dim]) -> None:
         """Give dynamic extents of an input the numbers wanted."""
         declared = list(fake.shape)
         text = shape_text([str(d) for d in declared])

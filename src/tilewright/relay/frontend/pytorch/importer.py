@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.cards.relations import tensor_type
+from tilewright.relay.cards.relations import Dim, tensor_type
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
@@ -75,7 +75,7 @@ class Importer:
         """The name of a parameter of main."""
         return plain_name(name) if self.friendly else name
 
-    def input(self, name: str, shape: Sequence[Any], dtype: str) -> Value:
+    def input(self, name: str, shape: Sequence[Dim], dtype: str) -> Value:
         """A new input of main."""
         var = Var(self.name(name), tensor_type(tuple(shape), dtype))
         self.inputs.append(var)

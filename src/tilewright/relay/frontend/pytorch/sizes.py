@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.relay.cards.relations import is_any, simplest
+from tilewright.relay.cards.relations import Dim, is_any, simplest
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value
 from tilewright.support.errors import OpNotImplemented
@@ -36,7 +36,7 @@ class SizedValue(Value):
 
     __slots__ = ("extents",)
 
-    def __init__(self, value: Value, extents: list[Any]) -> None:
+    def __init__(self, value: Value, extents: list[Dim]) -> None:
         super().__init__(value.expr, None, value.name)
         self.extents = extents
 
@@ -71,7 +71,7 @@ class Sizes(InputSizes):
         """A new symbol of this value."""
         return self.define(f"found{len(self.from_data)}", source)
 
-    def sized(self, value: Value, extents: Sequence[Any] = ()) -> Value:
+    def sized(self, value: Value, extents: Sequence[Dim] = ()) -> Value:
         """A value with a symbol for each extent of which its type says nothing: those of `extents`, or new ones."""
         own = value.shape
         if not any(map(is_any, own)):

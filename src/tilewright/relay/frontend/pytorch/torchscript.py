@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
-from tilewright.relay.cards.relations import known_equal, simplest
+from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import Value
@@ -334,7 +334,7 @@ class ScriptImporter(Importer):
     def view(self, name: str, title: str, base: Slot, args: list[Any], result: Slot) -> Slot:
         """A result that shares its elements with the first argument."""
 
-        def call(short: str, *given: Any) -> Value:
+        def call(short: str, *given: object) -> Value:
             return self.convert(f"aten::{short}", _overload(short), title, None, given, {})  # type: ignore[no-any-return]
 
         ways = view_of(name, args, call)
@@ -557,7 +557,7 @@ class ScriptImporter(Importer):
 
     def unrolled(
         self, body: Any, env: dict[str, Any], rounds: int, going: bool, carried: list[Any]
-    ) -> list[Any] | None:
+    ) -> list[Dim] | None:
         """The rounds of a loop one after the other; None when each round decides whether there is another."""
         names = [i.debugName() for i in body.inputs()]
         if next(iter(body.outputs())).node().kind() != "prim::Constant":

@@ -11,7 +11,7 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.cards.card import DYNAMIC, find_card
 from tilewright.relay.cards.relations import dims, is_any, tensor_type
 from tilewright.relay.expr import Call, Expr, TupleWrapper, Var
-from tilewright.relay.frontend.common.builder import Builder, plain, same_shape
+from tilewright.relay.frontend.common.builder import Builder, Operand, plain, same_shape
 from tilewright.relay.frontend.common.value import Value, make_call, make_calls
 from tilewright.relay.frontend.pytorch.dtypes import kind, result_dtype
 from tilewright.support.errors import OpNotImplemented, TVMError
@@ -70,7 +70,7 @@ class TorchCall(Builder):
         """Whether result `index` is used."""
         return self.used(index)
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def call(self, key: str, *args: object, **attrs: Any) -> Value:
         """`Builder.call`, which also takes sizes that the data decide."""
         if key == "host.call":
             self.home.hosted += 1
@@ -79,18 +79,18 @@ class TorchCall(Builder):
         made, typed = self._calls_of_data(make_call, key, self.arguments(key, args), attrs)
         return self._sized(made, typed)
 
-    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+    def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
         """`call` of an operator with several results."""
         if not self.home.sizes.from_data:
             return super().calls(key, *args, **attrs)
         made, typed = self._calls_of_data(make_calls, key, self.arguments(key, args), attrs)
         return [self._sized(e, None if typed is None else typed[k]) for k, e in enumerate(made)]
 
-    def counted(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def counted(self, key: str, *args: object, **attrs: Any) -> Value:
         """`call` of an operator whose result is as long as its data say."""
         return self._sized(make_call(key, [self._argument(a, None) for a in args], attrs, self.span), None)
 
-    def counted_parts(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+    def counted_parts(self, key: str, *args: object, **attrs: Any) -> list[Value]:
         """`counted` of an operator with several results."""
         made = make_calls(key, [self._argument(a, None) for a in args], attrs, self.span)
         return [self._sized(e, None) for e in made]
@@ -134,7 +134,7 @@ class TorchCall(Builder):
             return tuple([self._read(v) for v in x])
         return self.size(x).expr if isinstance(x, PrimExpr) else x
 
-    def tensor(self, x: Any, dtype: str | None = None) -> Value:
+    def tensor(self, x: Operand, dtype: str | None = None) -> Value:
         """A value, number or size as a tensor, cast to `dtype`."""
         if isinstance(x, Value):
             return x if dtype is None else self.cast(x, dtype)

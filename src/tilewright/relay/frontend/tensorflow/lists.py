@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import is_any
+from tilewright.relay.cards.relations import Dim, is_any
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, TensorList, tensor, tf_op
@@ -128,7 +128,7 @@ def _list(x: Any) -> TensorList:
     return x
 
 
-def _element_shape(c: NodeCall, x: Value) -> list[Any] | None:
+def _element_shape(c: NodeCall, x: Value) -> list[Dim] | None:
     if not x.ndim:
         return None
     return c.ints(x, "element_shape") if c.is_known(x) else None
@@ -239,7 +239,7 @@ def _scatter(c: NodeCall, *inputs: Any) -> TensorList:
 
 
 @tf_op("TensorListConcat", "TensorListConcatV2")
-def _concat(c: NodeCall, x: Any, *rest: Any) -> list[Value]:
+def _concat(c: NodeCall, x: Any, *rest: object) -> list[Value]:
     found = _list(x)
     if found.items is not None and all([i is not None for i in found.items]):
         lengths = [i.shape[0] for i in found.items if i is not None]

@@ -128,7 +128,7 @@ def table_name(node: Any) -> str:
 
 
 @tf_op(*TABLES)
-def _table(c: NodeCall, *rest: Any) -> Handle:
+def _table(c: NodeCall, *rest: object) -> Handle:
     return Handle("table", table_name(c.node), (c.attr("key_dtype"), c.attr("value_dtype")))
 
 

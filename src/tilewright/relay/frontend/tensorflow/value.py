@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import dtype_name
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.frontend.common.builder import Builder, plain
 from tilewright.relay.frontend.common.value import Value
@@ -103,14 +103,14 @@ class TensorList:
     __slots__ = ("dtype", "items", "length", "shape", "stacked")
 
     def __init__(
-        self, dtype: str, shape: Sequence[Any] | None, items: Sequence[Value | None] | None = None, stacked: Value | None = None,
+        self, dtype: str, shape: Sequence[Dim] | None, items: Sequence[Value | None] | None = None, stacked: Value | None = None,
         length: Any = None,
     ) -> None:  # fmt: skip
         self.dtype, self.shape = dtype, None if shape is None else list(shape)
         self.items, self.stacked = None if items is None else list(items), stacked
         self.length = len(self.items) if self.items is not None else stacked.shape[0] if stacked is not None else length
 
-    def item_shape(self) -> list[Any] | None:
+    def item_shape(self) -> list[Dim] | None:
         """An item's extents, as far as they are known."""
         written = next((i for i in self.items or () if i is not None), None)
         return (
@@ -193,7 +193,7 @@ class NodeCall(Builder):
         """Whether the node's data_format has its channels in front."""
         return str(self.attr("data_format", "NHWC")).startswith("NC")
 
-    def shape_attr_merged(self, shape: Any, known: Sequence[Any]) -> list[Any]:
+    def shape_attr_merged(self, shape: Any, known: Sequence[Dim]) -> list[Any]:
         """Extents that an attribute or another tensor says, dynamic ones taken from what is known."""
         if shape is None or len(shape) != len(known):
             return list(known)

@@ -12,7 +12,7 @@ from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import ACTIVATIONS
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.cards.relations import known_equal, shape_text, simplest
+from tilewright.relay.cards.relations import Dim, known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import are_numbers, make_call, make_calls
@@ -157,11 +157,11 @@ class Node:
         """An option's value. Where there are no options TFLite takes them all for 0, whatever the schema's defaults: `default`."""
         return default if self.options is None else getattr(self.options, name)
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def call(self, key: str, *args: object, **attrs: Any) -> Value:
         """The relay operator `key` on values, lists of them, and numbers, which take the first value's type."""
         return Value(make_call(key, self._arguments(args), attrs, self.span))
 
-    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+    def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
         """`call` of an operator with several results."""
         return [Value(e) for e in make_calls(key, self._arguments(args), attrs, self.span)]
 
@@ -258,7 +258,7 @@ class Node:
             return Value(array=x.array.transpose(order), name=x.name, home=x.home)
         return self.call("transpose", x, axes=tuple(order))
 
-    def broadcast(self, x: Value, shape: Sequence[Any]) -> Value:
+    def broadcast(self, x: Value, shape: Sequence[Dim]) -> Value:
         """x expanded to a shape."""
         old = x.shape
         if len(old) == len(shape) and all([known_equal(a, b) for a, b in zip(old, shape, strict=True)]):

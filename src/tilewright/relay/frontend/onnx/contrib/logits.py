@@ -19,7 +19,7 @@ class Tensors:
     def __init__(self, node: OnnxNode) -> None:
         self.node = node
 
-    def __call__(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def __call__(self, key: str, *args: object, **attrs: Any) -> Value:
         return self.node.value(key, *args, **attrs)
 
     @staticmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -171,6 +170,6 @@ def _fork_match(config: Config, source: np.ndarray, *inputs: np.ndarray) -> np.n
 
 @host_function("fork.match.shape")
 def _fork_match_shape(
-    config: Config, source: np.ndarray, current: np.ndarray, matched: np.ndarray, *more: Any
+    config: Config, source: np.ndarray, current: np.ndarray, matched: np.ndarray, *more: object
 ) -> np.ndarray:
     return np.array(matched.shape, np.int64)

@@ -56,7 +56,7 @@ def transformed(node: OnnxNode, scores: Value, name: Any) -> Value:
 def _probit(node: OnnxNode, p: Value) -> Value:
     """sqrt(2) * inverse erf of 2p - 1, by Winitzki's approximation."""
 
-    def f(key: str, *args: Any) -> Expr:
+    def f(key: str, *args: object) -> Expr:
         return node.call(key, *[node.scalar(a, p) if isinstance(a, float) else a for a in args])
 
     x = f("subtract", f("multiply", p, 2.0), 1.0)

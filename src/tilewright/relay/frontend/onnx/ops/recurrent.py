@@ -44,7 +44,7 @@ class Cell:
         self.recurrent = self.gates(self.r, GATES[self.kind], 0)
         self.recurrent_bias = None if self.rb is None else self.gates(self.rb, GATES[self.kind])
 
-    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+    def call(self, key: str, *args: object, **attrs: Any) -> Value:
         return self.node.value(key, *args, **attrs)
 
     @property

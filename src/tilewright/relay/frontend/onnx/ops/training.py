@@ -20,7 +20,7 @@ class Arithmetic:
     def __init__(self, node: OnnxNode, like: Value) -> None:
         self.node, self.like = node, like
 
-    def __call__(self, key: str, *args: Any) -> Value:
+    def __call__(self, key: str, *args: object) -> Value:
         made = [self.node.scalar(a, self.like) if isinstance(a, (int, float)) else a for a in args]
         return self.node.value(key, *made)
 

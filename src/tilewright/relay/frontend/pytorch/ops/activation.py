@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import log1p
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
@@ -94,7 +95,7 @@ def _hardswish(c: TorchCall, x: Value) -> Value:
 
 
 @aten("threshold")
-def _threshold(c: TorchCall, x: Value, threshold: Any, value: Any) -> Value:
+def _threshold(c: TorchCall, x: Value, threshold: Operand, value: Operand) -> Value:
     return c.call("where", c.call("greater", x, threshold), x, c.number(value, x.dtype))
 
 
@@ -142,7 +143,7 @@ def _logit(c: TorchCall, x: Value, eps: float | None = None) -> Value:
 
 
 @aten("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "special_softmax", "special_log_softmax")
-def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: Any = None) -> Value:
+def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: DType | None = None) -> Value:
     wanted = dtype if dtype is not None else half_to_float if not isinstance(half_to_float, bool) else None
     x = c.cast(x, dtype_name(wanted)) if wanted is not None else c.floats(x)
     if half_to_float is True:
@@ -161,5 +162,5 @@ def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: 
 
 
 @aten("softmin")
-def _softmin(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Value:
+def _softmin(c: TorchCall, x: Value, dim: int, dtype: DType | None = None) -> Value:
     return softmax(c, c.call("negative", x), dim, dtype)

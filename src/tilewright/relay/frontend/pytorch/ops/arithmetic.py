@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
 from tilewright.relay.frontend.pytorch.value import Complex, Results, TorchCall, aten
 
@@ -56,7 +57,7 @@ def _floating(key: str) -> Callable[..., Any]:
 
 
 def _compare(key: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, a: Any, b: Any) -> Value:
+    def convert(c: TorchCall, a: Operand, b: Operand) -> Value:
         x, y = c.promote(a, b)
         if x.dtype == "bool":
             # Order of truth values is that of numbers.
@@ -67,7 +68,7 @@ def _compare(key: str) -> Callable[..., Any]:
 
 
 def _bitwise(key: str, logical: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, a: Any, b: Any) -> Value:
+    def convert(c: TorchCall, a: Operand, b: Operand) -> Value:
         x, y = c.promote(a, b)
         return c.call(logical if x.dtype == "bool" else key, x, y)
 
@@ -94,7 +95,7 @@ def _sign(c: TorchCall, x: Value) -> Value:
 
 
 @aten("add")
-def add(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
+def add(c: TorchCall, a: Operand, b: Operand, alpha: Operand = 1) -> Value:
     x, y = c.promote(a, b)
     if alpha != 1:
         y = c.call("multiply", y, alpha)
@@ -102,31 +103,31 @@ def add(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
 
 
 @aten("add.Scalar", "sub.Scalar", "subtract.Scalar")
-def _add_scalar(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
+def _add_scalar(c: TorchCall, a: Operand, b: Operand, alpha: Operand = 1) -> Value:
     convert = sub if "sub" in c.target else add
     return convert(c, a, b, alpha)
 
 
 @aten("sub", "subtract")
-def sub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
+def sub(c: TorchCall, a: Operand, b: Operand, alpha: Operand = 1) -> Value:
     x, y = c.promote(a, b)
     return c.call("subtract", x, c.call("multiply", y, alpha) if alpha != 1 else y)
 
 
 @aten("rsub")
-def _rsub(c: TorchCall, a: Any, b: Any, alpha: Any = 1) -> Value:
+def _rsub(c: TorchCall, a: Operand, b: Operand, alpha: Operand = 1) -> Value:
     x, y = c.promote(a, b)
     return c.call("subtract", y, c.call("multiply", x, alpha) if alpha != 1 else x)
 
 
 @aten("mul", "multiply")
-def mul(c: TorchCall, a: Any, b: Any) -> Value:
+def mul(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_and" if x.dtype == "bool" else "multiply", x, y)
 
 
 @aten("div", "divide", "true_divide")
-def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
+def div(c: TorchCall, a: Operand, b: Operand, rounding_mode: str | None = None) -> Value:
     x, y = c.promote(a, b, floating=rounding_mode is None)
     if rounding_mode is None:
         return c.call("divide", x, y)
@@ -138,36 +139,36 @@ def div(c: TorchCall, a: Any, b: Any, rounding_mode: str | None = None) -> Value
 
 
 @aten("floor_divide", "floordiv")
-def _floor_divide(c: TorchCall, a: Any, b: Any) -> Value:
+def _floor_divide(c: TorchCall, a: Operand, b: Operand) -> Value:
     return div(c, a, b, "floor")
 
 
 @aten("remainder", "__mod__")
-def _remainder(c: TorchCall, a: Any, b: Any) -> Value:
+def _remainder(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("floor_mod", x, y)
 
 
 @aten("fmod")
-def _fmod(c: TorchCall, a: Any, b: Any) -> Value:
+def _fmod(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("trunc_mod" if not is_float(x.dtype) else "mod", x, y)
 
 
 @aten("maximum", "max.other")
-def maximum(c: TorchCall, a: Any, b: Any) -> Value:
+def maximum(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_or" if x.dtype == "bool" else "maximum", x, y)
 
 
 @aten("minimum", "min.other")
-def minimum(c: TorchCall, a: Any, b: Any) -> Value:
+def minimum(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("logical_and" if x.dtype == "bool" else "minimum", x, y)
 
 
 @aten("fmax", "fmin")
-def _fmax(c: TorchCall, a: Any, b: Any) -> Value:
+def _fmax(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     best = c.call("maximum" if "fmax" in c.target else "minimum", x, y)
     if not is_float(x.dtype):
@@ -176,7 +177,7 @@ def _fmax(c: TorchCall, a: Any, b: Any) -> Value:
 
 
 @aten("pow", "float_power", "__pow__")
-def power(c: TorchCall, a: Any, b: Any) -> Value:
+def power(c: TorchCall, a: Operand, b: Operand) -> Value:
     if "float_power" in c.target:
         return c.call("power", c.tensor(a, "float64"), c.tensor(b, "float64"))
     dtype = result_dtype([a, b])
@@ -257,7 +258,7 @@ def _erfc(c: TorchCall, x: Value) -> Value:
 
 
 @aten("atan2", "arctan2")
-def atan2(c: TorchCall, a: Any, b: Any) -> Value:
+def atan2(c: TorchCall, a: Operand, b: Operand) -> Value:
     y, x = c.promote(a, b, floating=True)
     zero = c.call("multiply", x, 0)
     angle = c.call("atan", c.call("divide", y, c.call("where", c.call("equal", x, 0), c.number(1, x.dtype), x)))
@@ -313,12 +314,12 @@ def clamp(c: TorchCall, x: Value, low: Any = None, high: Any = None) -> Value:
 
 
 @aten("clamp_min")
-def _clamp_min(c: TorchCall, x: Value, low: Any) -> Value:
+def _clamp_min(c: TorchCall, x: Value, low: Operand) -> Value:
     return clamp(c, x, low, None)
 
 
 @aten("clamp_max")
-def _clamp_max(c: TorchCall, x: Value, high: Any) -> Value:
+def _clamp_max(c: TorchCall, x: Value, high: Operand) -> Value:
     return clamp(c, x, None, high)
 
 
@@ -363,13 +364,13 @@ def _bitwise_not(c: TorchCall, x: Value) -> Value:
 
 
 @aten("bitwise_left_shift", "__lshift__", "bitwise_right_shift", "__rshift__")
-def _shift(c: TorchCall, a: Any, b: Any) -> Value:
+def _shift(c: TorchCall, a: Operand, b: Operand) -> Value:
     x, y = c.promote(a, b)
     return c.call("left_shift" if "left" in c.target or "lshift" in c.target else "right_shift", x, y)
 
 
 @aten("where")
-def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Value | Results:
+def where(c: TorchCall, condition: Value, a: Operand | None = None, b: Operand | None = None) -> Value | Results:
     if a is None:
         from tilewright.relay.frontend.pytorch.ops.data import columns
 
@@ -379,12 +380,12 @@ def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Value
 
 
 @aten("masked_fill")
-def masked_fill(c: TorchCall, x: Value, mask: Value, value: Any) -> Value:
+def masked_fill(c: TorchCall, x: Value, mask: Value, value: Operand) -> Value:
     return c.call("where", c.cast(mask, "bool"), c.tensor(value, x.dtype), x)
 
 
 @aten("addcmul", "addcdiv")
-def _addc(c: TorchCall, x: Value, a: Value, b: Value, value: Any = 1) -> Value:
+def _addc(c: TorchCall, x: Value, a: Value, b: Value, value: Operand = 1) -> Value:
     x, a, b = c.promote(x, a, b)
     part = c.call("multiply" if "addcmul" in c.target else "divide", a, b)
     return c.call("add", x, c.call("multiply", part, value) if value != 1 else part)
@@ -396,7 +397,7 @@ def _lerp(c: TorchCall, a: Value, b: Value, weight: Any) -> Value:
 
 
 @aten("copysign")
-def _copysign(c: TorchCall, a: Value, b: Any) -> Value:
+def _copysign(c: TorchCall, a: Value, b: Operand) -> Value:
     x, y = c.promote(a, b, floating=True)
     size = c.call("abs", x)
     zero = c.call("equal", y, 0)
@@ -452,12 +453,12 @@ def _isclose(
 
 
 @aten("_to_copy")
-def _to_copy(c: TorchCall, x: Value, dtype: Any = None) -> Value | Complex:
+def _to_copy(c: TorchCall, x: Value, dtype: DType | None = None) -> Value | Complex:
     return x if dtype is None else to_dtype(c, x, dtype)
 
 
 @aten("to.dtype", "to.dtype_layout", "type", "_cast", "prims::convert_element_type")
-def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value | Complex:
+def to_dtype(c: TorchCall, x: Value, dtype: DType | None = None, *rest: object) -> Value | Complex:
     if dtype is None or isinstance(dtype, bool):
         return x
     name = dtype_name(dtype)
@@ -468,22 +469,22 @@ def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value | C
 
 
 @aten("to.device")
-def _to_device(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value | Complex:
+def _to_device(c: TorchCall, x: Value, dtype: DType | None = None, *rest: object) -> Value | Complex:
     return to_dtype(c, x, dtype)
 
 
 @aten("to.other", "type_as")
-def _to_other(c: TorchCall, x: Value, other: Value, *rest: Any) -> Value:
+def _to_other(c: TorchCall, x: Value, other: Value, *rest: object) -> Value:
     return c.cast(x, other.dtype)
 
 
 @aten("to.prim_Device", "to.prim_other", "cpu", "cuda", "_autocast_to_full_precision", "_autocast_to_reduced_precision")
-def _to_place(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Value:
+def _to_place(c: TorchCall, x: Value, dtype: DType | None = None, *rest: object) -> Value:
     return x if dtype is None or isinstance(dtype, bool) else c.cast(x, dtype_name(dtype))
 
 
 def _cast_to(dtype: str) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Value, *rest: Any) -> Value:
+    def convert(c: TorchCall, x: Value, *rest: object) -> Value:
         return c.cast(x, dtype)
 
     return convert
@@ -502,7 +503,7 @@ for _name, _key in {
     "resolve_neg", "conj_physical", "alias_copy", "detach_copy", "requires_grad_", "pin_memory", "data",
     "_to_cpu", "real", "conj",
 )  # fmt: skip
-def identity(c: TorchCall, x: Value, *rest: Any, **more: Any) -> Value:
+def identity(c: TorchCall, x: Value, *rest: object, **more: object) -> Value:
     return x
 
 
@@ -521,5 +522,5 @@ def _rrelu(c: TorchCall, x: Value, lower: float = 0.125, upper: float = 1 / 3, t
 
 
 @aten("copy", "copy_")
-def _copy(c: TorchCall, x: Value, source: Any, *rest: Any) -> Value:
+def _copy(c: TorchCall, x: Value, source: Any, *rest: object) -> Value:
     return c.broadcast(c.tensor(source, x.dtype), x.shape)

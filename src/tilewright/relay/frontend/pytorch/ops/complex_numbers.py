@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import atan2, identity
 from tilewright.relay.frontend.pytorch.ops.linalg import einsum, matmul
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
@@ -238,7 +238,7 @@ def _same(c: TorchCall, a: Any, b: Any) -> Value:
 
 
 @_complex("zeros_like", "ones_like")
-def _alike(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Complex:
+def _alike(c: TorchCall, x: Complex, *rest: object, **more: object) -> Complex:
     return Complex(
         c.full(x.real.shape, 1 if "ones" in c.target else 0, x.real.dtype), c.full(x.real.shape, 0, x.real.dtype)
     )
@@ -253,7 +253,7 @@ PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"
 
 
 @_complex("_to_copy", "to", "prims::convert_element_type")
-def _to(c: TorchCall, x: Complex, *rest: Any, dtype: Any = None, **more: Any) -> Complex | Value:
+def _to(c: TorchCall, x: Complex, *rest: object, dtype: DType | None = None, **more: object) -> Complex | Value:
     given = next((v for v in rest if v is not None and not isinstance(v, (bool, str))), None)
     name = dtype_name(given if dtype is None else dtype) if given is not None or dtype is not None else ""
     if name in PARTS:
@@ -263,7 +263,7 @@ def _to(c: TorchCall, x: Complex, *rest: Any, dtype: Any = None, **more: Any) ->
 
 
 @_complex("chalf", "cfloat", "cdouble")
-def _to_width(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Any:
+def _to_width(c: TorchCall, x: Complex, *rest: object, **more: object) -> Any:
     name = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128"}[c.target.split("::")[1].split(".")[0]]
     return _to(c, x, dtype=name)
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
@@ -17,42 +19,46 @@ from tilewright.support.errors import OpNotImplemented
 LARGEST = 1 << 16
 
 
-def _dtype(dtype: Any, default: str) -> str:
+def _dtype(dtype: DType, default: str) -> str:
     return default if dtype is None else dtype_name(dtype)
 
 
 @aten("zeros", "ones", "empty", "empty_permuted", "empty_strided")
-def _filled(c: TorchCall, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Value:
+def _filled(c: TorchCall, shape: Sequence[Dim], *rest: object, dtype: DType | None = None, **more: object) -> Value:
     return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, c.home.default_dtype))
 
 
 @aten("zeros_like", "ones_like", "empty_like")
-def _filled_like(c: TorchCall, x: Value, *rest: Any, dtype: Any = None, **more: Any) -> Value:
+def _filled_like(c: TorchCall, x: Value, *rest: object, dtype: DType | None = None, **more: object) -> Value:
     return c.full(x.shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
 
 
 @aten("new_zeros", "new_ones", "new_empty", "new_empty_strided")
-def _new_filled(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Value:
+def _new_filled(
+    c: TorchCall, x: Value, shape: Sequence[Dim], *rest: object, dtype: DType | None = None, **more: object
+) -> Value:
     return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
 
 
 @aten("full")
-def _full(c: TorchCall, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Value:
+def _full(c: TorchCall, shape: Sequence[Dim], value: Operand, dtype: DType | None = None, **more: object) -> Value:
     return c.full(shape, value, _dtype(dtype, result_dtype([value], c.home.default_dtype)))
 
 
 @aten("full_like")
-def _full_like(c: TorchCall, x: Value, value: Any, dtype: Any = None, **more: Any) -> Value:
+def _full_like(c: TorchCall, x: Value, value: Operand, dtype: DType | None = None, **more: object) -> Value:
     return c.full(x.shape, value, _dtype(dtype, x.dtype))
 
 
 @aten("new_full")
-def _new_full(c: TorchCall, x: Value, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Value:
+def _new_full(
+    c: TorchCall, x: Value, shape: Sequence[Dim], value: Operand, dtype: DType | None = None, **more: object
+) -> Value:
     return c.full(shape, value, _dtype(dtype, x.dtype))
 
 
 @aten("fill")
-def _fill(c: TorchCall, x: Value, value: Any) -> Value:
+def _fill(c: TorchCall, x: Value, value: Operand) -> Value:
     return c.full(x.shape, value, x.dtype)
 
 
@@ -62,12 +68,12 @@ def _zero(c: TorchCall, x: Value) -> Value:
 
 
 @aten("scalar_tensor")
-def _scalar_tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Value:
+def _scalar_tensor(c: TorchCall, value: Operand, dtype: DType | None = None, **more: object) -> Value:
     return c.full((), value, _dtype(dtype, c.home.default_dtype))
 
 
 @aten("tensor")
-def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Value:
+def _tensor(c: TorchCall, value: Operand, dtype: DType | None = None, **more: object) -> Value:
     if isinstance(value, Value):
         return value if dtype is None else c.cast(value, dtype_name(dtype))
     if isinstance(value, (list, tuple)) and any([isinstance(v, Value) for v in value]):
@@ -80,17 +86,17 @@ def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Value:
 
 
 @aten("arange")
-def _arange_to(c: TorchCall, end: Any, dtype: Any = None, **more: Any) -> Value:
+def _arange_to(c: TorchCall, end: Operand, dtype: DType | None = None, **more: object) -> Value:
     return arange(c, 0, end, 1, dtype)
 
 
 @aten("arange.start")
-def _arange_from(c: TorchCall, start: Any, end: Any, dtype: Any = None, **more: Any) -> Value:
+def _arange_from(c: TorchCall, start: Operand, end: Operand, dtype: DType | None = None, **more: object) -> Value:
     return arange(c, start, end, 1, dtype)
 
 
 @aten("arange.start_step")
-def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None, **more: Any) -> Value:
+def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: DType | None = None, **more: object) -> Value:
     whole = not any([isinstance(v, float) for v in (start, end, step)])
     name = _dtype(dtype, "int64" if whole else c.home.default_dtype)
     if all([isinstance(v, (int, float)) for v in (start, end, step)]):
@@ -111,7 +117,7 @@ def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None,
 
 @aten("linspace", "logspace")
 def _linspace(
-    c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None, **more: Any
+    c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: DType | None = None, **more: object
 ) -> Value:
     name = _dtype(dtype, c.home.default_dtype)
     ends = [_at_import(c, v) for v in (start, end)]
@@ -132,14 +138,14 @@ def _at_import(c: TorchCall, x: Any) -> Any:
 
 
 @aten("eye", "eye.m")
-def _eye(c: TorchCall, n: Any, m: Any = None, dtype: Any = None, **more: Any) -> np.ndarray:
+def _eye(c: TorchCall, n: Operand, m: Any = None, dtype: DType | None = None, **more: object) -> np.ndarray:
     rows, columns = c.static([n, n if m is None else m], "its sizes")
     return np.eye(rows, columns, dtype=_dtype(dtype, c.home.default_dtype))
 
 
 @aten("tril_indices", "triu_indices")
 def _triangle_indices(
-    c: TorchCall, rows: int, columns: int, offset: int = 0, dtype: Any = None, **more: Any
+    c: TorchCall, rows: int, columns: int, offset: int = 0, dtype: DType | None = None, **more: object
 ) -> np.ndarray:
     make = np.tril_indices if "tril" in c.target else np.triu_indices
     return np.stack(make(rows, offset, columns)).astype(_dtype(dtype, "int64"))
@@ -147,7 +153,13 @@ def _triangle_indices(
 
 @aten("hann_window", "blackman_window", "hamming_window")
 def _window(
-    c: TorchCall, n: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, dtype: Any = None, **more: Any
+    c: TorchCall,
+    n: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    dtype: DType | None = None,
+    **more: object,
 ) -> np.ndarray:
     steps, places = max(n if periodic else n - 1, 1), np.arange(n)
     # (1 - cos) / 2, without its cancellation: 0 at both ends.
@@ -162,21 +174,21 @@ def _window(
 
 
 @aten("rand", "randn", "rand_like", "randn_like")
-def _random(c: TorchCall, like: Any, **more: Any) -> Value:
+def _random(c: TorchCall, like: Any, **more: object) -> Value:
     shape = like.shape if isinstance(like, Value) else like
     name = _dtype(more.get("dtype"), like.dtype if isinstance(like, Value) else c.home.default_dtype)
     return _drawn(c, "random.normal" if "randn" in c.target else "random.uniform", shape, name)
 
 
 @aten("randperm")
-def _permutation(c: TorchCall, n: Any, dtype: Any = None, **more: Any) -> Value:
+def _permutation(c: TorchCall, n: Operand, dtype: DType | None = None, **more: object) -> Value:
     (n,) = c.static([n], "its length")
     key = _drawn(c, "random.uniform", [n], "float32")
     return c.cast(c.call("argsort", key, axis=0, dtype="int64"), _dtype(dtype, "int64"))
 
 
 @aten("randint", "randint_like")
-def _random_whole(c: TorchCall, *args: Any, dtype: Any = None, **more: Any) -> Value:
+def _random_whole(c: TorchCall, *args: object, dtype: DType | None = None, **more: object) -> Value:
     return _whole_numbers(c, list(args), dtype)
 
 
@@ -198,7 +210,7 @@ def _uniform(c: TorchCall, x: Value, low: float = 0.0, high: float = 1.0) -> Val
     return c.call("add", c.call("multiply", unit, float(high - low)), float(low))
 
 
-def _normal_like(c: TorchCall, shape: Sequence[Any], dtype: str, mean: Any, std: Any) -> Value:
+def _normal_like(c: TorchCall, shape: Sequence[Dim], dtype: str, mean: Operand, std: Operand) -> Value:
     made = c.call("multiply", _drawn(c, "random.normal", shape, dtype), c.tensor(std, dtype))
     return c.call("add", made, c.tensor(mean, dtype))
 
@@ -209,7 +221,9 @@ def _normal_in_place(c: TorchCall, x: Value, mean: float = 0.0, std: float = 1.0
 
 
 @aten("normal")
-def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: Any = None, **more: Any) -> Value:
+def _normal(
+    c: TorchCall, mean: Operand, std: Operand = 1.0, shape: Any = None, dtype: DType | None = None, **more: object
+) -> Value:
     given = [v for v in (mean, std) if isinstance(v, Value)]
     if given:
         return _normal_like(c, broadcast_all(c, given)[0].shape, given[0].dtype, mean, std)
@@ -217,7 +231,7 @@ def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: A
 
 
 @aten("multinomial")
-def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: Any) -> Value:
+def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: object) -> Value:
     """The largest of log(p) and noise of Gumbel's distribution: once for each draw, or the first few."""
     draws = [count] if replacement else []
     shape = [*p.shape[:-1], *draws, p.shape[-1]]
@@ -233,7 +247,7 @@ def _base(c: TorchCall) -> str:
     return c.target.split("::")[-1].split(".")[0]
 
 
-def _whole_numbers(c: TorchCall, args: list[Any], dtype: Any) -> Value:
+def _whole_numbers(c: TorchCall, args: list[Any], dtype: DType) -> Value:
     like = args.pop(0) if isinstance(args[0], Value) else None
     shape = like.shape if like is not None else args.pop()
     low, high = args if len(args) == 2 else (0, args[0])
@@ -242,7 +256,7 @@ def _whole_numbers(c: TorchCall, args: list[Any], dtype: Any) -> Value:
     return c.cast(made, _dtype(dtype, like.dtype if like is not None else "int64"))
 
 
-def _drawn(c: TorchCall, key: str, shape: Sequence[Any], dtype: str) -> Value:
+def _drawn(c: TorchCall, key: str, shape: Sequence[Dim], dtype: str) -> Value:
     """Random numbers: a seed of their own for each call, the same in every run."""
     from tilewright import relay
 

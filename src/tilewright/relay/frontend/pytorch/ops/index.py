@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import broadcast_shapes
+from tilewright.relay.cards.relations import Dim, broadcast_shapes
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.data import columns
@@ -34,7 +35,7 @@ def picked(c: TorchCall, x: Value, axis: int, indices: Value) -> Value:
 
 
 @aten("embedding")
-def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: Any) -> Value:
+def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: object) -> Value:
     return c.call(
         "take", weight, c.cast(indices, "int64") if indices.dtype != "int32" else indices, axis=0, mode="bounded"
     )
@@ -125,7 +126,7 @@ def _not_negative(c: TorchCall, i: Value, extent: Any) -> Value:
 
 @aten("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(
-    c: TorchCall, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *rest: Any
+    c: TorchCall, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *rest: object
 ) -> Value:
     if (
         len(indices) == 1
@@ -160,7 +161,7 @@ def index_put(
 
 
 @aten("index_copy", "index_add")
-def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Any = 1) -> Value:
+def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Operand = 1) -> Value:
     source = c.call("multiply", source, alpha) if alpha != 1 else source
     if not x.ndim:
         rows = c.reshape(x, [1]), c.reshape(indices, [-1]), c.reshape(source, [-1])
@@ -169,7 +170,7 @@ def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value
 
 
 @aten("index_fill")
-def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) -> Value:
+def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Operand) -> Value:
     if not x.ndim:
         return c.reshape(_index_fill(c, c.reshape(x, [1]), 0, c.reshape(indices, [-1]), value), [])
     return index_put(c, x, [*[None] * c.axis(dim, x.ndim), indices], c.tensor(value, x.dtype))
@@ -257,7 +258,7 @@ def slice_scatter(
     return index_put(c, x, [*[None] * axis, Value(array=rows)], source)
 
 
-def _between(c: TorchCall, x: Value, source: Value, axis: int, start: Any, end: Any) -> Value:
+def _between(c: TorchCall, x: Value, source: Value, axis: int, start: Operand, end: Operand) -> Value:
     """x with a part whose bounds are sizes written."""
     parts = [source]
     if start is not None and not (isinstance(start, int) and start == 0):
@@ -289,7 +290,7 @@ def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, di
 
 
 @aten("fill_diagonal")
-def _fill_diagonal(c: TorchCall, x: Value, value: Any, wrap: bool = False) -> Value:
+def _fill_diagonal(c: TorchCall, x: Value, value: Operand, wrap: bool = False) -> Value:
     rows, columns = c.static(x.shape, "the extents of its matrix")
     return c.call("where", Value(array=np.eye(rows, columns, dtype=bool)), c.number(value, x.dtype), x)
 
@@ -326,7 +327,7 @@ def _put(c: TorchCall, x: Value, indices: Value, source: Value, accumulate: bool
 
 @aten("as_strided_scatter")
 def _as_strided_scatter(
-    c: TorchCall, x: Value, source: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None
+    c: TorchCall, x: Value, source: Value, size: Sequence[Dim], stride: Sequence[Any], offset: Any = None
 ) -> Value:
     places = strided(c, x, size, stride, offset).reshape(-1)
     return c.reshape(index_put(c, c.reshape(x, [-1]), [Value(array=places)], c.reshape(source, [-1])), x.shape)

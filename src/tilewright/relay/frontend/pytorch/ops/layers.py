@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value, are_numbers, known_extents
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import cut
@@ -106,7 +108,7 @@ def _conv_transpose(
 @aten("convolution", "_convolution", "convolution_overrideable")
 def _convolution(
     c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    extra: Any, groups: int, *rest: Any,
+    extra: Any, groups: int, *rest: object,
 ) -> Value:  # fmt: skip
     if transposed:
         return convolve_transposed(c, x, weight, bias, stride, padding, extra, groups, dilation)
@@ -152,7 +154,7 @@ def _max_pool_with_indices(
     return [pooled, _places_of_maxima(c, x, n, rows, pooled.shape)]
 
 
-def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: Sequence[Any]) -> Value:
+def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: Sequence[Dim]) -> Value:
     """Where in its image, its last n axes, the largest element of each window stands; a row of `rows` holds a window's places, -1 for
     none."""
     flat = c.reshape(x, [*x.shape[:-n], math.prod(known_extents(x.shape[-n:]))])
@@ -269,7 +271,7 @@ def _adaptive_max(c: TorchCall, x: Value, size: Any) -> Any:
     return [pooled, _places_of_maxima(c, x, n, _adaptive_windows(extents, outs), pooled.shape)]
 
 
-def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
+def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Operand | None = None) -> Value:
     """x padded by pairs of widths, for the last axis first; negative widths crop."""
     rank = x.ndim
     if mode in ("reflect", "replicate") and any([isinstance(v, int) and v < 0 for v in pads]):
@@ -306,12 +308,12 @@ def _border(v: Any) -> Any:
 
 
 @aten("pad")
-def _pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
+def _pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Operand | None = None) -> Value:
     return pad(c, x, pads, mode, value)
 
 
 @aten("constant_pad_nd")
-def _constant_pad(c: TorchCall, x: Value, pads: Sequence[int], value: Any = 0) -> Value:
+def _constant_pad(c: TorchCall, x: Value, pads: Sequence[int], value: Operand = 0) -> Value:
     return pad(c, x, pads, "constant", value)
 
 

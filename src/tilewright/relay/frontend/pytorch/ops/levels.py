@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.ops.layers import convolve, convolve_transposed
 from tilewright.relay.frontend.pytorch.ops.linalg import linear
 from tilewright.relay.frontend.pytorch.ops.quantized import RANGES
@@ -74,7 +74,7 @@ def levels_of(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: str, axis: i
     return made
 
 
-def plain_type(dtype: Any) -> str:
+def plain_type(dtype: DType) -> str:
     """The type of the levels of torch.quint8 and its kin."""
     return dtype_name(dtype).replace("qui", "ui").replace("qi", "i")
 
@@ -117,12 +117,12 @@ def _flat(x: Any) -> list[Any]:
 
 
 @aten("quantize_per_tensor")
-def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: Any) -> Quantized:
+def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: DType) -> Quantized:
     return levels_of(c, x, c.known(scale, "scale"), c.known(zero, "zero point"), plain_type(dtype))
 
 
 @aten("quantize_per_channel")
-def _quantize_channels(c: TorchCall, x: Value, scales: Any, zeros: Any, axis: int, dtype: Any) -> Quantized:
+def _quantize_channels(c: TorchCall, x: Value, scales: Any, zeros: Any, axis: int, dtype: DType) -> Quantized:
     known = c.known(scales, "scales"), c.known(zeros, "zero points")
     return levels_of(c, x, *known, plain_type(dtype), c.axis(axis, x.ndim))
 
@@ -332,7 +332,7 @@ def _leaky(c: TorchCall, x: Quantized, slope: float, inplace: bool, scale: float
 
 
 @aten("quantized::dropout")
-def _dropout(c: TorchCall, x: Quantized, scale: float, zero: int, *rest: Any) -> Quantized:
+def _dropout(c: TorchCall, x: Quantized, scale: float, zero: int, *rest: object) -> Quantized:
     return x
 
 

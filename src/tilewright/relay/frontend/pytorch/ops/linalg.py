@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import broadcast_shapes, known_equal
+from tilewright.relay.cards.relations import Dim, broadcast_shapes, known_equal
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
@@ -56,7 +57,7 @@ def _whole_product(c: TorchCall, a: Value, b: Value) -> Value:
     return c.call("sum", wide, axis=(wide.ndim - 2,))
 
 
-def _scaled(c: TorchCall, bias: Value, product: Value, beta: Any, alpha: Any) -> Value:
+def _scaled(c: TorchCall, bias: Value, product: Value, beta: Operand, alpha: Operand) -> Value:
     if alpha != 1:
         product = c.call("multiply", product, alpha)
     if beta == 0:
@@ -65,12 +66,12 @@ def _scaled(c: TorchCall, bias: Value, product: Value, beta: Any, alpha: Any) ->
 
 
 @aten("addmm", "addmv", "baddbmm")
-def _addmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+def _addmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Operand = 1, alpha: Operand = 1) -> Value:
     return _scaled(c, bias, matmul(c, a, b), beta, alpha)
 
 
 @aten("addbmm")
-def _addbmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+def _addbmm(c: TorchCall, bias: Value, a: Value, b: Value, beta: Operand = 1, alpha: Operand = 1) -> Value:
     return _scaled(c, bias, c.call("sum", matmul(c, a, b), axis=(0,)), beta, alpha)
 
 
@@ -81,7 +82,7 @@ def _outer(c: TorchCall, a: Value, b: Value) -> Value:
 
 
 @aten("addr")
-def _addr(c: TorchCall, bias: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
+def _addr(c: TorchCall, bias: Value, a: Value, b: Value, beta: Operand = 1, alpha: Operand = 1) -> Value:
     return _scaled(c, bias, _outer(c, a, b), beta, alpha)
 
 
@@ -232,7 +233,7 @@ def _summed(c: TorchCall, x: Value, letters: str, wanted: set[str]) -> tuple[Val
     return (x, letters) if kept == letters else (_rearranged(c, x, letters, kept), kept)
 
 
-def _product(sizes: Sequence[Any]) -> Any:
+def _product(sizes: Sequence[Dim]) -> Any:
     result: Any = 1
     for d in sizes:
         result = result * d

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.cards.relations import Dim, known_equal
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, promote_types, result_dtype
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, promote_types, result_dtype
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
@@ -18,12 +19,12 @@ FAR = 2**31 - 1
 
 
 @aten("view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy")
-def view(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any) -> Value:
+def view(c: TorchCall, x: Value, shape: Sequence[Dim], *rest: object) -> Value:
     return c.reshape(x, shape)
 
 
 @aten("view.dtype", "view_copy.dtype")
-def _view_dtype(c: TorchCall, x: Value, dtype: Any) -> Value:
+def _view_dtype(c: TorchCall, x: Value, dtype: DType) -> Value:
     return c.call("reinterpret", x, dtype=dtype_name(dtype))
 
 
@@ -40,7 +41,7 @@ def _flatten(c: TorchCall, x: Value, start: int = 0, end: int = -1) -> Value:
     return c.reshape(x, [*x.shape[:first], _product(x.shape[first : last + 1]), *x.shape[last + 1 :]])
 
 
-def _product(sizes: Sequence[Any]) -> Any:
+def _product(sizes: Sequence[Dim]) -> Any:
     result: Any = 1
     for d in sizes:
         result = result * d
@@ -53,7 +54,7 @@ def _ravel(c: TorchCall, x: Value) -> Value:
 
 
 @aten("unflatten")
-def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Any]) -> Value:
+def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Dim]) -> Value:
     axis = c.axis(dim, x.ndim)
     return c.reshape(x, [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]])
 
@@ -105,7 +106,7 @@ def _movedim(c: TorchCall, x: Value, source: Any, target: Any) -> Value:
 
 
 @aten("expand", "broadcast_to", "expand_copy")
-def expand(c: TorchCall, x: Value, sizes: Sequence[Any], implicit: bool = False) -> Value:
+def expand(c: TorchCall, x: Value, sizes: Sequence[Dim], implicit: bool = False) -> Value:
     sizes = list(sizes)
     old = [1] * (len(sizes) - x.ndim) + x.shape
     new = [o if isinstance(n, int) and n == -1 else n for o, n in zip(old, sizes, strict=True)]
@@ -121,7 +122,7 @@ def broadcast_all(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
     """Tensors expanded to their common shape."""
     from tilewright.relay.cards.relations import broadcast_shapes
 
-    shape: list[Any] = []
+    shape: list[Dim] = []
     for x in xs:
         shape = list(broadcast_shapes(shape, x.shape))
     return [c.broadcast(x, shape) for x in xs]
@@ -184,12 +185,14 @@ def cut(c: TorchCall, x: Value, axis: int, begin: Any, end: Any, step: int = 1) 
     return c.call("strided_slice", x, begin=(bounds[0],), end=(bounds[1],), strides=(step,), axes=(axis,))
 
 
-def _beyond(end: Any, extent: Any) -> bool:
+def _beyond(end: Operand, extent: Any) -> bool:
     return isinstance(end, int) and (end >= extent if isinstance(extent, int) else end >= FAR)
 
 
 @aten("slice", "slice_copy")
-def slice_(c: TorchCall, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Value:
+def slice_(
+    c: TorchCall, x: Value, dim: int = 0, start: Operand | None = None, end: Operand | None = None, step: Operand = 1
+) -> Value:
     if not isinstance(step, int):
         raise OpNotImplemented("its step depends on a dimension that is dynamic; a number is supported")
     return cut(c, x, c.axis(dim, x.ndim), 0 if start is None else start, FAR if end is None else end, step)
@@ -206,7 +209,7 @@ def select(c: TorchCall, x: Value, dim: int, index: Any) -> Value:
 
 
 @aten("narrow", "narrow_copy")
-def _narrow(c: TorchCall, x: Value, dim: int, start: Any, length: Any) -> Value:
+def _narrow(c: TorchCall, x: Value, dim: int, start: Operand, length: Any) -> Value:
     if isinstance(start, Value):
         start = int(c.known(start, "start"))
     axis = c.axis(dim, x.ndim)
@@ -224,7 +227,7 @@ def _split(c: TorchCall, x: Value, size: Any, dim: int = 0) -> list[Value]:
 
 
 @aten("split_with_sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
-def _split_with_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], dim: int = 0) -> list[Value]:
+def _split_with_sizes(c: TorchCall, x: Value, sizes: Sequence[Dim], dim: int = 0) -> list[Value]:
     return split_sizes(c, x, sizes, c.axis(dim, x.ndim))
 
 
@@ -449,7 +452,7 @@ def _unfold(c: TorchCall, x: Value, dim: int, size: int, step: int) -> Value:
 
 
 @aten("as_strided", "as_strided_copy")
-def _as_strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> Value:
+def _as_strided(c: TorchCall, x: Value, size: Sequence[Dim], stride: Sequence[Any], offset: Any = None) -> Value:
     return c.call("take", c.reshape(x, [-1]), Value(array=strided(c, x, size, stride, offset)), axis=0)
 
 
@@ -463,7 +466,7 @@ def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], 
 
 
 @aten("resize", "resize_as")
-def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Value:
+def _resize(c: TorchCall, x: Value, size: Any, *rest: object) -> Value:
     """As many of the elements as fit; elements that were not set are zeros."""
     shape = c.static(size.shape if isinstance(size, Value) else size, "its new size")
     flat, count = c.reshape(x, [-1]), int(np.prod(shape))
@@ -558,5 +561,5 @@ def item(c: TorchCall, x: Value) -> Any:
 
 
 @aten("result_type")
-def _result_type(c: TorchCall, a: Any, b: Any) -> str:
+def _result_type(c: TorchCall, a: Operand, b: Operand) -> str:
     return result_dtype([a, b])

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.reduce import total, variance
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
@@ -24,7 +26,7 @@ def _moments(c: TorchCall, x: Value, axes: Sequence[int], eps: float) -> tuple[V
 
 @aten("layer_norm")
 def layer_norm(
-    c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5, *rest: Any
+    c: TorchCall, x: Value, shape: Sequence[Dim], weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5, *rest: object
 ) -> Value:  # fmt: skip
     if len(shape) == 1 and isinstance(shape[0], int):
         gamma, beta = _vector(c, weight, shape[0], 1, x.dtype), _vector(c, bias, shape[0], 0, x.dtype)
@@ -40,7 +42,7 @@ def _affine(c: TorchCall, x: Value, weight: Value | None, bias: Value | None) ->
 
 @aten("native_layer_norm")
 def _native_layer_norm(
-    c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None, bias: Value | None, eps: float
+    c: TorchCall, x: Value, shape: Sequence[Dim], weight: Value | None, bias: Value | None, eps: float
 ) -> Results:
     out = layer_norm(c, x, shape, weight, bias, eps)
     if not (c.wants(1) or c.wants(2)):
@@ -50,7 +52,7 @@ def _native_layer_norm(
 
 @aten("rms_norm", "_fused_rms_norm")
 def _rms_norm(
-    c: TorchCall, x: Value, shape: Sequence[Any], weight: Value | None = None, eps: float | None = None
+    c: TorchCall, x: Value, shape: Sequence[Dim], weight: Value | None = None, eps: float | None = None
 ) -> Value | Results:
     axes = list(range(x.ndim - len(shape), x.ndim))
     power = total(c, "mean", c.call("multiply", x, x), axes, True)
@@ -84,7 +86,7 @@ def _statistics(c: TorchCall, x: Value, eps: float) -> list[Any]:
 @aten("batch_norm")
 def _plain_batch_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, training: bool,
-    momentum: float, eps: float, *rest: Any,
+    momentum: float, eps: float, *rest: object,
 ) -> Value:  # fmt: skip
     return _batch_norm(c, x, weight, bias, mean, var, training, eps)
 
@@ -127,7 +129,7 @@ def _nothing(c: TorchCall, x: Value) -> list[Value]:
 @aten("instance_norm")
 def _instance_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, use_input_stats: bool,
-    momentum: float, eps: float, *rest: Any,
+    momentum: float, eps: float, *rest: object,
 ) -> Value:  # fmt: skip
     if not use_input_stats:
         return _batch_norm(c, x, weight, bias, mean, var, False, eps)
@@ -144,7 +146,7 @@ def group_norm(
     weight: Value | None = None,
     bias: Value | None = None,
     eps: float = 1e-5,
-    *rest: Any,
+    *rest: object,
 ) -> Value:
     channels = x.known_extent(1)
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
@@ -162,7 +164,7 @@ def _native_group_norm(
     x: Value,
     weight: Value | None,
     bias: Value | None,
-    n: Any,
+    n: Operand,
     channels: Any,
     pixels: Any,
     groups: int,

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value, known_extents
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1)}
@@ -43,14 +44,14 @@ def _is_weight(c: TorchCall, x: Value) -> bool:
     return isinstance(x.expr, Var) and x.expr.name_hint in c.home.params
 
 
-def _level(c: TorchCall, x: Value, scale: Value, zero: Value, low: Any, high: Any, dtype: Any) -> Value:
+def _level(c: TorchCall, x: Value, scale: Value, zero: Value, low: Any, high: Any, dtype: DType) -> Value:
     """The levels of numbers, of scales and zero points that are computed."""
     turned = c.call("divide", c.number(1, scale.dtype), scale)
     moved = c.call("add", c.call("round", c.call("multiply", x, c.cast(turned, x.dtype))), c.cast(zero, x.dtype))
     return c.cast(c.call("clip", moved, a_min=float(low), a_max=float(high)), dtype_name(dtype))
 
 
-def _number(c: TorchCall, x: Value, scale: Value, zero: Value | None, dtype: Any) -> Value:
+def _number(c: TorchCall, x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
     """The numbers that levels stand for, of scales and zero points that are computed."""
     name = "float32" if dtype is None else dtype_name(dtype)
     levels = c.cast(x, "float32" if zero is None else "int32")
@@ -66,7 +67,7 @@ def _one(c: TorchCall, x: Any) -> Value:
 
 
 @aten("quantized_decomposed::quantize_per_tensor")
-def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any, dtype: Any) -> Value:
+def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Operand, high: Operand, dtype: DType) -> Value:
     low, high = int(c.known(low, "least level").item()), int(c.known(high, "greatest level").item())
     if _computed(c, scale, zero):
         return _level(c, x, _one(c, scale), _one(c, zero), low, high, dtype)
@@ -76,7 +77,14 @@ def _quantize(c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any
 
 @aten("quantized_decomposed::dequantize_per_tensor")
 def _dequantize(
-    c: TorchCall, x: Value, scale: Any, zero: Any, low: Any, high: Any, dtype: Any, out_dtype: Any = None
+    c: TorchCall,
+    x: Value,
+    scale: Any,
+    zero: Any,
+    low: Operand,
+    high: Operand,
+    dtype: DType,
+    out_dtype: DType | None = None,
 ) -> Value:
     if _computed(c, scale, zero):
         return _number(c, x, _one(c, scale), _one(c, zero), out_dtype)
@@ -96,8 +104,8 @@ def _quantize_channels(
 
 @aten("quantized_decomposed::dequantize_per_channel")
 def _dequantize_channels(
-    c: TorchCall, x: Value, scales: Value, zeros: Value | None, axis: int, low: int, high: int, dtype: Any,
-    out_dtype: Any = None,
+    c: TorchCall, x: Value, scales: Value, zeros: Value | None, axis: int, low: int, high: int, dtype: DType,
+    out_dtype: DType | None = None,
 ) -> Value:  # fmt: skip
     zero = _zero(c, zeros) if zeros is not None else Value(array=np.zeros(known_extents(scales.shape), np.int32))
     made = c.call("qnn.dequantize", x, _scale(c, scales), zero, axis=c.axis(axis, x.ndim))
@@ -108,7 +116,7 @@ def _dequantize_channels(
 
 
 @aten("quantized_decomposed::choose_qparams", "quantized_decomposed::choose_qparams_symmetric")
-def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: Any) -> list[Value]:
+def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: DType) -> list[Value]:
     x = c.cast(x, "float32")
     least = c.call("minimum", c.call("min", x, axis=None), 0)
     most = c.call("maximum", c.call("max", x, axis=None), 0)
@@ -124,7 +132,7 @@ def _choose(c: TorchCall, x: Value, low: int, high: int, eps: float, dtype: Any)
 
 
 @aten("quantized_decomposed::choose_qparams_per_token")
-def _choose_tokens(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
+def _choose_tokens(c: TorchCall, x: Value, dtype: DType) -> list[Value]:
     largest = c.call("max", c.call("abs", x), axis=-1, keepdims=True)
     largest = c.cast(largest, "float32") if x.dtype == "float16" else largest
     scales = c.call("divide", c.call("maximum", largest, 1e-5), 127.0)
@@ -136,7 +144,7 @@ def _choose_tokens(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
     "quantized_decomposed::choose_qparams_per_token_asymmetric",
     "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl",
 )
-def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
+def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: DType) -> list[Value]:
     low, high = -128.0, 127.0
     least = c.call("minimum", c.call("min", x, axis=-1, keepdims=True), 0)
     most = c.call("maximum", c.call("max", x, axis=-1, keepdims=True), 0)
@@ -151,7 +159,7 @@ def _choose_tokens_two_sided(c: TorchCall, x: Value, dtype: Any) -> list[Value]:
 
 
 @aten("quantized_decomposed::quantize_per_token")
-def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any) -> Value:
+def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: DType) -> Value:
     moved = c.call("multiply", *c.promote(x, c.call("divide", c.number(1, scales.dtype), scales)))
     levels = c.call("round", c.call("add", *c.promote(moved, zeros)))
     return c.cast(c.call("clip", levels, a_min=float(low), a_max=float(high)), dtype_name(dtype))
@@ -159,7 +167,14 @@ def _quantize_tokens(c: TorchCall, x: Value, scales: Value, zeros: Value, low: i
 
 @aten("quantized_decomposed::dequantize_per_token")
 def _dequantize_tokens(
-    c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any, out_dtype: Any = None
+    c: TorchCall,
+    x: Value,
+    scales: Value,
+    zeros: Value,
+    low: int,
+    high: int,
+    dtype: DType,
+    out_dtype: DType | None = None,
 ) -> Value:
     moved = c.call("subtract", *c.promote(x, zeros))
     name = "float32" if out_dtype is None else dtype_name(out_dtype)
@@ -168,7 +183,7 @@ def _dequantize_tokens(
 
 @aten("quantized_decomposed::quantize_per_channel_group")
 def _quantize_groups(
-    c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: Any, size: int = 128
+    c: TorchCall, x: Value, scales: Value, zeros: Value, low: int, high: int, dtype: DType, size: int = 128
 ) -> Value:
     rows = c.reshape(x, [-1, size])
     made = _quantize_tokens(c, rows, c.reshape(scales, [-1, 1]), c.reshape(zeros, [-1, 1]), low, high, dtype)
@@ -177,8 +192,8 @@ def _quantize_groups(
 
 @aten("quantized_decomposed::dequantize_per_channel_group")
 def _dequantize_groups(
-    c: TorchCall, x: Value, scales: Value, zeros: Value | None, low: int, high: int, dtype: Any, size: int = 128,
-    out_dtype: Any = None,
+    c: TorchCall, x: Value, scales: Value, zeros: Value | None, low: int, high: int, dtype: DType, size: int = 128,
+    out_dtype: DType | None = None,
 ) -> Value:  # fmt: skip
     zero = None if zeros is None else c.reshape(zeros, [-1, 1])
     rows = _number(c, c.reshape(x, [-1, size]), c.reshape(scales, [-1, 1]), zero, out_dtype)
@@ -186,7 +201,7 @@ def _dequantize_groups(
 
 
 @aten("quantized_decomposed::convert_element_type")
-def _convert(c: TorchCall, x: Value, dtype: Any) -> Value:
+def _convert(c: TorchCall, x: Value, dtype: DType) -> Value:
     return c.cast(x, dtype_name(dtype))
 
 

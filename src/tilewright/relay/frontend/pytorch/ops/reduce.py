@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind
+from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 from tilewright.runtime.host_functions import linalg
 from tilewright.support.errors import OpNotImplemented
@@ -22,7 +22,7 @@ def total(c: TorchCall, key: str, x: Value, dim: Any, keepdim: bool = False) -> 
 
 
 @aten("sum", "nansum")
-def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     if "nansum" in c.target and is_float(x.dtype):
         x = c.call("where", c.call("isnan", x), c.number(0, x.dtype), x)
@@ -30,7 +30,7 @@ def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @aten("mean")
-def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     if x.ndim == 4 and dim is not None and sorted(c.axes(dim, 4)) == [2, 3] and len(dim) == 2:
         # As a pooling it stays on channel blocks.
@@ -40,7 +40,7 @@ def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @aten("prod")
-def _prod(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+def _prod(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     return total(c, "prod", x, dim, keepdim)
 
@@ -155,7 +155,7 @@ def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool)
 
 @aten("linalg_norm", "linalg_matrix_norm")
 def _matrix_norm(
-    c: TorchCall, x: Value, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    c: TorchCall, x: Value, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Any:
     """A norm of matrices where two axes are meant, else of vectors."""
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
@@ -187,7 +187,7 @@ def _matrix_norm(
 
 
 @aten("norm", "linalg_vector_norm", "frobenius_norm")
-def norm(c: TorchCall, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm(c: TorchCall, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
     if "frobenius" in c.target:
         p, dim, keepdim = 2, p, bool(dim)
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
@@ -213,7 +213,7 @@ def _dist(c: TorchCall, a: Value, b: Value, p: Any = 2) -> Any:
 
 
 @aten("cumsum", "cumprod")
-def _running(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Value:
+def _running(c: TorchCall, x: Value, dim: int, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     return c.call("cumprod" if "cumprod" in c.target else "cumsum", x, axis=c.axis(dim, x.ndim)) if x.ndim else x
 

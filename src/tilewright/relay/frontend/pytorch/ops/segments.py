@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import cut
@@ -161,7 +162,7 @@ def _histogram(
 
 
 @aten("histc")
-def _histc(c: TorchCall, x: Value, bins: int = 100, low: Any = 0, high: Any = 0) -> Value:
+def _histc(c: TorchCall, x: Value, bins: int = 100, low: Operand = 0, high: Operand = 0) -> Value:
     ends = None if low == high else (low, high)
     flat = c.reshape(x, [-1])
     values = flat if is_float(x.dtype) else c.cast(flat, "float64")

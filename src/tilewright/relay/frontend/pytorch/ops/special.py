@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.host_calls import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
@@ -47,7 +48,7 @@ UNROLLED = 64
 
 
 def _polynomial(kind: str, shifted: bool) -> Callable[..., Any]:
-    def convert(c: TorchCall, x: Any, n: Any) -> Value:
+    def convert(c: TorchCall, x: Any, n: Operand) -> Value:
         x, n = c.promote(x, n, floating=True)
         if shifted:
             x = c.call("subtract", c.call("multiply", x, 2), 1)

@@ -48,7 +48,7 @@ for _name, _key in BINARY.items():
     "Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault", "EnsureShape", "Print", "PrintV2",
     "RefIdentity", "_Retval", "OptionalGetValue",
 )  # fmt: skip
-def _identity(c: NodeCall, x: Any, *rest: Any) -> Any:
+def _identity(c: NodeCall, x: Any, *rest: object) -> Any:
     return x
 
 
@@ -323,7 +323,7 @@ def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value
 
 
 @tf_op("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3")
-def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: Any) -> Any:
+def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: object) -> Any:
     raise OpNotImplemented("use fake_quant operators, whose grid is the one that integer kernels have")
 
 

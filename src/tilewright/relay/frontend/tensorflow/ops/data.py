@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
@@ -16,7 +17,7 @@ from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 
 
-def filled(c: NodeCall, first: Value, rest: Sequence[Any], value: Any, dtype: str) -> Value:
+def filled(c: NodeCall, first: Value, rest: Sequence[Dim], value: Any, dtype: str) -> Value:
     """A tensor of one value, of as many rows as a number says (known, a size, or computed by the model)."""
     fill = value if isinstance(value, Value) else c.number(value, dtype)
     if c.is_known(first):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.loops import scan
 from tilewright.relay.frontend.common.value import Value, known_extents
@@ -29,8 +30,8 @@ def _spatial(c: NodeCall, values: Any, n: int) -> list[int]:
 
 
 def _padding(
-    c: NodeCall, extents: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> tuple[Any, ...]:
+    c: NodeCall, extents: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[Dim, ...]:
     """Befores, then afters."""
     how, n = str(c.attr("padding", "VALID")), len(kernel)
     if how == "VALID":
@@ -88,7 +89,9 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
     wanted = c.ints(shape, "output shape")[start : start + n]
     given = x.shape[start : start + n]
     before, after, extra = [], [], []
-    explicit = _padding(c, wanted, window, strides, dilation) if str(c.attr("padding")) == "EXPLICIT" else None
+    explicit = None
+    if str(c.attr("padding")) == "EXPLICIT":
+        explicit = known_extents(_padding(c, wanted, window, strides, dilation))
     for k, (o, i, w, s, d) in enumerate(zip(wanted, given, window, strides, dilation, strict=True)):
         reach = (w - 1) * d + 1
         if str(c.attr("padding")) == "SAME":
@@ -97,7 +100,7 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
             first = max(total, 0) // 2
         else:
             total = (i - 1) * s + reach - o if isinstance(o, int) and isinstance(i, int) else min(reach - s, 0)
-            first = int(explicit[k]) if explicit is not None else 0
+            first = explicit[k] if explicit is not None else 0
         before.append(first)
         after.append(max(total - first, 0))
         extra.append(max(first - total, 0))
@@ -182,7 +185,7 @@ def _resize(c: NodeCall, x: Value, size: Value) -> Value:
     )  # fmt: skip
 
 
-def _nearest_places(c: NodeCall, x: Value, size: Sequence[Any]) -> Value:
+def _nearest_places(c: NodeCall, x: Value, size: Sequence[Dim]) -> Value:
     for axis, target in ((1, size[0]), (2, size[1])):
         extent, wanted = c.static([x.shape[axis], target], "the extents that it resizes")
         places = np.floor((np.arange(wanted, dtype=np.float32) + 0.5) * np.float32(extent / wanted))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
@@ -25,7 +26,7 @@ def _generator(config: Config, seeds: Sequence[np.ndarray]) -> np.random.Generat
 def _drawn(
     c: NodeCall,
     kind: str,
-    shape: Sequence[Any] | Value,
+    shape: Sequence[Dim] | Value,
     dtype: str,
     *given: Value,
     seeds: Sequence[Value] = (),

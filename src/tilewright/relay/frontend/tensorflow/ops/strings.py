@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import broadcast_shapes
+from tilewright.relay.cards.relations import Dim, broadcast_shapes
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op
@@ -64,7 +64,7 @@ def _run_length(config: Config, x: np.ndarray) -> np.ndarray:
 
 @string_op("StringJoin")
 def _join(c: NodeCall, *xs: Value) -> Value:
-    shape: Sequence[Any] = ()
+    shape: Sequence[Dim] = ()
     for x in xs:
         shape = broadcast_shapes(shape, x.shape)
     like = next((x for x in xs if x.ndim == len(shape)), xs[0])

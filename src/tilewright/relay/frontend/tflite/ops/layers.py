@@ -30,7 +30,7 @@ LAYOUT = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 
 
 def same_padding(
-    extents: Sequence[Any], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+    extents: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> list[Any]:
     """Padding (before each axis, then after) under which an output has extent / stride elements, rounded up."""
     before, behind = [], []

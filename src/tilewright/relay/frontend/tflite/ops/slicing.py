@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.tflite.node import Node, Value, plain, small, tflite_op
 from tilewright.support.errors import OpNotImplemented
@@ -126,7 +126,7 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
     if all([m == "kept" for m in made]):
         return part
     extents = iter(part.shape)
-    new: list[Any] = []
+    new: list[Dim] = []
     for m in made:
         if m == "new":
             new.append(1)
