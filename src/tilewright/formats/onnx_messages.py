@@ -13,6 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+Message = Any
+"""A message of ONNX's format: a model, graph, function, node, tensor, type or attribute."""
+
 
 def messages() -> Any:
     """The module of ONNX's messages (ModelProto, TensorProto, ...): the package, where it is loaded. Its generated module, run alone, gives

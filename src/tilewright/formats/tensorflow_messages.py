@@ -6,6 +6,8 @@ from functools import cache
 from typing import Any
 
 PACKAGE = "tilewright.tensorflow"
+Message = Any
+"""A message of TensorFlow's format: a graph, function, node, tensor, shape or attribute."""
 
 MESSAGES: dict[str, str] = {
     "GraphDef": "node 1 *NodeDef; library 2 FunctionDefLibrary; version 3 int32",

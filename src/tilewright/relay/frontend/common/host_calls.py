@@ -61,7 +61,7 @@ def host_call_sized(c: Builder, function: str, inputs: Sequence[Value], rank: in
 
 
 def linear_algebra(
-    c: Any, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Dim]], **config: Any
+    c: Builder, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Dim]], **config: Any
 ) -> list[Value]:
     """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
     lead = max([m.shape[:-2] for m in matrices], key=len)
@@ -81,7 +81,7 @@ def linear_algebra(
     return results
 
 
-def special(c: Any, name: str, *xs: Value) -> Value:
+def special(c: Builder, name: str, *xs: Value) -> Value:
     """A special function of tensors, element by element."""
     shape: Sequence[Dim] = ()
     for x in xs:

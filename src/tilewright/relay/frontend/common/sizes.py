@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.cards.relations import Dim, dims
@@ -12,6 +12,9 @@ from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, Sub
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as SizeVariable
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.common.builder import Builder
 
 
 class InputSizes:
@@ -45,16 +48,16 @@ class InputSizes:
         parts = [getattr(e, k, None) for k in ("a", "b", "value", "condition", "true_value", "false_value")]
         return any([self.is_measured(p) for p in parts if isinstance(p, PrimExpr)])
 
-    def tensor(self, c: Any, e: PrimExpr) -> Value:
+    def tensor(self, c: Builder, e: PrimExpr) -> Value:
         """A size as a tensor of int64: read from an input's shape when the program runs. `c` makes operators."""
         if isinstance(e, IntImm):
-            return c.size(e.value)  # type: ignore[no-any-return]
+            return c.size(e.value)
         if isinstance(e, SizeVariable):
             return self._read(c, e)
         if isinstance(e, Cast):
             return self.tensor(c, e.value)
         if isinstance(e, Select):
-            return c.call("where", *[self.tensor(c, p) for p in (e.condition, e.true_value, e.false_value)])  # type: ignore[no-any-return]
+            return c.call("where", *[self.tensor(c, p) for p in (e.condition, e.true_value, e.false_value)])
         keys: dict[type, str] = {
             Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum",
             Min: "minimum", EQ: "equal", NE: "not_equal", LT: "less", LE: "less_equal",
@@ -62,9 +65,9 @@ class InputSizes:
         key = keys.get(type(e))
         if key is None:
             raise OpNotImplemented(f"it computes with the size {e}, which is not supported. {self.remedy}")
-        return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
+        return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined]
 
-    def _read(self, c: Any, size: SizeVariable) -> Value:
+    def _read(self, c: Builder, size: SizeVariable) -> Value:
         if size in self.measured:
             return extent_of(c, *self.measured[size])
         for x in self.homes:
@@ -79,7 +82,7 @@ class InputSizes:
         raise OpNotImplemented(f"it computes with the size {size}, which is not an extent of an input. {self.remedy}")
 
 
-def extent_of(c: Any, x: Any, axis: int) -> Value:
+def extent_of(c: Builder, x: Any, axis: int) -> Value:
     """The extent of a tensor's axis, as a tensor of int64 without axes."""
     shape = c.call("shape_of", x, dtype="int64")
-    return c.call("squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,))  # type: ignore[no-any-return]
+    return c.call("squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,))

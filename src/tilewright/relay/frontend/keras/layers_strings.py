@@ -39,7 +39,7 @@ def known_strings(c: LayerCall, x: Value) -> Value:
 # ---- looking up
 
 
-def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[Any]:
+def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[str | int]:
     """The vocabulary without the tokens for masks and for unknown strings."""
     given = c.config.get("vocabulary")
     if isinstance(given, Mapping):

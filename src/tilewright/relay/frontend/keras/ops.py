@@ -49,7 +49,7 @@ def _two(key: str) -> Callable[..., Any]:
     return convert
 
 
-def _plain(c: LayerCall, *operands: ArrayLike) -> list[Any]:
+def _plain(c: LayerCall, *operands: ArrayLike) -> list[Value | int | float]:
     """Lists and arrays as tensors; numbers stay."""
     return [x if isinstance(x, (Value, int, float)) else c.tensor(x) for x in operands]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.builder import Builder, Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.weights import Store
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.keras.graph import KerasImporter
 
 ArrayLike = Operand | np.ndarray | Sequence[Any]
 """What operations take for a tensor: also numbers, arrays and nested lists of numbers."""
@@ -48,7 +51,7 @@ class LayerCall(Builder):
     __slots__ = ("config", "home", "kind", "path", "store", "version")
 
     def __init__(
-        self, kind: str, config: Mapping[str, Any], store: Store, path: str, home: Any, version: int = 3
+        self, kind: str, config: Mapping[str, Any], store: Store, path: str, home: KerasImporter, version: int = 3
     ) -> None:
         super().__init__(path, home.sizes, home.params)
         self.kind, self.config, self.store, self.path, self.home, self.version = (
@@ -102,7 +105,7 @@ class LayerCall(Builder):
 
     def mask(self, x: Any) -> Value | None:
         """Which steps of x count: (batch, steps) of bool; None: all."""
-        return self.home.masks.get(id(x))  # type: ignore[no-any-return]
+        return self.home.masks.get(id(x))
 
     def promote(self, *operands: Operand) -> list[Value]:
         """Operands as tensors of the type that Keras computes in; numbers take the type of the tensors."""

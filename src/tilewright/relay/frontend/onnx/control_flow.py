@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.ir import TensorType
 from tilewright.relay.cards.relations import Dim, tensor_type
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
@@ -27,6 +28,7 @@ from tilewright.relay.frontend.onnx.value import (
     EmptyOptional,
     ListValue,
     OnnxNode,
+    Packed,
     Question,
     Unknown,
     Value,
@@ -50,7 +52,7 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
     if condition.array is not None:
         compatibility.KNOWN_COURSE.seen(node.name)
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
-        return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
+        return node.importer.subgraph(branch, {})
     importer, names = node.importer, {"yes": "then_branch", "no": "else_branch"}
     question = Question.of_branches(node.name)
     found: dict[str, list[Any]] = {}
@@ -95,7 +97,7 @@ def _loop(node: OnnxNode, trips: Value | None = None, condition: Value | None = 
     return [*state, *rows]
 
 
-def declared_rank(info: Any) -> int | None:
+def declared_rank(info: Message) -> int | None:
     """The number of axes of the tensors in a declared sequence."""
     element = info.type.sequence_type.elem_type.tensor_type
     return len(element.shape.dim) if element.HasField("shape") else None
@@ -107,7 +109,7 @@ def _scan(node: OnnxNode, *inputs: Value) -> list[Any]:
 
 
 @onnx_op("Scan", since=8, typed=True)
-def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list[Any]:
+def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list[Value]:
     # Each example of the batch is scanned by itself.
     (batch,) = node.static(inputs[-1])[:1]
     made = []
@@ -206,7 +208,7 @@ def looped(
     return unrolled(node, rounds, condition, state, gathered, step)
 
 
-def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Any]:
+def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Packed]:
     """The state of a loop with its sequences packed, and with optionals that a round may fill; tensors of an empty sequence have the
     rank that a round gives them, or that is declared."""
     known = [rank_of(s) for s in state]

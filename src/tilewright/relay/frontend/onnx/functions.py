@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, OnnxNode, Packed, Value
 
@@ -60,7 +61,7 @@ def _element(name: str) -> Any:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)), None)
 
 
-def schema_function(node: OnnxNode, proto: Any, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
+def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
     """The FunctionProto that defines a node's operator."""
     from onnx import FunctionProto
 
@@ -82,7 +83,7 @@ def _body_version(versions: list[int], opset: int) -> int:
     return max(fitting) if fitting else min(versions)
 
 
-def default_attributes(proto: Any, function: Any) -> dict[str, Any]:
+def default_attributes(proto: Message, function: Message) -> dict[str, Any]:
     """AttributeProtos by name that a function's body may refer to: the node's, then the function's, then the schema's."""
     found = {a.name: a for a in function.attribute_proto}
     version = max([o.version for o in function.opset_import if o.domain == proto.domain], default=1)
@@ -94,12 +95,12 @@ def default_attributes(proto: Any, function: Any) -> dict[str, Any]:
     return found | {a.name: a for a in proto.attribute}
 
 
-def bound_nodes(function: Any, attributes: Mapping[str, Any]) -> list[Any]:
+def bound_nodes(function: Message, attributes: Mapping[str, Any]) -> list[Any]:
     """A function's nodes with the attributes that refer to the function's own replaced; those without a value are left out."""
     return [_bound(n, attributes) for n in function.node]
 
 
-def _bound(node: Any, attributes: Mapping[str, Any]) -> Any:
+def _bound(node: Message, attributes: Mapping[str, Any]) -> Any:
     from onnx import NodeProto
 
     if not any([a.ref_attr_name or a.HasField("g") for a in node.attribute]):

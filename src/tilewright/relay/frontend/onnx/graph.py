@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.ir import PrimExpr
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
@@ -100,7 +101,7 @@ class Importer:
         """The opset of ai.onnx at the node that is being converted."""
         return self.opsets.get("", 1)
 
-    def check_supported(self, graph: Any) -> None:
+    def check_supported(self, graph: Message) -> None:
         """Note every operator, in subgraphs and in the model's functions too, that no converter takes; the walk leaves its nodes out, and
         finds what else is not supported."""
         bodies = [graph.node, *[f.node for f in self.functions.values()]]
@@ -121,14 +122,14 @@ class Importer:
         pins = self.inputs.dynamic() if error.shapes else []
         return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
-    def declared_rank(self, info: Any, value: Any) -> Any:
+    def declared_rank(self, info: Message, value: Any) -> Any:
         """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
         if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
             return value
         node = OnnxNode("Identity", info.name, {}, self.opset, [], set(), self)
         return with_rank(node, value, len(info.type.tensor_type.shape.dim)) or value
 
-    def initializers(self, graph: Any) -> None:
+    def initializers(self, graph: Message) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
         for s in graph.sparse_initializer:
             compatibility.SPARSE_WEIGHTS.seen(s.values.name)
@@ -159,7 +160,7 @@ class Importer:
             " The graph is incomplete, or a circle; onnx.checker.check_model shows where"
         )
 
-    def nodes(self, nodes: Sequence[Any], outputs: Iterable[str]) -> None:
+    def nodes(self, nodes: Sequence[Message], outputs: Iterable[str]) -> None:
         """Convert nodes into the innermost scope."""
         used = {*outputs, *[i for node in all_nodes(nodes) for i in node.input]}
         for g in subgraphs(nodes):
@@ -172,7 +173,7 @@ class Importer:
         """Whether the current node is surely computed. A branch that is never taken may have no types."""
         return len(self.scopes) == 1
 
-    def node(self, proto: Any, used: set[str]) -> None:
+    def node(self, proto: Message, used: set[str]) -> None:
         """Convert one node."""
         scope = self.scopes[-1]
         domain, name = plain_domain(proto.domain), node_name(proto)
@@ -216,7 +217,7 @@ class Importer:
         else:
             self.keep(proto, title, results)
 
-    def check(self, proto: Any, title: str, inputs: list[Any]) -> None:
+    def check(self, proto: Message, title: str, inputs: list[Any]) -> None:
         """Raises ModelError for a node that its operator's schema refuses, or that names a result twice."""
         domain = plain_domain(proto.domain)
         own = (proto.domain, proto.op_type, proto.overload) in self.functions
@@ -226,7 +227,7 @@ class Importer:
         if len({*made}) < len(made):
             raise ModelError(f"{self.name}: {title} names one of its results twice: {', '.join(map(repr, made))}")
 
-    def keep(self, proto: Any, title: str, results: Iterable[Any]) -> None:
+    def keep(self, proto: Message, title: str, results: Iterable[Any]) -> None:
         """Give the results of a node their names in the innermost scope."""
         scope = self.scopes[-1]
         for output, value in zip(proto.output, results, strict=False):
@@ -244,7 +245,7 @@ class Importer:
                     self.declarations.compare(title, output, value)
             scope[output] = value
 
-    def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
+    def convert(self, node: OnnxNode, proto: Message, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""
         if any([isinstance(v, Choice) for v in inputs]):
             return of_choices(node, inputs, lambda given: self.convert(node, proto, domain, given))
@@ -322,7 +323,7 @@ class Importer:
                     v.kind = kind
         return values
 
-    def subgraph(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
+    def subgraph(self, graph: Message, bound: Mapping[str, Any]) -> list[Any]:
         """The outputs of a subgraph whose inputs are bound to values. Raises OpNotImplemented when a part of it was reported."""
         self.enter(dict(bound))
         try:
@@ -333,7 +334,7 @@ class Importer:
             self.scopes.pop()
         return self.made(found, "its subgraph")
 
-    def attempt(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
+    def attempt(self, graph: Message, bound: Mapping[str, Any]) -> list[Any]:
         """`subgraph`, whose problems are raised rather than noted, so that another way can be tried."""
         return self.tried(lambda: self.subgraph(graph, bound))
 
@@ -364,7 +365,7 @@ class Importer:
         """A value where some conditions are decided."""
         return taken(value, self.assumed)
 
-    def function(self, function: Any, proto: Any, inputs: Sequence[Any]) -> list[Any]:
+    def function(self, function: Message, proto: Message, inputs: Sequence[Any]) -> list[Any]:
         """The results of a function on values: its body is walked in a scope of its own."""
         given = [*inputs, *[None] * (len(function.input) - len(inputs))]
         outer, self.opsets = (

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.damage import guarded
@@ -114,7 +115,7 @@ def import_model(
 
 
 def _walk(
-    importer: Importer, graph: Any, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
+    importer: Importer, graph: Message, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
 ) -> None:
     """Convert the main graph. What is not supported is told first, all of it that was found."""
     importer.check_supported(graph)
@@ -135,7 +136,7 @@ def _walk(
     importer.findings.finish(importer.name, importer.opset)
 
 
-def _result(importer: Importer, info: Any) -> Any:
+def _result(importer: Importer, info: Message) -> Any:
     """The value of an output of the model."""
     value = importer.declared_rank(info, importer.find(info.name, "an output of the model"))
     value = one_value(OnnxNode("Identity", info.name, {}, importer.opset, [], set(), importer), value)

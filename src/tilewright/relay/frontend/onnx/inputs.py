@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.formats.onnx_messages import numpy_type
+from tilewright.formats.onnx_messages import Message, numpy_type
 from tilewright.relay.cards.relations import Dim, dims, shape_text, tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
@@ -71,7 +71,7 @@ class Inputs:
         shapes = [(v.name_hint, dims(v.type_annotation)) for v in self.variables]  # type: ignore[arg-type]
         return [f"{n!r} {shape_text(s)}" for n, s in shapes if not all([isinstance(d, int) for d in s])]
 
-    def tensor(self, name: str, info: Any, shape: Any, dtype: str | Mapping[str, str]) -> tuple[Value, Leaf]:
+    def tensor(self, name: str, info: Message, shape: Any, dtype: str | Mapping[str, str]) -> tuple[Value, Leaf]:
         """A variable, and its place."""
         tensor = info.type.tensor_type
         element = element_name(tensor.elem_type)
@@ -90,7 +90,7 @@ class Inputs:
             self.strings.append(name)
         return Value(var, None, name, kind), Leaf(len(self.variables) - 1, kind)
 
-    def structured(self, info: Any, shape: Any) -> tuple[Any, Tree]:
+    def structured(self, info: Message, shape: Any) -> tuple[Any, Tree]:
         """A sequence, optional or map, of the structure that is given: (dtype, shape) of each tensor, as `interface.structure` says."""
         if shape is None and info.type.HasField("optional_type"):
             return EmptyOptional(element_of(info.type)), None
@@ -114,7 +114,7 @@ class Inputs:
         parts = [self.tree(f"{name}.{k}", s, element) for k, s in enumerate(shape)]
         return ListValue([v for v, _ in parts], element), [t for _, t in parts]
 
-    def pinned(self, info: Any, given: Sequence[Dim] | None) -> list[Any]:
+    def pinned(self, info: Message, given: Sequence[Dim] | None) -> list[int | SizeVar] | list[int | PrimExpr]:
         """An input's extents: those given, checked against those declared; symbols elsewhere."""
         known = declared(info)
         if given is None:
@@ -156,7 +156,7 @@ class Inputs:
         return self.symbols.setdefault(key, SizeVar(key, "int64"))
 
 
-def declared(info: Any) -> list[Any]:
+def declared(info: Message) -> list[Any]:
     """The declared extents of a tensor: numbers, and names of others."""
     if any([d.dim_value < 0 for d in info.type.tensor_type.shape.dim]):
         compatibility.NEGATIVE_EXTENTS.seen(info.name)
@@ -174,7 +174,7 @@ def element_name(number: int) -> str:
     return kind_of(dtype) or dtype.name
 
 
-def element_of(proto: Any) -> str:
+def element_of(proto: Message) -> str:
     """The element type of the tensors in an ONNX type."""
     if proto.HasField("tensor_type"):
         return element_name(proto.tensor_type.elem_type) or "float32"
@@ -185,7 +185,7 @@ def element_of(proto: Any) -> str:
     return element_of(proto.map_type.value_type) if proto.HasField("map_type") else "float32"
 
 
-def known_value(value: Any, proto: Any) -> Result:
+def known_value(value: Any, proto: Message) -> Result:
     """An input that is given with its elements."""
     if value is None:
         return EmptyOptional(element_of(proto))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx.fold import folders
 from tilewright.relay.frontend.onnx.functions import is_function
 from tilewright.relay.frontend.onnx.order import all_nodes
@@ -16,13 +17,13 @@ def plain_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def operator_title(proto: Any) -> str:
+def operator_title(proto: Message) -> str:
     """The operator of a node, with its domain where that is not ONNX's own."""
     domain = plain_domain(proto.domain)
     return f"{domain}::{proto.op_type}" if domain else str(proto.op_type)
 
 
-def node_name(proto: Any) -> str:
+def node_name(proto: Message) -> str:
     """The node's name, or that of its first output."""
     return str(proto.name or next((o for o in proto.output if o), proto.op_type))
 
@@ -38,7 +39,7 @@ def supported_operators(opset: int, domain: str = "") -> list[str]:
     return sorted(known)
 
 
-def is_supported(node: Any, opsets: Mapping[str, int], functions: Container[tuple[str, str, str]]) -> bool:
+def is_supported(node: Message, opsets: Mapping[str, int], functions: Container[tuple[str, str, str]]) -> bool:
     """Whether a node's operator is one of the model's own functions, or is imported."""
     domain = plain_domain(node.domain)
     version = opsets.get(domain, 1)

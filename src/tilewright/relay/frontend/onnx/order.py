@@ -6,10 +6,11 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx import compatibility
 
 
-def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
+def subgraphs(nodes: Sequence[Message]) -> Iterable[Any]:
     """The graphs inside nodes."""
     for node in nodes:
         for a in node.attribute:
@@ -18,14 +19,14 @@ def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
                 yield from subgraphs(g.node)
 
 
-def all_nodes(nodes: Sequence[Any]) -> Iterable[Any]:
+def all_nodes(nodes: Sequence[Message]) -> Iterable[Any]:
     """The nodes, including those in subgraphs."""
     yield from nodes
     for g in subgraphs(nodes):
         yield from g.node
 
 
-def reads(node: Any) -> set[str]:
+def reads(node: Message) -> set[str]:
     """The tensors that a node, or a graph inside it, reads of those outside."""
     found = set(node.input)
     for g in subgraphs([node]):
@@ -34,7 +35,7 @@ def reads(node: Any) -> set[str]:
     return found - {""}
 
 
-def in_order(nodes: Sequence[Any]) -> Sequence[Any]:
+def in_order(nodes: Sequence[Message]) -> Sequence[Any]:
     """The nodes, each after those that it reads; as they stand where that is so, or where they form a circle."""
     made: dict[str, int] = {}
     for k, node in enumerate(nodes):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import nearest, use_text
 from tilewright.relay.frontend.onnx.operators import node_name, operator_title
@@ -37,7 +37,7 @@ class Findings:
         self.values: set[str] = set()
         self.shapes = shapes
 
-    def note(self, node: Any, error: NotImplementedError, remedy: str) -> None:
+    def note(self, node: Message, error: NotImplementedError, remedy: str) -> None:
         """What is not supported of a node; nothing new where that was listed before."""
         if isinstance(error, Unknown):
             self.values |= error.values

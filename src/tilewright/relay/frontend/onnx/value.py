@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.relay.op.movement.create import shape_of
 from tilewright.runtime.host_functions.registry import Config, config_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.onnx.graph import Importer
 
 
 class Unknown(OpNotImplemented):
@@ -225,7 +228,7 @@ class OnnxNode:
         opset: int,
         outputs: Sequence[str],
         used: set[str],
-        importer: Any,
+        importer: Importer,
     ) -> None:
         self.op_type, self.name, self.attrs, self.opset = op_type, name, attrs, opset
         self.outputs, self.used, self.importer = outputs, used, importer

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.levels import Quantized
-from tilewright.relay.frontend.pytorch.value import Complex
+from tilewright.relay.frontend.pytorch.value import Argument, Complex
 from tilewright.support.errors import OpNotImplemented
 
 Held = Value | Complex | Quantized
@@ -61,7 +61,7 @@ class Slot:
         self.parent.write(self.put(self.parent.read(), value), level)
 
 
-def view_of(name: str, args: list[Any], call: Callable[..., Value]) -> tuple[Get, Put] | None:
+def view_of(name: str, args: list[Argument], call: Callable[..., Value]) -> tuple[Get, Put] | None:
     """How a view's value follows from its base, and the base's from the view's; `call` runs an operator of ATen by name."""
     rest = args[1:]
 

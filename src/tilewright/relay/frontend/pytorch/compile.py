@@ -20,7 +20,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import STORED, dtype_name, tensor_array, torch_dtype
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, extents_of, is_alone
 from tilewright.relay.frontend.pytorch.higher_order import higher_order
-from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.frontend.pytorch.value import Argument, Meta, TorchCall
 from tilewright.support.errors import ModelError, TVMError
 from tilewright.target import Target
 
@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 
 def backend(
-    graph: Any, inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None, target: Any = None
+    graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], *, mode: str | None = None,
+    options: Mapping[str, Any] | None = None, target: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The backend that torch.compile calls. options: {"target": ...}, "llvm" without it. `mode` is about PyTorch's own compiler.
 
@@ -80,7 +81,7 @@ def _raising(error: TVMError) -> Callable[..., Any]:
     return failed
 
 
-def compile_graph(graph: Any, target: Target) -> Callable[..., Any]:
+def compile_graph(graph: torch.fx.GraphModule, target: Target) -> Callable[..., Any]:
     """A function that runs a graph of ATen's operators, as much of it as is supported compiled."""
     from torch._functorch.aot_autograd import make_boxed_func
     from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -97,7 +98,7 @@ def compile_graph(graph: Any, target: Target) -> Callable[..., Any]:
         logger.info("left to PyTorch: %s: %s", node.name, why)
 
     class Support(OperatorSupportBase):  # type: ignore[misc]
-        def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
+        def is_node_supported(self, submodules: Mapping[str, Any], node: torch.fx.Node) -> bool:
             return node.op == "call_function" and node not in probe.refused and node not in probe.sizes_of
 
     parts = CapabilityBasedPartitioner(graph, Support(), allows_single_node_partition=False)
@@ -137,7 +138,7 @@ class Probe(GraphImporter):
         self.refused: dict[Any, str] = {}
         self.sizes_of: set[Any] = set()
 
-    def try_graph(self, graph: Any) -> None:
+    def try_graph(self, graph: torch.fx.GraphModule) -> None:
         """Import all of a graph."""
         env: dict[Any, Any] = {}
         shared = shared_views(graph)
@@ -154,7 +155,7 @@ class Probe(GraphImporter):
             elif node.op == "call_function":
                 env[node] = self.attempt(node, env, meta)
 
-    def attempt(self, node: Any, env: dict[Any, Any], meta: Any) -> Any:
+    def attempt(self, node: torch.fx.Node, env: dict[Any, Any], meta: Meta) -> Any:
         """The result of a call, or what stands in for it."""
         import torch
 
@@ -182,12 +183,12 @@ class Probe(GraphImporter):
             return self.refuse(node, meta, text)
         return result
 
-    def refuse(self, node: Any, meta: Any, why: str) -> Any:
+    def refuse(self, node: torch.fx.Node, meta: Meta, why: str) -> Any:
         """Note a call that is left to PyTorch."""
         self.refused[node] = why
         return self.stand_in(node, meta)
 
-    def stand_in(self, node: Any, meta: Any) -> Any:
+    def stand_in(self, node: torch.fx.Node, meta: Meta) -> Any:
         """An input of the type that PyTorch says."""
         if isinstance(meta, (list, tuple)):
             return [self.stand_in(node, m) for m in meta]
@@ -202,7 +203,7 @@ class Probe(GraphImporter):
             return None
 
 
-def shared_views(graph: Any) -> set[Any]:
+def shared_views(graph: torch.fx.GraphModule) -> set[Any]:
     """The calls that make outputs which are views of what is an output too, or has another view that is: PyTorch makes those, so that
     a write to one shows in the other."""
     import torch
@@ -231,7 +232,7 @@ def _is_view(target: Any) -> bool:
     )
 
 
-def devices(node: Any) -> set[str]:
+def devices(node: torch.fx.Node) -> set[str]:
     """Where the tensors lie that a call reads and makes."""
     from torch.utils import _pytree
 
@@ -242,7 +243,7 @@ def devices(node: Any) -> set[str]:
 class Piece:
     """A graph of supported operators, compiled when it first runs, or again when a parameter that it took as constant was written."""
 
-    def __init__(self, graph: Any, target: Target) -> None:
+    def __init__(self, graph: torch.fx.GraphModule, target: Target) -> None:
         self.graph, self.target = graph, target
         self.lock = Lock()
         self.places = [n for n in graph.graph.nodes if n.op == "placeholder"]
@@ -264,7 +265,7 @@ class Piece:
         found = self.graph(*args)
         return [found] if self.single else found
 
-    def build(self, args: Sequence[Any]) -> None:
+    def build(self, args: Sequence[Argument]) -> None:
         """Compile for these arguments."""
         self.frozen = {k: _stamp(a) for k, a in enumerate(args) if _is_constant(a)}
         try:
@@ -273,7 +274,7 @@ class Piece:
             logger.warning("a piece of the graph is left to PyTorch: %s", error)
             self.failed = True
 
-    def compiled(self, args: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    def compiled(self, args: Sequence[Argument]) -> Callable[[Sequence[Any]], list[Any]]:
         """The function that runs the piece."""
         import torch
 
@@ -314,7 +315,7 @@ class Piece:
         return run
 
 
-def axis_order(meta: Any) -> tuple[int, ...] | None:
+def axis_order(meta: Meta) -> tuple[int, ...] | None:
     """The axes of a tensor from that of the longest steps in memory to that of the shortest; None where this is their own order, or not
     known."""
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.guards import bounds, stated_rules
 from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
 from tilewright.relay.frontend.pytorch.importer import Importer
-from tilewright.relay.frontend.pytorch.value import Complex, TorchCall
+from tilewright.relay.frontend.pytorch.value import Complex, Meta, TorchCall
 from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
+
+if TYPE_CHECKING:
+    import sympy
+    import torch
 
 IGNORED = {
     "aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",
@@ -38,7 +42,7 @@ CHECKS = {
 }
 
 
-def operator_name(target: Any) -> tuple[str, str] | None:
+def operator_name(target: torch.fx.node.Target) -> tuple[str, str] | None:
     """("aten::add", "Tensor") of an operator; None for Python functions and higher-order operators."""
     schema = getattr(target, "_schema", None)
     if schema is None or not hasattr(schema, "overload_name"):
@@ -49,7 +53,9 @@ def operator_name(target: Any) -> tuple[str, str] | None:
 class ExportedImporter(Importer):
     """The import of one graph and the graphs in it."""
 
-    def run(self, program: Any, infos: Sequence[tuple[str, Any]] | None) -> tuple[IRModule, dict[str, Any]]:
+    def run(
+        self, program: torch.export.ExportedProgram, infos: Sequence[tuple[str, Any]] | None
+    ) -> tuple[IRModule, dict[str, Any]]:
         """Import an ExportedProgram."""
         stated = program
         program = self.prepared(program)
@@ -97,7 +103,7 @@ class ExportedImporter(Importer):
                     found[f"{p.name}_{k}"] = d.node.expr
         self.sizes.solve(found)
 
-    def prepared(self, program: Any) -> Any:
+    def prepared(self, program: torch.export.ExportedProgram) -> Any:
         """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
         nodes = list(_calls(program.graph_module))
         writes = any([_writes(n.target) for n in nodes])
@@ -118,7 +124,7 @@ class ExportedImporter(Importer):
                 " Derivatives inside of a model (torch.func.grad) are such: write them out"
             ) from error
 
-    def takes(self, target: Any) -> bool:
+    def takes(self, target: torch.fx.node.Target) -> bool:
         """Whether calls of this target are converted."""
         named = operator_name(target)
         if named is None:
@@ -136,7 +142,7 @@ class ExportedImporter(Importer):
             table.setdefault(op, f)
         return {op: f for op, f in table.items() if hasattr(op, "_schema") and not self.takes(op)}
 
-    def check_supported(self, module: Any, apart: Container[Any] = ()) -> None:
+    def check_supported(self, module: torch.fx.GraphModule, apart: Container[Any] = ()) -> None:
         """List every operator, in graphs inside too, that no converter takes; of those that PyTorch takes `apart` nothing is said."""
         missing: dict[str, list[str]] = {}
         for node in _calls(module):
@@ -168,7 +174,9 @@ class ExportedImporter(Importer):
             )
         return {p.name: (name, shape) for p, (name, shape) in zip(users, infos, strict=True)}
 
-    def placeholder(self, place: Any, spec: Any, program: Any, given: Mapping[str, tuple[str, Any]]) -> Any:
+    def placeholder(
+        self, place: Any, spec: Any, program: torch.export.ExportedProgram, given: Mapping[str, tuple[str, Any]]
+    ) -> Any:
         """The value of an input of the graph: a parameter, a constant, or an input of main."""
         kind = spec.kind.name
         if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
@@ -196,13 +204,13 @@ class ExportedImporter(Importer):
             return None
         return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
 
-    def number_input(self, name: str, meta: Any) -> Any:
+    def number_input(self, name: str, meta: Meta) -> Any:
         """An integer that the graph is given, and that is not an extent of a tensor: an input without axes."""
         value = self.input(name, [], "int64")
         self.sizes.define(str(meta.node.expr), value)
         return self.sizes.plain(meta)
 
-    def constant(self, name: str, tensor: Any) -> Value | Complex:
+    def constant(self, name: str, tensor: torch.Tensor) -> Value | Complex:
         """A tensor that the model's code made, small ones known."""
         array = tensor_array(tensor)
         known = array.size <= 1 << 12 and array.dtype.kind != "c"
@@ -227,7 +235,7 @@ class ExportedImporter(Importer):
                     " Export it with dynamic_shapes there, or with an example of that size"
                 )
 
-    def pin_size(self, name: str, axis: int, e: Any, want: int) -> None:
+    def pin_size(self, name: str, axis: int, e: sympy.Expr, want: int) -> None:
         """Give the size in the expression of an extent the number that makes it the one wanted."""
         import sympy
 
@@ -249,7 +257,7 @@ class ExportedImporter(Importer):
     spread = False
     """Whether a graph of numbers is given tensors of them."""
 
-    def graph(self, module: Any, values: Sequence[Any], spread: bool = False) -> list[Any]:
+    def graph(self, module: torch.fx.GraphModule, values: Sequence[Any], spread: bool = False) -> list[Any]:
         """The outputs of a graph whose placeholders have these values; `spread`: tensors where it says numbers."""
         if spread:
             self.spread = True
@@ -275,7 +283,7 @@ class ExportedImporter(Importer):
                 )
         return []
 
-    def attribute(self, module: Any, target: str) -> Any:
+    def attribute(self, module: torch.fx.GraphModule, target: str) -> Any:
         """A graph or tensor that is an attribute of a graph module."""
         found = module
         for part in target.split("."):
@@ -284,7 +292,7 @@ class ExportedImporter(Importer):
 
         return self.constant(target, found) if isinstance(found, torch.Tensor) else found
 
-    def node(self, node: Any, env: Mapping[Any, Any]) -> Any:
+    def node(self, node: torch.fx.Node, env: Mapping[Any, Any]) -> Any:
         """Convert one call."""
         meta = node.meta.get("val")
         args, kwargs = _mapped(node.args, env), _mapped(node.kwargs, env)
@@ -323,7 +331,7 @@ class ExportedImporter(Importer):
             self.problem(title, error, named[0] if named is not None else "")
         return _BROKEN
 
-    def check(self, node: Any, result: Any, meta: Any) -> None:
+    def check(self, node: torch.fx.Node, result: Any, meta: Meta) -> None:
         """A converter must make what PyTorch says that its operator makes."""
         results = result if isinstance(result, list) else [result]
         metas = meta if isinstance(meta, (list, tuple)) else [meta]
@@ -342,14 +350,14 @@ class ExportedImporter(Importer):
                     f"result {k} of {node.target} became {have[0]} {shape_text(have[1])}, but PyTorch says {want[0]} {shape_text(want[1])}"
                 )
 
-    def adopted(self, result: Any, meta: Any) -> Any:
+    def adopted(self, result: Any, meta: Meta) -> Any:
         """A result whose extents are called as PyTorch calls them."""
         if isinstance(result, list) and isinstance(meta, (list, tuple)):
             return [self.adopted(r, m) for r, m in zip(result, meta, strict=False)]
         sized = isinstance(result, Value) and hasattr(meta, "shape")
         return self.sizes.adopt(result, meta.shape) if sized else result
 
-    def item(self, c: TorchCall, x: Value, meta: Any) -> Any:
+    def item(self, c: TorchCall, x: Value, meta: Meta) -> Any:
         """The number in a tensor of one element: a size where it is a whole one that is not known."""
         if x.array is not None and x.is_number:
             number = x.array.reshape(-1)[0].item()
@@ -379,7 +387,7 @@ def extents_of(places: Iterable[Any]) -> set[str]:
     return {str(d.node.expr) for shape in shapes for d in shape if hasattr(d, "node")}
 
 
-def is_alone(meta: Any, extents: Set[str]) -> bool:
+def is_alone(meta: Meta, extents: Set[str]) -> bool:
     """Whether a given number is a symbol that is no tensor's extent."""
     import torch
 
@@ -393,13 +401,13 @@ class _Broken:
 _BROKEN = _Broken()
 
 
-def _writes(target: Any) -> bool:
+def _writes(target: torch.fx.node.Target) -> bool:
     """Whether an operator writes elements of its arguments."""
     schema = getattr(target, "_schema", None)
     return bool(getattr(schema, "is_mutable", False)) and schema.name not in UNWRITTEN  # type: ignore[union-attr]
 
 
-def _calls(module: Any) -> Any:
+def _calls(module: torch.fx.GraphModule) -> Any:
     import torch
 
     for inner in module.modules():
@@ -407,13 +415,13 @@ def _calls(module: Any) -> Any:
             yield from [n for n in inner.graph.nodes if n.op == "call_function"]
 
 
-def _is_size(meta: Any) -> bool:
+def _is_size(meta: Meta) -> bool:
     import torch
 
     return isinstance(meta, (torch.SymInt, bool, int)) and not isinstance(meta, torch.SymBool)
 
 
-def _only_checked(node: Any) -> bool:
+def _only_checked(node: torch.fx.Node) -> bool:
     """Whether a size that a node computes is used by checks only."""
     import torch
 
@@ -425,7 +433,7 @@ def _only_checked(node: Any) -> bool:
     )
 
 
-def _read(node: Any, k: int) -> bool:
+def _read(node: torch.fx.Node, k: int) -> bool:
     """Whether result k of a node is used."""
     import operator
 
@@ -437,7 +445,7 @@ def first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
 
 
-def _title(node: Any) -> str:
+def _title(node: torch.fx.Node) -> str:
     """A node's name, and the line of the model that made it."""
     lines = re.findall(r'File "([^"]+)", line (\d+)', str(node.meta.get("stack_trace")))
     return f"{node.name} ({lines[-1][0].rpartition('/')[2]}:{lines[-1][1]})" if lines else str(node.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, torch_dtype
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter
 from tilewright.relay.frontend.pytorch.importer import Custom
+from tilewright.relay.frontend.pytorch.value import Argument
 from tilewright.support.errors import ModelError, TVMError
+
+if TYPE_CHECKING:
+    import torch
 
 DYNAMIC_EXAMPLE = 4
 """The extent that a dynamic axis has in the example that a module is exported with."""
@@ -106,12 +110,12 @@ def _named(infos: Any, default_dtype: str, what: str, numbers: bool = False) -> 
     return result
 
 
-def _exported(module: Any, infos: Any, default_dtype: str) -> tuple[Any, Sequence[tuple[str, Any]] | None]:
+def _exported(module: torch.nn.Module, infos: Any, default_dtype: str) -> tuple[Any, Sequence[tuple[str, Any]] | None]:
     """(exported program, names of its inputs or None) of a module."""
     import torch
 
     args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Argument] = {}
     names: list[tuple[str, Any]] | None = None
     dynamic: Any = None
     if isinstance(infos, torch.Tensor):

@@ -8,11 +8,12 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.frontend.pytorch import compatibility
+from tilewright.relay.frontend.pytorch.value import Argument
 from tilewright.relay.op.program.checks import range_text, within_range
 from tilewright.relay.size_rules import NUMBER, StatedRule, size_title, stated, variables
 from tilewright.tir import EQ, GE, GT, LE, LT, NE, And, FloorDiv, FloorMod, Not, Or, Select, SizeVar
@@ -21,6 +22,10 @@ from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
 from tilewright.tir.stmt_functor import substitute
 
+if TYPE_CHECKING:
+    import sympy
+    import torch
+
 REMEDY = "The exported program says so: export it again with other bounds (torch.export.Dim) for such sizes"
 EXAMPLE = "PyTorch took this as true when it exported the program: export it again with an example of such sizes"
 COMPARED: dict[type, Callable[[Any, Any], PrimExpr]] = {
@@ -28,7 +33,7 @@ COMPARED: dict[type, Callable[[Any, Any], PrimExpr]] = {
 }  # fmt: skip
 
 
-def stated_rules(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
+def stated_rules(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> list[StatedRule]:
     """The rules of an exported program whose inputs are called so, by the names of its placeholders."""
     sizes = [((name, axis), e) for name, axis, e in _sizes(program, names)]
     rules = _ranges(program, sizes)
@@ -40,7 +45,7 @@ def stated_rules(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
     return rules
 
 
-def _sizes(program: Any, names: Mapping[str, str]) -> Iterator[tuple[str, int, Any]]:
+def _sizes(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> Iterator[tuple[str, int, Any]]:
     """(input, axis, sympy's expression) of each extent that is not a number, and of each integer that is an input (axis NUMBER)."""
     for n in program.graph.nodes:
         if n.op == "placeholder" and n.name in names:
@@ -72,13 +77,13 @@ def _follows(rule: StatedRule, rules: Sequence[StatedRule], same: Mapping[tuple[
 def bounds(interval: Any) -> tuple[int | None, int | None]:
     """The least and the greatest number of one of PyTorch's ranges, None where there is none."""
 
-    def number(e: Any) -> int | None:
+    def number(e: sympy.Expr) -> int | None:
         return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < (1 << 63) - 2 else None
 
     return number(interval.lower), number(interval.upper)
 
 
-def _ranges(program: Any, sizes: Sequence[tuple[tuple[str, int], Any]]) -> list[StatedRule]:
+def _ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[tuple[str, int], Any]]) -> list[StatedRule]:
     """Ranges of extents, and divisors of those that are multiples of a size that is not an extent itself."""
     rules: list[StatedRule] = []
     seen = set()
@@ -110,7 +115,7 @@ def _ranges(program: Any, sizes: Sequence[tuple[tuple[str, int], Any]]) -> list[
     return rules
 
 
-def _guards(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
+def _guards(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> list[StatedRule]:
     """The conditions that PyTorch took as true."""
     codes = getattr(program, "_guards_code", None) or []
     sources = _sources(program) if codes else {}
@@ -130,7 +135,7 @@ def _guards(program: Any, names: Mapping[str, str]) -> list[StatedRule]:
     return rules
 
 
-def _sources(program: Any) -> dict[str, str]:
+def _sources(program: torch.export.ExportedProgram) -> dict[str, str]:
     """Placeholders of inputs by the sources that guards name them with."""
     from torch.utils import _pytree
 
@@ -255,7 +260,7 @@ class _Condition:
                 return top, bottom
         raise _Unreadable(ast.unparse(e))
 
-    def call(self, e: ast.AST, name: str, args: Sequence[Any]) -> tuple[PrimExpr, PrimExpr]:
+    def call(self, e: ast.AST, name: str, args: Sequence[Argument]) -> tuple[PrimExpr, PrimExpr]:
         """A function of fractions. Extents are 0 or more, so what is cut off is what floor cuts off."""
         (a, p), one = args[0], _whole(1)
         match name:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,13 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops.linalg import batches, each_head
-from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.frontend.pytorch.value import Argument, Meta, TorchCall
 from tilewright.support.errors import OpNotImplemented
+
+if TYPE_CHECKING:
+    import torch
+
+    from tilewright.relay.frontend.pytorch.exported import ExportedImporter
 
 EFFECTS = "with_effects"
 """A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
@@ -37,14 +42,14 @@ def _higher(*names: str) -> Callable[[HigherOrder], HigherOrder]:
     return register
 
 
-def higher_order(target: Any) -> str:
+def higher_order(target: torch.fx.node.Target) -> str:
     """The name of an operator on graphs; "" for others."""
     import torch
 
     return str(target.name()) if isinstance(target, torch._ops.HigherOrderOperator) else ""
 
 
-def called(node: Any) -> Any:
+def called(node: torch.fx.Node) -> Any:
     """The target of a call, of one that has effects the operator that has them."""
     return node.args[1] if higher_order(node.target) == EFFECTS else node.target
 
@@ -52,7 +57,9 @@ def called(node: Any) -> Any:
 @_higher(
     "wrap_with_set_grad_enabled", "wrap", "hints_wrapper", "tag_activation_checkpoint", "invoke_subgraph", "strict_mode"
 )
-def _inlined(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _inlined(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     compatibility.WRAPPERS.seen(f"{c.target} {c.name}")
     at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
     rest = args[at + 1 :]
@@ -62,7 +69,9 @@ def _inlined(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 @_higher(EFFECTS)
-def _with_effects(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _with_effects(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     token, target, *given = args
     name, overload = target._schema.name, target._schema.overload_name
     if home.is_ignored(name):
@@ -72,13 +81,15 @@ def _with_effects(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[
 
 
 @_higher(*WRITING)
-def _writing(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _writing(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     raise OpNotImplemented(
         f"{args[0]._schema.name} writes its arguments; have the model call one that returns new tensors (mutates_args=())"
     )
 
 
-def _results(home: Any, c: TorchCall, values: Sequence[Value], meta: Any) -> list[Any]:
+def _results(home: ExportedImporter, c: TorchCall, values: Sequence[Value], meta: Meta) -> list[Any]:
     """Results as PyTorch calls them: integers are sizes, extents have its names."""
     found: list[Any] = []
     metas: list[Any] = list(meta) if isinstance(meta, (list, tuple)) else [None] * len(values)
@@ -92,7 +103,7 @@ def _results(home: Any, c: TorchCall, values: Sequence[Value], meta: Any) -> lis
     return found
 
 
-def _shaped(home: Any, c: TorchCall, value: Value, meta: Any) -> Value:
+def _shaped(home: ExportedImporter, c: TorchCall, value: Value, meta: Meta) -> Value:
     """A value with the extents that PyTorch says, where these are known."""
     try:
         return c.reshape(value, home.sizes.shape(meta))
@@ -101,7 +112,9 @@ def _shaped(home: Any, c: TorchCall, value: Value, meta: Any) -> Value:
 
 
 @_higher("cond")
-def _choice(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _choice(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     condition, first, second, operands = args
     if isinstance(condition, Value) and condition.is_number and condition.array is not None:
         condition = bool(condition.array.reshape(-1)[0])
@@ -113,7 +126,7 @@ def _choice(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, A
     return _results(home, c, [Value(TupleGetItem(choice, k)) for k in range(len(ways[0]))], meta)
 
 
-def _entered(home: Any, c: TorchCall, graph: Any, values: Sequence[Any]) -> list[Any]:
+def _entered(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule, values: Sequence[Any]) -> list[Any]:
     """The arguments of a graph: tensors, and sizes where its inputs are integers."""
     places = [n for n in graph.graph.nodes if n.op == "placeholder"]
     found: list[Any] = []
@@ -127,7 +140,9 @@ def _entered(home: Any, c: TorchCall, graph: Any, values: Sequence[Any]) -> list
 
 
 @_higher("while_loop")
-def _while_loop(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _while_loop(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     condition, body, carried, *rest = args
     extra = list(rest[0]) if rest else []
     start = [c.tensor(v) for v in carried]
@@ -147,7 +162,13 @@ Row = Callable[[list[Value], list[Value]], list[Value]]
 
 
 def _steps(
-    home: Any, c: TorchCall, graph: Any, state: Sequence[Value], xs: Sequence[Value], row: Row, meta: Any
+    home: ExportedImporter,
+    c: TorchCall,
+    graph: torch.fx.GraphModule,
+    state: Sequence[Value],
+    xs: Sequence[Value],
+    row: Row,
+    meta: Meta,
 ) -> list[Any]:
     """Steps along the first axis: unrolled where they are few, else a loop."""
     count = len(state)
@@ -181,7 +202,9 @@ def _steps(
 
 
 @_higher("scan")
-def _scan(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _scan(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     graph, init, xs, *rest = args
     extra = list(rest[0]) if rest else []
     state = [c.tensor(v) for v in init]
@@ -194,7 +217,9 @@ def _scan(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 @_higher("map_impl")
-def _map(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+def _map(
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
+) -> Any:
     graph, xs, extra = args
 
     def row(now: list[Value], rows: list[Value]) -> list[Value]:
@@ -210,7 +235,7 @@ EACH = {
 """Operators without PyTorch's mark of elementwise ones that are so for single numbers."""
 
 
-def _elementwise(graph: Any) -> bool:
+def _elementwise(graph: torch.fx.GraphModule) -> bool:
     """Whether a graph of numbers means the same of tensors of them, element by element."""
     import torch
 
@@ -225,7 +250,7 @@ def _elementwise(graph: Any) -> bool:
     )
 
 
-def _of_places(home: Any, c: TorchCall, graph: Any, given: Sequence[Value]) -> Value:
+def _of_places(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule, given: Sequence[Value]) -> Value:
     """A graph of one number's place, for all places at once."""
     if not _elementwise(graph):
         raise OpNotImplemented(
@@ -237,7 +262,7 @@ def _of_places(home: Any, c: TorchCall, graph: Any, given: Sequence[Value]) -> V
 
 @_higher("flex_attention")
 def _flex_attention(
-    home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any
+    home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
 ) -> list[Value | None]:
     """Attention whose scores a graph changes, and whose mask a graph says, each by (batch, head, row, column)."""
     q, k, v, change, mask, scale, _, *buffers = args

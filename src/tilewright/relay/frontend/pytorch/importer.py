@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from tilewright.relay.frontend.common.value import Value, evaluate, missing_oper
 from tilewright.relay.frontend.pytorch import compatibility, ops
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
-from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
+from tilewright.relay.frontend.pytorch.value import Argument, Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.size_rules import STATED, StatedRule, size_rules
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
+
+if TYPE_CHECKING:
+    import torch
 
 LIMIT = 1 << 16
 """Most elements that a call may read to be folded at import; FoldConstant does the rest."""
@@ -82,7 +85,7 @@ class Importer:
         self.sizes.homes.append(var)
         return Value(var, None, name)
 
-    def weight(self, name: str, tensor: Any, written: bool = False) -> Value | Complex:
+    def weight(self, name: str, tensor: torch.Tensor, written: bool = False) -> Value | Complex:
         """A parameter of main, or a constant: see `real_weight`. A complex one is two parameters, its parts."""
         array = tensor_array(tensor)
         if array.dtype.kind == "c":
@@ -111,7 +114,7 @@ class Importer:
         return Value(self.weights[key], None, name)
 
     def convert(
-        self, name: str, overload: str, title: str, schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+        self, name: str, overload: str, title: str, schema: torch.FunctionSchema, args: Sequence[Argument], kwargs: Mapping[str, Argument],
         used: Callable[[int], bool] = lambda k: True,
     ) -> Any:  # fmt: skip
         """The results of a call of the operator "aten::add" with these arguments."""
@@ -194,13 +197,15 @@ class Importer:
             ) from error
 
 
-def arranged(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def arranged(
+    schema: torch.FunctionSchema, args: Sequence[Argument], kwargs: Mapping[str, Argument]
+) -> tuple[list[Any], dict[str, Any]]:
     """Arguments by position (defaults of None at the end left out) and by keyword, as the schema has them; not where tensors live."""
     if schema is None:
         return list(args), dict(kwargs)
     given = dict(zip([a.name for a in schema.arguments], args, strict=False)) | dict(kwargs)
     positional: list[Any] = []
-    named: dict[str, Any] = {}
+    named: dict[str, Argument] = {}
     needed = 0
     for a in schema.arguments:
         if a.name in UNSAID or a.is_out:

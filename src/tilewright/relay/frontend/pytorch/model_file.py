@@ -7,7 +7,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.cards.relations import tensor_type
@@ -18,6 +18,9 @@ from tilewright.relay.frontend.pytorch.frontend import from_pytorch
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import ModelError, said
 from tilewright.support.pinned import Pinned
+
+if TYPE_CHECKING:
+    import torch
 
 SILENT = {
     "prim::Constant",
@@ -251,7 +254,7 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"
 
 
-def _infos(program: Any, shapes: formats.Shapes) -> Any:
+def _infos(program: torch.export.ExportedProgram, shapes: formats.Shapes) -> Any:
     """input_infos of an exported program: what is pinned, the others as they were exported."""
     if not shapes:
         return None
@@ -271,7 +274,7 @@ def _tensor_info(name: str, value: Any) -> formats.TensorInfo:
     return formats.TensorInfo(name, dtype_name(value.dtype), [d if isinstance(d, int) else str(d) for d in value.shape])
 
 
-def survey_program(program: Any, title: str) -> formats.Survey:
+def survey_program(program: torch.export.ExportedProgram, title: str) -> formats.Survey:
     """The description of an exported program."""
     import torch
 
@@ -310,7 +313,7 @@ def survey_program(program: Any, title: str) -> formats.Survey:
     return formats.Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
 
 
-def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Survey:
+def survey_script(module: torch.jit.ScriptModule, title: str, shapes: formats.Shapes) -> formats.Survey:
     """The description of a script."""
     from tilewright.relay.frontend.pytorch.script_graph import inlined, nodes_of, number_dtype, place_of, script_inputs
 

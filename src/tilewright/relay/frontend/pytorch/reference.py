@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from tilewright.relay.frontend.pytorch.script_graph import (
     script_inputs,
 )
 from tilewright.support.errors import TVMError, said
+
+if TYPE_CHECKING:
+    import torch
 
 
 def tensor_of(array: Array) -> Any:
@@ -44,7 +47,7 @@ def _arrays(x: Any) -> list[Array]:
 class _Recording(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph and keeps what some of its nodes make."""
 
-    def __init__(self, module: Any, wanted: Sequence[str]) -> None:
+    def __init__(self, module: torch.nn.Module, wanted: Sequence[str]) -> None:
         super().__init__(module)
         self.wanted, self.made = set(wanted), dict[str, list[Array]]()
 
@@ -61,7 +64,7 @@ class ProgramReference(Reference):
 
     title = "PyTorch"
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
         self.program = ExportedImporter("", "float32", None, False).prepared(program)
         self.nodes = {}
         for node in self.program.graph.nodes:
@@ -101,7 +104,7 @@ class ScriptReference(Reference):
 
     title = "PyTorch"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
         self.graph = inlined(module)
         self.values: dict[str, list[str]] = {}
@@ -154,7 +157,7 @@ class ScriptReference(Reference):
         return _arrays(results[:count]) + _arrays(written), made
 
 
-def attributes(graph: Any, module: Any) -> dict[str, Any]:
+def attributes(graph: torch.Graph, module: torch.nn.Module) -> dict[str, Any]:
     """The tensors of a script that its graph reads or writes, by path, as the module holds them now."""
     held = {p: functools.reduce(getattr, p.split("."), module) for p in attribute_paths(graph)}
     return {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 NUMBER_TYPES = {"IntType": "int64", "FloatType": "float32", "BoolType": "bool"}
 LINE = re.compile(r'^(?:\s*File "([^"\n]+)", line (\d+)|(\S[^\n]*?)\((\d+)\): )', re.M)
@@ -20,14 +23,14 @@ def number_dtype(value: Any) -> str | None:
     return NUMBER_TYPES.get(value.type().kind())
 
 
-def script_inputs(module: Any) -> dict[str, Any]:
+def script_inputs(module: torch.jit.ScriptModule) -> dict[str, Any]:
     """The inputs of a script, values of its graph, by the names of its arguments, which those values carry with numbers after them."""
     names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
     values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
     return dict(zip(names if len(names) == len(values) else [v.debugName() for v in values], values, strict=True))
 
 
-def inlined(module: Any) -> Any:
+def inlined(module: torch.jit.ScriptModule) -> Any:
     """The graph of a script, with its own methods inlined, and without constant and unused parts."""
     import torch
 
@@ -38,7 +41,7 @@ def inlined(module: Any) -> Any:
     return graph
 
 
-def nodes_of(graph: Any) -> list[Any]:
+def nodes_of(graph: torch.Graph) -> list[Any]:
     """The nodes of a graph, those of blocks inside after the node that has them."""
     found = []
     for node in graph.nodes():
@@ -48,7 +51,7 @@ def nodes_of(graph: Any) -> list[Any]:
     return found
 
 
-def attribute_paths(graph: Any) -> list[str]:
+def attribute_paths(graph: torch.Graph) -> list[str]:
     """Where the attributes stand that a graph reads or writes, in the order in which it names them first."""
     paths = {i.debugName(): "" for i in graph.inputs()}
     found: dict[str, None] = {}
@@ -60,7 +63,7 @@ def attribute_paths(graph: Any) -> list[str]:
     return list(found)
 
 
-def place_of(node: Any) -> str:
+def place_of(node: torch.Node) -> str:
     """An operator, its result's name, and the line that wrote it."""
     names = [o.debugName() for o in node.outputs()]
     try:

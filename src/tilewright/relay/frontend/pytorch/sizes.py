@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.cards.relations import Dim, is_any, simplest
@@ -16,6 +16,13 @@ from tilewright.tir import Var as SizeVariable
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
 from tilewright.tir.stmt_functor import post_order_visit
+
+if TYPE_CHECKING:
+    import sympy
+    import torch
+
+    from tilewright.relay.frontend.common.builder import Builder
+    from tilewright.relay.frontend.pytorch.value import TorchCall
 
 FROM_DATA = (
     "its size {size} depends on the data of a tensor, in a way that is not followed here: what nonzero, masked indexing, unique and"
@@ -41,7 +48,7 @@ class SizedValue(Value):
         self.extents = extents
 
     @property
-    def shape(self) -> list[Any]:
+    def shape(self) -> list[int | PrimExpr]:
         """Extents: ints, or symbols."""
         return list(self.extents)
 
@@ -97,7 +104,7 @@ class Sizes(InputSizes):
         except OpNotImplemented:
             return value
 
-    def decided_by_data(self, e: Any) -> bool:
+    def decided_by_data(self, e: sympy.Expr) -> bool:
         """Whether a symbol in an expression is what only data say."""
         if not self.from_data or not isinstance(e, PrimExpr) or isinstance(e, IntImm):
             return False
@@ -134,18 +141,18 @@ class Sizes(InputSizes):
             return value
         return self.expression(node.expr)
 
-    def shape(self, tensor: Any) -> list[Any]:
+    def shape(self, tensor: torch.Tensor) -> list[Any]:
         """A fake tensor's extents."""
         return [self.plain(d) for d in tensor.shape]
 
-    def expression(self, e: Any) -> Any:
+    def expression(self, e: sympy.Expr) -> Any:
         """A sympy expression as an int or an expression over size variables."""
         made = self._made(e.subs(self.solved) if self.solved else e)
         if isinstance(made, PrimExpr):
             made = simplest(made)
         return made.value if isinstance(made, IntImm) else made
 
-    def _made(self, e: Any) -> Any:
+    def _made(self, e: sympy.Expr) -> Any:
         kind = type(e).__name__
         if e.is_Integer:
             return int(e)
@@ -192,13 +199,13 @@ class Sizes(InputSizes):
             raise OpNotImplemented(FROM_DATA.format(size=name))
         return self.symbols.setdefault(name, SizeVar(name, "int64"))
 
-    def condition(self, c: Any, e: Any) -> Value:
+    def condition(self, c: TorchCall, e: sympy.Expr) -> Value:
         """A sympy comparison of sizes, or several, as a tensor of bool without axes."""
         kind = type(e).__name__
         if kind in ("BooleanTrue", "BooleanFalse"):
-            return c.number(kind == "BooleanTrue", "bool")  # type: ignore[no-any-return]
+            return c.number(kind == "BooleanTrue", "bool")
         if kind == "Not":
-            return c.call("logical_not", self.condition(c, e.args[0]))  # type: ignore[no-any-return]
+            return c.call("logical_not", self.condition(c, e.args[0]))
         if kind in ("And", "Or"):
             result = self.condition(c, e.args[0])
             for a in e.args[1:]:
@@ -206,20 +213,20 @@ class Sizes(InputSizes):
             return result
         sides = [c.size(self.expression(a)) if a.is_integer else self.number(c, a) for a in e.args]
         dtype = "int64" if all([a.is_integer for a in e.args]) else "float32"
-        return c.call(COMPARISONS[kind], *[c.cast(s, dtype) for s in sides])  # type: ignore[no-any-return]
+        return c.call(COMPARISONS[kind], *[c.cast(s, dtype) for s in sides])
 
-    def number(self, c: Any, e: Any) -> Value:
+    def number(self, c: TorchCall, e: sympy.Expr) -> Value:
         """A sympy expression of floating-point numbers as a tensor of float32, without axes; of a comparison one of bool."""
         kind = type(e).__name__
         if e.is_Boolean or e.is_Relational:
             return self.condition(c, e)
         if e.is_number:
-            return c.number(float(e), "float32")  # type: ignore[no-any-return]
+            return c.number(float(e), "float32")
         if str(e) in self.from_data:
             held = self.from_data[str(e)]
-            return c.cast(held, "float32") if isinstance(held, Value) else c.tensor(self.expression(e), "float32")  # type: ignore[no-any-return]
+            return c.cast(held, "float32") if isinstance(held, Value) else c.tensor(self.expression(e), "float32")
         if e.is_Symbol or kind in ("FloorDiv", "CleanDiv", "Mod", "PythonMod", "Max", "Min"):
-            return c.tensor(self.expression(e), "float32")  # type: ignore[no-any-return]
+            return c.tensor(self.expression(e), "float32")
         keys = {
             "Add": "add",
             "Mul": "multiply",
@@ -231,7 +238,7 @@ class Sizes(InputSizes):
         if kind == "ToFloat":
             return self.number(c, e.args[0])
         if kind == "OpaqueUnaryFn_sqrt":
-            return c.call("sqrt", self.number(c, e.args[0]))  # type: ignore[no-any-return]
+            return c.call("sqrt", self.number(c, e.args[0]))
         if kind not in keys:
             raise OpNotImplemented(
                 f"it computes with {e} of sizes, and {kind} is not supported. Export it with a fixed size there"
@@ -241,7 +248,7 @@ class Sizes(InputSizes):
             result = c.call(keys[kind], result, self.number(c, a))
         return result
 
-    def _read(self, c: Any, size: SizeVariable) -> Value:
+    def _read(self, c: Builder, size: SizeVariable) -> Value:
         held = self.from_data.get(size.name)
         if held is not None:
             return held if isinstance(held, Value) else extent_of(c, held[0].expr, held[1])

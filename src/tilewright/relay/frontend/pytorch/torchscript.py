@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,10 +28,13 @@ from tilewright.relay.frontend.pytorch.script_graph import (
     place_of,
 )
 from tilewright.relay.frontend.pytorch.script_words import CHANGES, CONTAINERS, CONVERSIONS, NUMBERS
-from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.frontend.pytorch.value import Argument, Attribute, TorchCall
 from tilewright.support.errors import InternalError, ModelError, OpNotImplemented, TVMError
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_ROUNDS = 256
 DROPPED = {"prim::Print", "aten::warn", "prim::profile"}
@@ -42,7 +45,7 @@ SCRIPTED = (
 
 
 def import_script(
-    module: Any, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
+    module: torch.jit.ScriptModule, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
     path: str | None, keep_quantized: bool,
 ) -> tuple[IRModule, dict[str, Any]]:  # fmt: skip
     """Import a ScriptModule or ScriptFunction."""
@@ -77,11 +80,13 @@ class ScriptImporter(Importer):
         self.numbers: list[str] = []
         """Names of inputs that are numbers which only a run knows."""
 
-    def run(self, module: Any, graph: Any, infos: Sequence[tuple[str, Any, str]]) -> tuple[IRModule, dict[str, Any]]:
+    def run(
+        self, module: torch.jit.ScriptModule, graph: torch.Graph, infos: Sequence[tuple[str, Any, str]]
+    ) -> tuple[IRModule, dict[str, Any]]:
         """Import the graph of a module."""
         self.check_supported(graph)
         self.written = {n for node in nodes_of(graph) for n in self.writes_of(node)}
-        env: dict[str, Any] = {}
+        env: dict[str, Argument] = {}
         inputs = list(graph.inputs())
         if inputs and inputs[0].type().kind() == "ClassType":
             env[inputs.pop(0).debugName()] = Attribute(module, "")
@@ -149,7 +154,7 @@ class ScriptImporter(Importer):
                 )
         self.finish()
 
-    def writes_of(self, node: Any) -> list[str]:
+    def writes_of(self, node: torch.Node) -> list[str]:
         """The names of attributes that a node writes."""
         if node.kind() == "prim::SetAttr":
             return [node.s("name")]
@@ -168,7 +173,7 @@ class ScriptImporter(Importer):
         key = d if isinstance(d, str) else f"{name}_{axis}"
         return symbols.setdefault(key, SizeVar(key, "int64"))
 
-    def check_supported(self, graph: Any) -> None:
+    def check_supported(self, graph: torch.Graph) -> None:
         """List every operator, in blocks too, that no converter takes."""
         missing: dict[str, list[str]] = {}
         for node in nodes_of(graph):
@@ -184,7 +189,7 @@ class ScriptImporter(Importer):
                 missing.setdefault(f"{name}.{overload}".removesuffix("."), []).append(place_of(node))
         self.missing(missing)
 
-    def schema(self, node: Any) -> Any:
+    def schema(self, node: torch.Node) -> Any:
         """The schema of an operator's call."""
         import torch
 
@@ -193,7 +198,7 @@ class ScriptImporter(Importer):
             self.schemas[text] = None if text == "(no schema)" else torch._C.parse_schema(text)
         return self.schemas[text]
 
-    def composed(self, node: Any) -> Any:
+    def composed(self, node: torch.Node) -> Any:
         """The operator of a call that PyTorch can take apart; None without one."""
         import torch
         from torch._decomp import decomposition_table
@@ -207,7 +212,7 @@ class ScriptImporter(Importer):
         except (AttributeError, RuntimeError):
             return None
 
-    def block(self, block: Any, env: dict[str, Any]) -> None:
+    def block(self, block: Any, env: dict[str, Argument]) -> None:
         """Convert the nodes of a block."""
         for node in block.nodes():
             try:
@@ -229,7 +234,7 @@ class ScriptImporter(Importer):
             if names:
                 env.update(zip(names, results if len(names) != 1 else [results], strict=True))
 
-    def decided_by_data(self, node: Any, env: dict[str, Any]) -> list[str]:
+    def decided_by_data(self, node: torch.Node, env: dict[str, Argument]) -> list[str]:
         """The arguments of a call that are numbers to PyTorch, and follow from tensors here."""
         schema = self.schema(node) if node.kind().startswith("aten::") else None
         arguments = zip(schema.arguments, node.inputs(), strict=False) if schema is not None else ()
@@ -253,7 +258,7 @@ class ScriptImporter(Importer):
             return Slot(x, self.level)
         return [self.hold(v) for v in x] if isinstance(x, list) else x
 
-    def node(self, node: Any, env: dict[str, Any]) -> Any:
+    def node(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         """Convert one node."""
         name = node.kind()
         namespace, _, short = name.partition("::")
@@ -287,7 +292,9 @@ class ScriptImporter(Importer):
             return self.view(call_name, title, raw[0], args, result)
         return result
 
-    def operator(self, name: str, schema: Any, title: str, args: Sequence[Any], node: Any) -> Any:
+    def operator(
+        self, name: str, schema: torch.FunctionSchema, title: str, args: Sequence[Argument], node: torch.Node
+    ) -> Any:
         """The results of an operator, taken apart by PyTorch when no converter takes it."""
         overload = schema.overload_name if schema is not None else ""
         if self.known(name, overload):
@@ -296,7 +303,7 @@ class ScriptImporter(Importer):
         compatibility.TAKEN_APART.seen(title)
         return self.taken_apart(self.composed(node), schema, args)
 
-    def taken_apart(self, target: Any, schema: Any, args: Sequence[Any]) -> Any:
+    def taken_apart(self, target: Any, schema: torch.FunctionSchema, args: Sequence[Argument]) -> Any:
         """The results of an operator by PyTorch's own decomposition of it."""
         import torch
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -331,7 +338,7 @@ class ScriptImporter(Importer):
         inner.finish()
         return results[0] if len(results) == 1 else results
 
-    def view(self, name: str, title: str, base: Slot, args: list[Any], result: Slot) -> Slot:
+    def view(self, name: str, title: str, base: Slot, args: list[Argument], result: Slot) -> Slot:
         """A result that shares its elements with the first argument."""
 
         def call(short: str, *given: object) -> Value:
@@ -341,7 +348,7 @@ class ScriptImporter(Importer):
         get, put = ways if ways is not None else (lambda v: result.read(), None)
         return Slot(result.read(), self.level, base, get, put)
 
-    def is_number_work(self, short: str, args: Sequence[Any]) -> bool:
+    def is_number_work(self, short: str, args: Sequence[Argument]) -> bool:
         """Whether a call is about numbers, lists and strings, not tensors."""
         if short not in NUMBERS:
             return False
@@ -351,7 +358,7 @@ class ScriptImporter(Importer):
             return not isinstance(args[0], (Value, Quantized)) or short in ("__is__", "__isnot__")
         return short in CONVERSIONS or not any([isinstance(a, (Value, Quantized)) for a in args])
 
-    def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Any]) -> Any:
+    def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Argument]) -> Any:
         """Evaluates an operator of a script on numbers, lists and strings."""
         if short in CONVERSIONS:
             return self.as_number(short, args[0])
@@ -378,7 +385,7 @@ class ScriptImporter(Importer):
         wanted = {"Int": "int64", "IntImplicit": "int64", "Bool": "bool"}.get(short)
         return Slot(call.cast(flat, wanted) if wanted else flat, self.level)
 
-    def size_work(self, short: str, args: Sequence[Any]) -> Any:
+    def size_work(self, short: str, args: Sequence[Argument]) -> Any:
         """Arithmetic and comparisons of sizes."""
         if short in ("eq", "ne"):
             same = known_equal(*args)
@@ -398,7 +405,7 @@ class ScriptImporter(Importer):
 
     # Nodes of the language
 
-    def _prim_Constant(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_Constant(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         import torch
 
         value = (
@@ -406,13 +413,13 @@ class ScriptImporter(Importer):
         )
         return Slot(self.literal(node.output().debugName(), value), 0) if isinstance(value, torch.Tensor) else value
 
-    def literal(self, name: str, tensor: Any) -> Value:
+    def literal(self, name: str, tensor: torch.Tensor) -> Value:
         """A tensor in the script's text."""
         from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 
         return Value(array=tensor_array(tensor), name=name)
 
-    def _prim_GetAttr(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_GetAttr(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         import torch
 
         holder = env[node.input().debugName()]
@@ -434,7 +441,7 @@ class ScriptImporter(Importer):
             ]
         return Attribute(found, path) if isinstance(found, (torch.nn.Module, torch._C.ScriptObject)) else found
 
-    def _prim_SetAttr(self, node: Any, env: dict[str, Any]) -> list[Slot]:
+    def _prim_SetAttr(self, node: torch.Node, env: dict[str, Argument]) -> list[Slot]:
         target, given = node.inputs()
         holder, value = env[target.debugName()], env[given.debugName()]
         path = f"{holder.path}.{node.s('name')}" if holder.path else node.s("name")
@@ -450,66 +457,66 @@ class ScriptImporter(Importer):
         self.attributes[path] = value
         return []
 
-    def _prim_ListConstruct(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_ListConstruct(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         return [env[i.debugName()] for i in node.inputs()]
 
     _prim_TupleConstruct = _prim_ListConstruct
 
-    def _prim_DictConstruct(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_DictConstruct(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         given = [env[i.debugName()] for i in node.inputs()]
         return dict(zip(given[::2], given[1::2], strict=True))
 
-    def _prim_ListUnpack(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_ListUnpack(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         values = list(env[node.input().debugName()])
         return values[0] if node.outputsSize() == 1 else values
 
     _prim_TupleUnpack = _prim_ListUnpack
 
-    def _prim_TupleIndex(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_TupleIndex(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         values, at = (env[i.debugName()] for i in node.inputs())
         return values[at]
 
-    def _prim_NumToTensor(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_NumToTensor(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         value = self.read(env[node.input().debugName()])
         return value if isinstance(value, (int, float, PrimExpr)) else self.hold(value)
 
-    def _prim_dtype(self, node: Any, env: dict[str, Any]) -> int:
+    def _prim_dtype(self, node: torch.Node, env: dict[str, Argument]) -> int:
         return CODES.index(self.read(env[node.input().debugName()]).dtype)
 
-    def _prim_device(self, node: Any, env: dict[str, Any]) -> None:
+    def _prim_device(self, node: torch.Node, env: dict[str, Argument]) -> None:
         return None
 
     _prim_layout = _prim_device
 
-    def _prim_is_cuda(self, node: Any, env: dict[str, Any]) -> bool:
+    def _prim_is_cuda(self, node: torch.Node, env: dict[str, Argument]) -> bool:
         return False
 
     _prim_requires_grad = _prim_is_nested = _prim_is_quantized = _prim_is_mkldnn = _prim_is_cuda
 
-    def _prim_shape(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_shape(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         return list(self.read(env[node.input().debugName()]).shape)
 
-    def _prim_data(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_data(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         return env[node.input().debugName()]
 
     _prim_unchecked_cast = _prim_unchecked_unwrap_optional = _prim_data
 
-    def _prim_Uninitialized(self, node: Any, env: dict[str, Any]) -> None:
+    def _prim_Uninitialized(self, node: torch.Node, env: dict[str, Argument]) -> None:
         return None
 
-    def _prim_RaiseException(self, node: Any, env: dict[str, Any]) -> list[Slot]:
+    def _prim_RaiseException(self, node: torch.Node, env: dict[str, Argument]) -> list[Slot]:
         text = env[next(iter(node.inputs())).debugName()]
         if self.level:
             return []
         raise ModelError(f"with these inputs the script raises an error: {text}")
 
-    def _prim_min(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_min(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         args = [self.read(env[i.debugName()]) for i in node.inputs()]
         return (min if node.kind() == "prim::min" else max)(*args)
 
     _prim_max = _prim_min
 
-    def _prim_If(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_If(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         condition = self.read(env[node.input().debugName()])
         first, second = node.blocks()
         if isinstance(condition, Value) and condition.array is not None:
@@ -529,7 +536,7 @@ class ScriptImporter(Importer):
         held = [Slot(Value(TupleGetItem(choice, k)), self.level) for k in range(len(ways[0]))]
         return held[0] if len(held) == 1 else held
 
-    def inner(self, block: Any, env: dict[str, Any], what: str) -> list[Any]:
+    def inner(self, block: Any, env: dict[str, Argument], what: str) -> list[Any]:
         """The outputs of a block that runs only sometimes."""
         self.level += 1
         try:
@@ -543,7 +550,7 @@ class ScriptImporter(Importer):
                 raise OpNotImplemented(f"{what} must be tensors or numbers, but one is {type(r).__name__}")
         return results
 
-    def _prim_Loop(self, node: Any, env: dict[str, Any]) -> Any:
+    def _prim_Loop(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         rounds, going, *carried = [env[i.debugName()] for i in node.inputs()]
         (body,) = node.blocks()
         rounds, going = self.read(rounds), self.read(going)
@@ -556,7 +563,7 @@ class ScriptImporter(Importer):
         return results[0] if len(results) == 1 else results
 
     def unrolled(
-        self, body: Any, env: dict[str, Any], rounds: int, going: bool, carried: list[Any]
+        self, body: Any, env: dict[str, Argument], rounds: int, going: bool, carried: list[Any]
     ) -> list[Dim] | None:
         """The rounds of a loop one after the other; None when each round decides whether there is another."""
         names = [i.debugName() for i in body.inputs()]
@@ -569,8 +576,8 @@ class ScriptImporter(Importer):
         return carried
 
     def looped(
-        self, node: Any, body: Any, env: dict[str, Any], rounds: Any, going: Any, carried: list[Any]
-    ) -> list[Any]:
+        self, node: torch.Node, body: Any, env: dict[str, Argument], rounds: Any, going: Any, carried: list[Any]
+    ) -> list[Slot]:
         """A loop as a function that calls itself: its state is the round, whether it goes on, and what it carries."""
         call = TorchCall("prim::Loop", place_of(node), self)
         for v in carried:
@@ -598,15 +605,6 @@ class ScriptImporter(Importer):
 
         made = Call(loops.while_loop(more, state, step), tuple([v.expr for v in start]))
         return [Slot(Value(TupleGetItem(made, k)), self.level) for k in range(2, len(start))]
-
-
-class Attribute:
-    """A module that a script reads, and where it stands in the model."""
-
-    __slots__ = ("module", "path")
-
-    def __init__(self, module: Any, path: str) -> None:
-        self.module, self.path = module, path
 
 
 def _overload(short: str) -> str:

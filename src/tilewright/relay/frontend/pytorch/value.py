@@ -17,8 +17,14 @@ from tilewright.relay.frontend.pytorch.dtypes import kind, result_dtype
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 if TYPE_CHECKING:
+    import torch
+
     from tilewright.relay.frontend.pytorch.importer import Importer
 
+Argument = Any
+"""An argument by an operator's schema: a tensor, a number or size, a name, an element type, or a list of these."""
+Meta = Any
+"""What PyTorch says of a result: a tensor without elements, a number that may be a symbol, or a list of these."""
 Results = Sequence[Value | None]
 """What an operator with several results makes; None: a result that nothing uses."""
 Made = TypeVar("Made", Expr, TupleWrapper)
@@ -55,6 +61,15 @@ class Complex:
 
     def __init__(self, real: Value, imag: Value) -> None:
         self.real, self.imag = real, imag
+
+
+class Attribute:
+    """A module or packed weights that a script reads, and where these stand in the model."""
+
+    __slots__ = ("module", "path")
+
+    def __init__(self, module: torch.jit.ScriptModule | torch.ScriptObject, path: str) -> None:
+        self.module, self.path = module, path
 
 
 class TorchCall(Builder):
@@ -96,7 +111,7 @@ class TorchCall(Builder):
         return [self._sized(e, None) for e in made]
 
     def _calls_of_data(
-        self, make: Callable[..., Made], key: str, args: list[Any], attrs: dict[str, Any]
+        self, make: Callable[..., Made], key: str, args: list[Argument], attrs: dict[str, Any]
     ) -> tuple[Made, Made | None]:
         """The call that `make` makes where only the data decide sizes: attributes are read when the program runs. The second call has
         arguments whose types say the sizes by name; it is None where the type rule refuses them."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tilewright.formats.tensorflow_messages import Message
 from tilewright.relay.frontend.tensorflow.value import Handle
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 
 ASSIGNMENTS = (
     "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd",
@@ -13,13 +17,13 @@ ASSIGNMENTS = (
 )  # fmt: skip
 
 
-def called(node: Any) -> list[str]:
+def called(node: Message) -> list[str]:
     """Names of the functions that a node calls."""
     found = [a.func.name for a in node.attr.values() if a.HasField("func")]
     return found + [f.name for a in node.attr.values() if a.HasField("list") for f in a.list.func]
 
 
-def assignment_before(home: Any, scope: Any, read: Any, handle: Handle) -> str:
+def assignment_before(home: TensorFlowImporter, scope: Scope, read: Any, handle: Handle) -> str:
     """The node that surely runs before `read` and may assign its variable; "" if there is none."""
     waiting, seen = [_name(r) for r in read.input], set()
     while waiting:
@@ -35,7 +39,7 @@ def assignment_before(home: Any, scope: Any, read: Any, handle: Handle) -> str:
     return ""
 
 
-def assigns(functions: Mapping[str, Any], node: Any) -> bool:
+def assigns(functions: Mapping[str, Message], node: Message) -> bool:
     """Whether a function that a node calls, or one that this one calls, assigns to a variable."""
     waiting, seen = [*called(node), node.op], set()
     while waiting:
@@ -53,7 +57,7 @@ def _name(ref: str) -> str:
     return ref.removeprefix("^").split(":")[0]
 
 
-def _is(home: Any, scope: Any, ref: str, handle: Handle) -> bool:
+def _is(home: TensorFlowImporter, scope: Scope, ref: str, handle: Handle) -> bool:
     """Whether an input, evaluated already or a variable itself, is this variable."""
     name = _name(ref)
     if name not in scope.values and getattr(scope.nodes.get(name), "op", "") != "VarHandleOp":

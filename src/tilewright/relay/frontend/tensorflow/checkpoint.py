@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.formats.tensorflow_messages import dtype_name, message
+from tilewright.formats.tensorflow_messages import Message, dtype_name, message
 from tilewright.formats.varint import read_varint
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
@@ -166,10 +166,10 @@ class Checkpoint:
         )
         return array.byteswap() if self.order == ">" else array
 
-    def _shard(self, entry: Any) -> Path:
+    def _shard(self, entry: Message) -> Path:
         return self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
 
-    def _strings(self, key: str, entry: Any, shape: list[int]) -> np.ndarray:
+    def _strings(self, key: str, entry: Message, shape: list[int]) -> np.ndarray:
         """A tensor of strings: their lengths, a checksum of 4 bytes, the strings one after another."""
         count = int(np.prod(shape, dtype=object)) if shape else 1
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import Message
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var
@@ -30,7 +31,7 @@ OPTIONS = ("use_dense", "use_nt_batch_matmul")
 
 @paused_collection()
 def from_tensorflow(
-    graph: Any,
+    graph: Message,
     layout: str | None = "NHWC",
     shape: Mapping[str, Sequence[Any]] | None = None,
     outputs: Sequence[str] | None = None,
@@ -53,7 +54,7 @@ def from_tensorflow(
 
 
 def import_graph(
-    graph: Any,
+    graph: Message,
     layout: str | None,
     shape: Mapping[str, Sequence[Any]] | None,
     outputs: Sequence[str] | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import Message
 from tilewright.ir import IRModule
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
@@ -25,7 +26,7 @@ from tilewright.relay.frontend.tensorflow.strings import evaluated, string_resul
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.unsupported import reason
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters, plain_attribute
 from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 
@@ -48,7 +49,7 @@ class Scope:
 
     def __init__(
         self,
-        nodes: Mapping[str, Any],
+        nodes: Mapping[str, Message],
         attrs: Mapping[str, Any],
         title: str,
         outer: Scope | None = None,
@@ -64,7 +65,7 @@ class Scope:
 
 
 def reached(
-    nodes: Mapping[str, Any], functions: Mapping[str, Any], outputs: Iterable[str]
+    nodes: Mapping[str, Message], functions: Mapping[str, Message], outputs: Iterable[str]
 ) -> Iterator[tuple[Mapping[str, Any], Any]]:
     """(nodes around it, node) of each node that outputs need, those in functions that are called too."""
     seen: set[str] = set()
@@ -92,7 +93,7 @@ class TensorFlowImporter:
     def __init__(
         self,
         title: str,
-        functions: Mapping[str, Any],
+        functions: Mapping[str, Message],
         variables: Callable[[str], np.ndarray],
         tables: Callable[[], Contents],
     ) -> None:
@@ -188,7 +189,7 @@ class TensorFlowImporter:
             names = tuple([a.name for a in self.functions[node.op].signature.output_arg])
         return name, (begin_of(node.op, output, names, node.attr) if node is not None else 0) + k
 
-    def needs(self, scope: Scope, node: Any) -> list[str]:
+    def needs(self, scope: Scope, node: Message) -> list[str]:
         """The nodes of the same scope that are evaluated before a node."""
         op = node.op
         if op in ("Exit", "RefExit") or op in ("Enter", "RefEnter"):
@@ -223,7 +224,7 @@ class TensorFlowImporter:
                 continue
             scope.values[at] = self.node(scope, node)
 
-    def node(self, scope: Scope, node: Any) -> Any:
+    def node(self, scope: Scope, node: Message) -> Any:
         """The results of a node whose inputs are there."""
         title = f"{node.op} {node.name!r}"
         try:
@@ -250,7 +251,7 @@ class TensorFlowImporter:
                 f" ({said(error)}). Inputs: {', '.join(node.input)}"
             ) from error
 
-    def convert(self, scope: Scope, node: Any) -> Any:
+    def convert(self, scope: Scope, node: Message) -> Any:
         op = node.op
         c = NodeCall(node, self, scope)
         if op == "Const":
@@ -355,7 +356,7 @@ class TensorFlowImporter:
         if len(given) != len(inputs):
             raise ModelError(f"it gives the function {name!r} {len(inputs)} inputs, which takes {len(given)}")
         said = (
-            {k: NodeCall(body.node_def[0], self, None).attribute(a) for k, a in attrs.items() if not a.placeholder}
+            {k: plain_attribute(a, body.node_def[0].name) for k, a in attrs.items() if not a.placeholder}
             if len(body.node_def)
             else {}
         )
@@ -388,7 +389,7 @@ class TensorFlowImporter:
 
     # ---- control flow of TensorFlow 1
 
-    def predicate(self, scope: Scope, node: Any) -> tuple[str, list[str]]:
+    def predicate(self, scope: Scope, node: Message) -> tuple[str, list[str]]:
         """(the predicate or number that decides a Merge, its inputs by what it is: for false and true, or from 0 on)."""
         data = [r for r in node.input if not r.startswith("^")]
         ways = []

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.formats.tensorflow_messages import Message
+
 SWITCHES = ("Switch", "RefSwitch", "_SwitchN")
 
 
 class Plan:
     """The control flow of a graph's nodes, computed at first use."""
 
-    def __init__(self, nodes: Mapping[str, Any]) -> None:
+    def __init__(self, nodes: Mapping[str, Message]) -> None:
         self.nodes = nodes
         self.frames: dict[str, list[Any]] = {}
         self.readers: dict[str, list[Any]] = {}
@@ -31,7 +33,7 @@ class Plan:
         }
         return [n for n in found.values() if any([split_ref(r)[0] in enters for r in n.input])]
 
-    def is_loop_merge(self, node: Any) -> bool:
+    def is_loop_merge(self, node: Message) -> bool:
         """Whether a Merge is the head of a loop, and not the end of a branch."""
         sources = [self.nodes.get(split_ref(r)[0]) for r in node.input]
         return any([s is not None and s.op in ("NextIteration", "RefNextIteration") for s in sources])
@@ -56,7 +58,7 @@ class Plan:
             self.ways[at] = self._way(node, sources)
         return self.ways[name]
 
-    def _way(self, node: Any, sources: Sequence[tuple[str, int]]) -> dict[str, int]:
+    def _way(self, node: Message, sources: Sequence[tuple[str, int]]) -> dict[str, int]:
         each = []
         for source, output in sources:
             way = dict(self.ways.get(source, {}))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.formats.tensorflow_messages import dtype_name, message
+from tilewright.formats.tensorflow_messages import Message, dtype_name, message
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import near_text
 from tilewright.relay.frontend.tensorflow.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ class OpenedModel:
     """A model: its graph, its title for messages, its inputs, its outputs (name, tensor), and its checkpoint."""
 
     def __init__(
-        self, graph: Any, title: str, inputs: list[Input], outputs: list[tuple[str, str]], version: str = ""
+        self, graph: Message, title: str, inputs: list[Input], outputs: list[tuple[str, str]], version: str = ""
     ) -> None:
         self.graph, self.title, self.inputs, self.outputs, self.version = graph, title, inputs, outputs, version
         self.nodes: dict[str, Any] = {n.name: n for n in graph.node}
@@ -94,7 +94,7 @@ class OpenedModel:
                 self._follow({n.name: n for n in body.node_def}, given, found)
         return found
 
-    def _follow(self, nodes: Mapping[str, Any], given: Mapping[str, str], found: dict[str, str]) -> None:
+    def _follow(self, nodes: Mapping[str, Message], given: Mapping[str, str], found: dict[str, str]) -> None:
         for node in nodes.values():
             if node.op in ("AssignVariableOp", "Assign") and len(node.input) > 1:
                 key = self._key(nodes, node.input[1])
@@ -102,7 +102,7 @@ class OpenedModel:
                 if key and handle:
                     found.setdefault(handle, key)
 
-    def _handle(self, nodes: Mapping[str, Any], given: Mapping[str, str], ref: str) -> str:
+    def _handle(self, nodes: Mapping[str, Message], given: Mapping[str, str], ref: str) -> str:
         """The variable that a reference is."""
         for _ in range(16):
             name = split_ref(ref)[0]
@@ -120,7 +120,7 @@ class OpenedModel:
             ref = node.input[0]
         return ""
 
-    def _key(self, nodes: Mapping[str, Any], ref: str) -> str:
+    def _key(self, nodes: Mapping[str, Message], ref: str) -> str:
         """The key of the checkpoint that a reference restores."""
         for _ in range(16):
             parts = ref.split(":")
@@ -177,12 +177,12 @@ def _parsed(kind: str, data: bytes, title: str) -> Any:
     return made
 
 
-def _graph(graph: Any, title: str, outputs: Sequence[str] | None) -> OpenedModel:
+def _graph(graph: Message, title: str, outputs: Sequence[str] | None) -> OpenedModel:
     with guarded(title, REMEDY):
         return _read_graph(graph, title, outputs)
 
 
-def _read_graph(graph: Any, title: str, outputs: Sequence[str] | None) -> OpenedModel:
+def _read_graph(graph: Message, title: str, outputs: Sequence[str] | None) -> OpenedModel:
     if not len(graph.node):
         raise ModelError(
             f"{title}: this is no TensorFlow graph: it has no nodes. Give a frozen GraphDef, or a SavedModel's folder"

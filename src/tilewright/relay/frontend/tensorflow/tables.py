@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import Message
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
@@ -35,13 +36,13 @@ class Contents:
     """(keys, values) by the names of tables, as the model's own operators fill them."""
 
     def __init__(
-        self, nodes: Mapping[str, Any], functions: Mapping[str, Any], assets: Mapping[str, Path], saved: Any
+        self, nodes: Mapping[str, Message], functions: Mapping[str, Message], assets: Mapping[str, Path], saved: Any
     ) -> None:
         self.functions, self.assets, self.saved = functions, assets, saved
         self.found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._follow(nodes, {}, 0)
 
-    def _follow(self, nodes: Mapping[str, Any], given: Given, depth: int) -> None:
+    def _follow(self, nodes: Mapping[str, Message], given: Given, depth: int) -> None:
         for node in nodes.values():
             if node.op in (*FILLING, *FROM_FILE) and len(node.input) > 1:
                 table = self._static(nodes, given, node.input[0])
@@ -58,7 +59,7 @@ class Contents:
                     inner = dict(zip([a.name for a in body.signature.input_arg], values, strict=False))
                     self._follow({n.name: n for n in body.node_def}, inner, depth + 1)
 
-    def _static(self, nodes: Mapping[str, Any], given: Given, ref: str) -> Any:
+    def _static(self, nodes: Mapping[str, Message], given: Given, ref: str) -> Any:
         """A table's name, a file, or an array; None for what a model computes."""
         for _ in range(16):
             name = split_ref(ref)[0]
@@ -91,7 +92,7 @@ class Contents:
             ref = node.input[0]
         return None
 
-    def _restored(self, nodes: Mapping[str, Any], node: Any, ref: str) -> Any:
+    def _restored(self, nodes: Mapping[str, Message], node: Message, ref: str) -> Any:
         parts = ref.split(":")
         names = nodes.get(split_ref(node.input[1])[0])
         place = int(parts[-1]) if len(parts) > 1 else 0
@@ -100,7 +101,7 @@ class Contents:
         keys = tensor_array(names.attr["value"].tensor, names.name).reshape(-1)
         return self.saved(keys[place].decode(errors="replace")) if place < len(keys) else None
 
-    def _lines(self, node: Any, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    def _lines(self, node: Message, path: Path) -> tuple[np.ndarray, np.ndarray]:
         """(keys, values) of a file of one entry a line."""
         try:
             lines = path.read_bytes().splitlines()
@@ -122,7 +123,7 @@ class Contents:
         return column(int(node.attr["key_index"].i)), column(int(node.attr["value_index"].i))
 
 
-def table_name(node: Any) -> str:
+def table_name(node: Message) -> str:
     """The name by which a table is known in all functions."""
     return str(node.attr["shared_name"].s.decode(errors="replace") or node.name)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tilewright.formats.tensorflow_messages import dtype_name
+from tilewright.formats.tensorflow_messages import Message, dtype_name
 from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import ModelError
 
@@ -20,14 +18,14 @@ MOST_BYTES = 1 << 31
 """Bytes that a tensor may take that is written as one element."""
 
 
-def shape_of(proto: Any) -> list[int] | None:
+def shape_of(proto: Message) -> list[int] | None:
     """Extents, -1 where they are dynamic; None where the rank is."""
     if proto.unknown_rank:
         return None
     return [int(d.size) for d in proto.dim]
 
 
-def tensor_array(proto: Any, name: str) -> np.ndarray:
+def tensor_array(proto: Message, name: str) -> np.ndarray:
     """The elements of a TensorProto, not copied where they are bytes. Raises ModelError."""
     kind, shape = dtype_name(proto.dtype), shape_of(proto.tensor_shape) or []
     if kind not in FIELDS:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tilewright.formats.tensorflow_messages import dtype_name
+from tilewright.formats.tensorflow_messages import Message, dtype_name
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.expr import Constant, Expr
@@ -15,6 +15,9 @@ from tilewright.relay.frontend.common.builder import Builder, plain
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 from tilewright.support.errors import OpNotImplemented
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 
 Result: TypeAlias = "Value | TensorList | Handle | Complex | None"
 """One result of a node; None: one that nothing uses."""
@@ -123,7 +126,7 @@ class NodeCall(Builder):
 
     __slots__ = ("home", "node", "op", "scope")
 
-    def __init__(self, node: Any, home: Any, scope: Any) -> None:
+    def __init__(self, node: Message, home: TensorFlowImporter, scope: Scope) -> None:
         super().__init__(node.name, home.sizes, home.params)
         self.node, self.op, self.home, self.scope = node, node.op, home, scope
 
@@ -145,31 +148,7 @@ class NodeCall(Builder):
 
     def attribute(self, a: Any) -> Any:
         """An AttrValue as a plain value."""
-        if a.placeholder:
-            return self.scope.attribute(a.placeholder)
-        if a.HasField("s"):
-            return a.s.decode(errors="replace")
-        for key in ("i", "f", "b"):
-            if a.HasField(key):
-                return getattr(a, key)
-        if a.HasField("type"):
-            return dtype_name(a.type)
-        if a.HasField("shape"):
-            return shape_of(a.shape)
-        if a.HasField("tensor"):
-            return tensor_array(a.tensor, self.name)
-        if a.HasField("func"):
-            return a.func
-        if a.HasField("list"):
-            x = a.list
-            if len(x.type):
-                return [dtype_name(t) for t in x.type]
-            if len(x.s):
-                return [s.decode(errors="replace") for s in x.s]
-            if len(x.shape):
-                return [shape_of(s) for s in x.shape]
-            return list(x.i) or list(x.f) or list(x.b) or list(x.func)
-        return None
+        return self.scope.attribute(a.placeholder) if a.placeholder else plain_attribute(a, self.name)
 
     def ints(self, x: Value, what: str) -> list[Any]:
         """A known input as ints; dynamic dimensions stay expressions."""
@@ -200,6 +179,33 @@ class NodeCall(Builder):
         return [
             k if isinstance(s, int) and s < 0 or known_equal(s, k) else s for s, k in zip(shape, known, strict=True)
         ]
+
+
+def plain_attribute(a: Message, name: str) -> Any:
+    """An AttrValue that is no placeholder as a plain value; `name`: of its node."""
+    if a.HasField("s"):
+        return a.s.decode(errors="replace")
+    for key in ("i", "f", "b"):
+        if a.HasField(key):
+            return getattr(a, key)
+    if a.HasField("type"):
+        return dtype_name(a.type)
+    if a.HasField("shape"):
+        return shape_of(a.shape)
+    if a.HasField("tensor"):
+        return tensor_array(a.tensor, name)
+    if a.HasField("func"):
+        return a.func
+    if a.HasField("list"):
+        x = a.list
+        if len(x.type):
+            return [dtype_name(t) for t in x.type]
+        if len(x.s):
+            return [s.decode(errors="replace") for s in x.s]
+        if len(x.shape):
+            return [shape_of(s) for s in x.shape]
+        return list(x.i) or list(x.f) or list(x.b) or list(x.func)
+    return None
 
 
 def tensor(x: Any, what: str = "input") -> Value:

@@ -24,7 +24,7 @@ def _folds(*names: str) -> Callable[[Folder], Folder]:
     return register
 
 
-def folded(node: Node, inputs: list[Any]) -> list[Any] | None:
+def folded(node: Node, inputs: list[Any]) -> list[Value] | None:
     """The results of an operator whose inputs are known, at least one of them with symbols (SHAPE: always); None when it is not folded
     here."""
     folder = folders.get(node.name)

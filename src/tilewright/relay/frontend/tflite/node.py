@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import are_numbers, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
+
+if TYPE_CHECKING:
+    from tilewright.relay.frontend.tflite.graph import Importer
 
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
@@ -137,7 +140,7 @@ class Node:
     __slots__ = ("importer", "name", "options", "outputs", "record", "span", "title")
 
     def __init__(
-        self, name: str, title: str, record: Record, options: Record | None, outputs: Sequence[Info], importer: Any
+        self, name: str, title: str, record: Record, options: Record | None, outputs: Sequence[Info], importer: Importer
     ) -> None:
         self.name, self.title, self.record, self.options = name, title, record, options
         self.outputs, self.importer = list(outputs), importer

@@ -66,7 +66,7 @@ class TFLiteModel:
             return self.bytes_at(int(buffer.offset), int(buffer.size), f"the buffer of {tensor.name!r}")
         return None
 
-    def bytes_at(self, offset: int, size: int, what: str) -> np.ndarray[Any, Any]:
+    def bytes_at(self, offset: int, size: int, what: str) -> np.ndarray:
         """Bytes of the file."""
         if offset + size > len(self.data):
             raise ModelError(
@@ -103,7 +103,7 @@ class TFLiteModel:
             )
         return np.memmap(path, np.uint8, "r", int(where.offset), (size,)) if size else np.zeros(0, np.uint8)
 
-    def array(self, tensor: Record) -> np.ndarray[Any, Any] | None:
+    def array(self, tensor: Record) -> np.ndarray | None:
         """The elements of a constant tensor; None when it is not a constant. Raises ModelError or OpNotImplemented."""
         content = self.content(tensor)
         if content is None:
@@ -124,7 +124,7 @@ class TFLiteModel:
             )
         return elements(content[:size], kind, count).reshape(shape)
 
-    def strings(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def strings(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray:
         """The numbers of a tensor of strings: how many there are, where each begins and the last ends, then the strings."""
         shape, data = shape_of(tensor), content.tobytes()
         count = int.from_bytes(data[:4], "little", signed=True)
@@ -140,7 +140,7 @@ class TFLiteModel:
         found[:] = [data[a:b] for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)]
         return string_table.encode(found, keep=True).reshape(shape)
 
-    def dense(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def dense(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray:
         """The dense form of a sparse tensor."""
         from tilewright.relay.frontend.tflite.sparse import dense_array
 
@@ -186,7 +186,7 @@ def byte_count(tensor: Record) -> tuple[int, int]:
     return -(-count * bits_of(type_name(tensor)) // 8), count
 
 
-def elements(content: np.ndarray[Any, Any], kind: str, count: int) -> np.ndarray[Any, Any]:
+def elements(content: np.ndarray[Any, Any], kind: str, count: int) -> np.ndarray:
     """Bytes as elements of a type; several to a byte come lowest first."""
     if kind not in BITS:
         made: np.ndarray[Any, Any] = content.view(DTYPES[kind])[:count]

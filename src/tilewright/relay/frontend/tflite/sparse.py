@@ -11,7 +11,7 @@ from tilewright.formats.flatbuffer import Record
 SPARSE_CSR = 1
 
 
-def dense_array(sparsity: Record, shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def dense_array(sparsity: Record, shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray:
     """The dense tensor. Raises IndexError or ValueError for descriptions that do not fit.
 
     Dimensions are walked in traversal order: those of the tensor, then those of the blocks that `block_map` divides some of them into.

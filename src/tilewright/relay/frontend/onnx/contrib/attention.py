@@ -158,7 +158,7 @@ def projected(
     past: Value | None,
     extra: Value | None,
     length: Value | None = None,
-) -> list[Any]:
+) -> list[Value | Expr | None]:
     """[output, present] of queries, keys and values side by side. length: how much of the past's buffer is full."""
     if node.get("do_rotary", 0):
         raise node.refuse("do_rotary", 1, "0; RotaryEmbedding and GroupQueryAttention turn queries and keys")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx.contrib.logits import Tensors
 from tilewright.relay.frontend.onnx.inputs import element_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
@@ -30,7 +30,7 @@ class Decoder(Tensors):
         """The state when each row goes on as another one."""
         raise OpNotImplemented("its kind of model has no beams")
 
-    def run(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+    def run(self, graph: Message, inputs: Sequence[Value]) -> list[Value]:
         """The results of a graph on values in order."""
         names = [i.name for i in graph.input]
         if len(names) != len(inputs):
@@ -38,7 +38,7 @@ class Decoder(Tensors):
                 f"its graph {graph.name!r} takes {len(names)} inputs ({', '.join(names)}), where {len(inputs)} are known"
             )
         bound = {n: self.node.cast(v, element_of(i.type)) for n, i, v in zip(names, graph.input, inputs, strict=True)}
-        return self.node.importer.attempt(graph, bound)  # type: ignore[no-any-return]
+        return self.node.importer.attempt(graph, bound)
 
     def last(self, logits: Value) -> Value:
         """The scores (rows, words) of the last token, in float32."""
@@ -137,7 +137,7 @@ class EncoderDecoder(Decoder):
         self.cross, self.between = rest[own:], [seen, hidden][:between]
         return self.last(logits), rest[:own]
 
-    def nothing(self, info: Any) -> Value:
+    def nothing(self, info: Message) -> Value:
         """A past of no tokens."""
         shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
         if len(shape) != 4 or not shape[1] or not shape[3]:

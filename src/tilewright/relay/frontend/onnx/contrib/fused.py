@@ -127,7 +127,7 @@ def layer_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value | None) -> li
     return [out, mean, node.call("rsqrt", node.call("add", spread, node.scalar(epsilon, x)))]
 
 
-def rms_norm(node: OnnxNode, x: Value, gamma: Value) -> list[Any]:
+def rms_norm(node: OnnxNode, x: Value, gamma: Value) -> list[Expr]:
     """[the last axis over the root of its mean square, one over that root]."""
     power = node.call("mean", node.call("multiply", x, x), axis=(-1,), keepdims=True)
     root = node.call("rsqrt", node.call("add", power, node.scalar(float(node.get("epsilon", 1e-5)), x)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.attention import attend, heads, into_buffer, joined, widened
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.contrib.rotary import angles, rotated
@@ -85,7 +86,7 @@ def _grouped(
     return [joined(node, made), k, v, shares]
 
 
-def _window(node: OnnxNode, places: Value, ends: Any, keys: int) -> list[Any]:
+def _window(node: OnnxNode, places: Value, ends: Any, keys: int) -> list[Expr]:
     """Which of the keys each query at a place may see."""
     columns = Value(array=np.arange(keys, dtype=np.int64).reshape(1, 1, 1, keys))
     if not node.get("causal", 1):

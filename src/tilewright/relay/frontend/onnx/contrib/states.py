@@ -84,7 +84,7 @@ def _linear_attention(
         """Heads as often as they are shared."""
         return x if count == heads else node.value("repeat", x, repeats=heads // count, axis=1)
 
-    def step(n: Value, going: Value, state: list[Any]) -> tuple[Value | None, list[Any], list[Value]]:
+    def step(n: Value, going: Value, state: list[Any]) -> tuple[None, list[Value], list[Value]]:
         now = state[0]
         query, key, value = [at(node, x, n, 1) for x in (q, k, v)]
         if rule.startswith("gated") and decay is not None:

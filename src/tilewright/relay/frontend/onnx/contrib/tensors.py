@@ -95,7 +95,7 @@ def _finite(node: OnnxNode, *inputs: Value) -> Expr:
 
 
 @onnx_op("MatMulInteger16", domain=DOMAIN)
-def _words(node: OnnxNode, a: Value, b: Value) -> Any:
+def _words(node: OnnxNode, a: Value, b: Value) -> Expr:
     wide = "uint32" if "uint" in a.dtype else "int32"
     return matmul(node, node.cast(a, wide), node.cast(b, wide))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.ir import IRModule
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.frontend.common import formats
@@ -105,7 +106,7 @@ def on_integers(mod: IRModule) -> IRModule:
     return integers
 
 
-def _info(proto: Any) -> formats.TensorInfo:
+def _info(proto: Message) -> formats.TensorInfo:
     """A tensor's declaration; a sequence's, map's or optional's has no shape."""
     kind = proto.type.WhichOneof("value")
     if kind == "tensor_type":
@@ -117,7 +118,7 @@ def _info(proto: Any) -> formats.TensorInfo:
     return formats.TensorInfo(proto.name, f"{kind.removesuffix('_type')} of {element_of(proto.type)}", None)
 
 
-def _weights(graph: Any) -> Iterable[formats.TensorInfo]:
+def _weights(graph: Message) -> Iterable[formats.TensorInfo]:
     """Initializers, and numbers with axes that stand in Constant nodes."""
     for t in graph.initializer:
         yield formats.TensorInfo(t.name, element_name(t.data_type), [*t.dims])

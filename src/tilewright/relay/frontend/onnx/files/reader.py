@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.formats.onnx_messages import attribute_value, messages, numpy_type
+from tilewright.formats.onnx_messages import Message, attribute_value, messages, numpy_type
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.files.external import WeightFolders, short
 from tilewright.relay.frontend.onnx.files.weights import Weights, split_model
@@ -154,7 +154,7 @@ def sparse_array(s: Any, folder: WeightFolders, name: str) -> np.ndarray:
     return dense.reshape(shape)
 
 
-def attributes_of(proto: Any, folder: WeightFolders, name: str) -> dict[str, Any]:
+def attributes_of(proto: Message, folder: WeightFolders, name: str) -> dict[str, Any]:
     """The attributes of a node as Python values; tensors as arrays, graphs as they are."""
     kinds = messages().AttributeProto
     result: dict[str, Any] = {}

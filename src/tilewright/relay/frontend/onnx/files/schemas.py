@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx.files.schema_table import OPERATORS, TYPES
 from tilewright.relay.frontend.onnx.value import Value
 
@@ -75,7 +76,7 @@ def _bounds(text: str) -> tuple[int, int]:
     return int(least), 1 << 31 if most == MANY else int(most)
 
 
-def wrong_node(proto: Any, opset: int, domain: str, inputs: list[Any]) -> str:
+def wrong_node(proto: Message, opset: int, domain: str, inputs: list[Any]) -> str:
     """The violation of an operator's definition by a node; "" if there is none."""
     known = schema(proto.op_type, opset, domain)
     if known is None:
@@ -87,7 +88,7 @@ def wrong_node(proto: Any, opset: int, domain: str, inputs: list[Any]) -> str:
     )
 
 
-def _wrong_counts(proto: Any, known: Schema, opset: int) -> str:
+def _wrong_counts(proto: Message, known: Schema, opset: int) -> str:
     for what, (least, most), count in (
         ("input", known.inputs, len(proto.input)),
         ("output", known.outputs, len(proto.output)),
@@ -99,7 +100,7 @@ def _wrong_counts(proto: Any, known: Schema, opset: int) -> str:
     return ""
 
 
-def _wrong_attributes(proto: Any, known: Schema, opset: int, domain: str) -> str:
+def _wrong_attributes(proto: Message, known: Schema, opset: int, domain: str) -> str:
     for a in proto.attribute:
         kind = known.attributes.get(a.name)
         # Names that begin like this are for tools; files of ONNX's first version do not say kinds.
@@ -113,7 +114,7 @@ def _wrong_attributes(proto: Any, known: Schema, opset: int, domain: str) -> str
     return f"its attribute {missing[0]!r} is missing" if missing else ""
 
 
-def _wrong_types(proto: Any, known: Schema, domain: str, inputs: list[Any]) -> str:
+def _wrong_types(proto: Message, known: Schema, domain: str, inputs: list[Any]) -> str:
     """Of what is computed only: what is known at import, sizes above all, may be held in another type than the model's."""
     for k, value in enumerate(inputs):
         allowed = known.types[min(k, len(known.types) - 1)] if known.types else ()
@@ -125,7 +126,7 @@ def _wrong_types(proto: Any, known: Schema, domain: str, inputs: list[Any]) -> s
     return ""
 
 
-def wrong_axis(proto: Any, inputs: list[Any]) -> str:
+def wrong_axis(proto: Message, inputs: list[Any]) -> str:
     """What is wrong with the axis of a node that could not be converted; "" if nothing is."""
     axis = next((a.i for a in proto.attribute if a.name == "axis"), None)
     if axis is None or not inputs or not isinstance(inputs[0], Value) or -inputs[0].ndim <= axis < inputs[0].ndim:

@@ -106,7 +106,7 @@ class _Splitter:
             raise _Unexpected
         return data
 
-    def array_of(self, begin: int, end: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def array_of(self, begin: int, end: int) -> np.ndarray:
         array = self.memory[self.used : self.used + end - begin]
         self.used += -(-(end - begin) // ALIGNMENT) * ALIGNMENT
         self.reads.append((begin, array))

@@ -103,10 +103,10 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
         if not isinstance(extent, int):
             c = node.importer.builder(node.name)
             share = c.call("floor_divide", c.call("add", c.extent(x, axis), count - 1), count)
-            bounds = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
+            ends = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
             return [
                 node.call("dyn.strided_slice", x, low, high, Value(array=np.ones(1, np.int64)), axes=(axis % x.ndim,))
-                for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+                for low, high in zip(ends[:-1], ends[1:], strict=True)
             ]
         chunk = -(-extent // count)
         sizes = [min(chunk, extent - k * chunk) for k in range(count)]

@@ -10,7 +10,7 @@ from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
-from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
 
@@ -102,9 +102,9 @@ def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | 
 
 
 @onnx_op("Det", since=11)
-def _det(node: OnnxNode, x: Value) -> Any:
+def _det(node: OnnxNode, x: Value) -> Tensor:
     n = x.shape[-1]
-    if not isinstance(n, int) or n > 4:
+    if not isinstance(n, int) or not 0 < n <= 4:
         whole = node.call("shape_of", x, dtype="int64")
         outer = node.value("strided_slice", whole, begin=(0,), end=(x.ndim - 2,), strides=(1,))
         known = all([isinstance(d, int) for d in x.shape[:-2]])
@@ -116,13 +116,16 @@ def _det(node: OnnxNode, x: Value) -> Any:
         )
         return node.call("squeeze", part, axis=(-2, -1))
 
-    def minor(row: int, columns: tuple[int, ...]) -> Expr | None:
+    def minor(row: int, columns: tuple[int, ...]) -> Expr:
         if len(columns) == 1:
             return entry(row, columns[0])
-        total = None
-        for k, c in enumerate(columns):
-            term = node.call("multiply", entry(row, c), minor(row + 1, columns[:k] + columns[k + 1 :]))
-            total = term if total is None else node.call("subtract" if k % 2 else "add", total, term)
+        terms = [
+            node.call("multiply", entry(row, c), minor(row + 1, columns[:k] + columns[k + 1 :]))
+            for k, c in enumerate(columns)
+        ]
+        total = terms[0]
+        for k, term in enumerate(terms[1:], 1):
+            total = node.call("subtract" if k % 2 else "add", total, term)
         return total
 
     return minor(0, tuple(range(n)))

@@ -188,7 +188,7 @@ def _one_direction(
                 else node.value("repeat", column, repeats=width, axis=1)
             )
 
-    def step(k: Value, going: Value, now: list[Any]) -> tuple[Value | None, list[Any], list[Value]]:
+    def step(k: Value, going: Value, now: list[Any]) -> tuple[None, list[Value], list[Value]]:
         after = cell.step(at(node, products, k, 0), now)
         row = after[0]
         if lengths is not None:

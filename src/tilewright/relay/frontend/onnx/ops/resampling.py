@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.ir import PrimExpr
 from tilewright.relay.cards.relations import is_any, known_equal, simplest
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
@@ -98,7 +99,7 @@ def known(d: Any) -> bool:
     return isinstance(d, (int, np.integer, PrimExpr)) and not isinstance(d, CommonValue)
 
 
-def scaled(c: Any, extent: Any, scale: Any) -> Any:
+def scaled(c: Builder, extent: Any, scale: Any) -> Any:
     """The extent after scaling, rounded down."""
     if isinstance(scale, CommonValue):
         found = c.call("add", c.call("multiply", _real(c, extent), c.cast(scale, "float32")), 1e-6)
@@ -113,7 +114,7 @@ def scaled(c: Any, extent: Any, scale: Any) -> Any:
     return c.call("floor_divide", c.call("multiply", extent, ratio.numerator), ratio.denominator)
 
 
-def kept_ratio(c: Any, policy: str, extents: Sequence[Any], sizes: Sequence[Any]) -> list[tuple[Any, Any]]:
+def kept_ratio(c: Builder, policy: str, extents: Sequence[Any], sizes: Sequence[Any]) -> list[tuple[Any, Any]]:
     """(target, scale) of each axis: the sizes as they are, or one scale for all axes, half an element rounded up."""
     if policy == "stretch":
         return [(c.cast(s, "int64") if isinstance(s, CommonValue) else s, None) for s in sizes]
@@ -125,7 +126,7 @@ def kept_ratio(c: Any, policy: str, extents: Sequence[Any], sizes: Sequence[Any]
     return [(c.cast(w, "int64"), kept) for w in whole]
 
 
-def _image(node: OnnxNode, c: Any, x: Value, changed: Sequence[Axis], mode: str) -> Expr | None:
+def _image(node: OnnxNode, c: Builder, x: Value, changed: Sequence[Axis], mode: str) -> Expr | None:
     """The operator on images that says the same; None where there is none."""
     rank = x.ndim - 2
     spatial = [next((a for a in changed if a.number == k + 2), None) for k in range(rank)]
@@ -150,17 +151,17 @@ def _image(node: OnnxNode, c: Any, x: Value, changed: Sequence[Axis], mode: str)
     return node.call("dyn.image.resize2d", x, Value(size.expr), *more, **attrs)
 
 
-def _real(c: Any, d: Any) -> Any:
+def _real(c: Builder, d: Any) -> Any:
     """A size as a float32 without axes."""
     return c.cast(d if isinstance(d, CommonValue) else c.size(d), "float32")
 
 
-def _spread(c: Any, vector: CommonValue, behind: int) -> Any:
+def _spread(c: Builder, vector: CommonValue, behind: int) -> Any:
     """A vector with axes of extent 1 behind its own."""
     return c.call("expand_dims", vector, axis=1, num_newaxis=behind) if behind else vector
 
 
-def _places(c: Any, axis: Axis, mode: str) -> Any:
+def _places(c: Builder, axis: Axis, mode: str) -> Any:
     """Where each output place lies among the input places, in float32."""
     t = axis.target
     at = (
@@ -212,7 +213,7 @@ def _places(c: Any, axis: Axis, mode: str) -> Any:
     return c.call("multiply", places, c.cast(several, "float32")) if mode == "pytorch_half_pixel" else places
 
 
-def _along(node: OnnxNode, c: Any, x: Any, axis: Axis, places: CommonValue, antialias: bool) -> Any:
+def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, antialias: bool) -> Any:
     """x resampled along one axis: the nearest element, or a weighted sum of those around each place."""
     last = c.cast(c.call("subtract", _real(c, axis.extent), 1.0), "int32")
 
@@ -245,13 +246,13 @@ def _along(node: OnnxNode, c: Any, x: Any, axis: Axis, places: CommonValue, anti
     return out
 
 
-def _inside(c: Any, axis: Axis, index: CommonValue, weight: CommonValue) -> Any:
+def _inside(c: Builder, axis: Axis, index: CommonValue, weight: CommonValue) -> Any:
     """The weights of what lies in the input, else 0."""
     found = c.call("logical_and", c.call("greater_equal", index, 0.0), c.call("less", index, _real(c, axis.extent)))
     return c.call("where", found, weight, 0.0)
 
 
-def _filtered(node: OnnxNode, c: Any, x: Any, axis: Axis, places: CommonValue, alpha: float) -> Any:
+def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, alpha: float) -> Any:
     """x along an axis by a filter as wide as its step, which is computed: a product of the axis, its ends repeated as far as the filter
     reaches, with the weights of all its elements at each place."""
     method, extent = node.get("mode"), _real(c, axis.extent)
@@ -273,7 +274,7 @@ def _filtered(node: OnnxNode, c: Any, x: Any, axis: Axis, places: CommonValue, a
     return c.transpose(out, [order.index(k) for k in range(x.ndim)])
 
 
-def _normalised(c: Any, taps: Sequence[tuple[CommonValue, CommonValue]]) -> list[tuple[CommonValue, CommonValue]]:
+def _normalised(c: Builder, taps: Sequence[tuple[CommonValue, CommonValue]]) -> list[tuple[CommonValue, CommonValue]]:
     """Weights whose sum is 1 at each place."""
     total = taps[0][1]
     for _, w in taps[1:]:
@@ -281,7 +282,7 @@ def _normalised(c: Any, taps: Sequence[tuple[CommonValue, CommonValue]]) -> list
     return [(i, c.call("divide", w, total)) for i, w in taps]
 
 
-def _rounded(c: Any, x: CommonValue, rounding: str) -> Any:
+def _rounded(c: Builder, x: CommonValue, rounding: str) -> Any:
     if rounding in ("floor", "ceil"):
         return c.call(rounding, x)
     if rounding == "round_prefer_ceil":
@@ -289,7 +290,7 @@ def _rounded(c: Any, x: CommonValue, rounding: str) -> Any:
     return c.call("ceil", c.call("subtract", x, 0.5))
 
 
-def _weight(c: Any, distance: CommonValue, method: str, alpha: float) -> Any:
+def _weight(c: Builder, distance: CommonValue, method: str, alpha: float) -> Any:
     """The weight of an element at this distance (linear: a triangle; cubic: Keys' kernel)."""
     d = c.call("abs", distance)
     if method == "linear":

@@ -15,7 +15,7 @@ Size = int | Value
 """An extent: a number, or a scalar of int64 that a run computes."""
 
 
-def fourier(node: OnnxNode, x: Value, length: Size | None, axis: int, inverse: bool, onesided: bool) -> Any:
+def fourier(node: OnnxNode, x: Value, length: Size | None, axis: int, inverse: bool, onesided: bool) -> Expr:
     """The transform of an axis of x, whose last axis holds one real part, or real and imaginary parts."""
     rank, at = x.ndim, axis % x.ndim
     complex_input = node.static_extent(x, rank - 1) == 2

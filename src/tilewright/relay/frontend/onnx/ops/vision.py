@@ -144,14 +144,14 @@ def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | N
     inner = [(shape[k + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n] for k in range(n)]
     whole = [*shape[:2], *inner]
     c = node.importer.builder(node.name)
-    made = node.call(
+    flat = node.value(
         "scatter_elements",
         c.full([math.prod(whole)], 0, x.dtype),
         node.call("reshape", places, newshape=(-1,)),
         node.call("reshape", x, newshape=(-1,)),
         axis=0,
     )
-    made = c.reshape(Value(made), whole)
+    made = c.reshape(flat, whole)
     if output_shape is None:
         return made.expr
     sizes = c.call("stack", [c.extent(made, k) for k in range(made.ndim)], axis=0)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.ir.prim_expr import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import atan2, identity
 from tilewright.relay.frontend.pytorch.ops.linalg import einsum, matmul
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
-from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten, converters
+from tilewright.relay.frontend.pytorch.value import Argument, Complex, TorchCall, aten, converters
 from tilewright.support.errors import OpNotImplemented
 
 BY_PARTS = {
@@ -35,7 +36,9 @@ def _complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def convert_complex(c: TorchCall, name: str, overload: str, positional: Sequence[Any], named: dict[str, Any]) -> Any:
+def convert_complex(
+    c: TorchCall, name: str, overload: str, positional: Sequence[Argument], named: dict[str, Argument]
+) -> Any:
     """A call of which an argument is complex. Raises OpNotImplemented."""
     short = name.removeprefix("aten::")
     found = complex_converters.get(short)
@@ -269,7 +272,7 @@ def _to_width(c: TorchCall, x: Complex, *rest: object, **more: object) -> Any:
 
 
 @_complex("sym_size", "size")
-def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> Any:
+def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> list[int | PrimExpr] | int | PrimExpr:
     return list(x.real.shape) if dim is None else x.real.shape[dim]
 
 

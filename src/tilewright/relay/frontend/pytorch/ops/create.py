@@ -13,7 +13,7 @@ from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Argument, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
 LARGEST = 1 << 16
@@ -247,7 +247,7 @@ def _base(c: TorchCall) -> str:
     return c.target.split("::")[-1].split(".")[0]
 
 
-def _whole_numbers(c: TorchCall, args: list[Any], dtype: DType) -> Value:
+def _whole_numbers(c: TorchCall, args: list[Argument], dtype: DType) -> Value:
     like = args.pop(0) if isinstance(args[0], Value) else None
     shape = like.shape if like is not None else args.pop()
     low, high = args if len(args) == 2 else (0, args[0])

@@ -7,17 +7,21 @@ An operator on them becomes its plain form between dequantize and quantize, as P
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.ir.prim_expr import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.ops.layers import convolve, convolve_transposed
 from tilewright.relay.frontend.pytorch.ops.linalg import linear
 from tilewright.relay.frontend.pytorch.ops.quantized import RANGES
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten, find_converter
+from tilewright.relay.frontend.pytorch.value import Argument, Attribute, TorchCall, aten, find_converter
 from tilewright.support.errors import OpNotImplemented
+
+if TYPE_CHECKING:
+    import torch
 
 MOVES = {
     "view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "movedim", "expand",
@@ -40,7 +44,7 @@ class Quantized:
         self.scale, self.zero = np.asarray(scale, np.float32), np.asarray(zero, np.int32)
 
     @property
-    def shape(self) -> list[Any]:
+    def shape(self) -> list[int | PrimExpr]:
         """Extents, as those of a value."""
         return self.levels.shape
 
@@ -79,7 +83,9 @@ def plain_type(dtype: DType) -> str:
     return dtype_name(dtype).replace("qui", "ui").replace("qi", "i")
 
 
-def convert_quantized(c: TorchCall, name: str, overload: str, positional: Sequence[Any], named: dict[str, Any]) -> Any:
+def convert_quantized(
+    c: TorchCall, name: str, overload: str, positional: Sequence[Argument], named: dict[str, Argument]
+) -> Any:
     """A call of a plain operator of which an argument is quantised. Raises OpNotImplemented."""
     short = name.removeprefix("aten::").removesuffix("_")
     if positional and isinstance(positional[0], Quantized):
@@ -155,12 +161,12 @@ def told(c: TorchCall, name: str, x: Quantized) -> Any:
 # Layers, whose weights stand packed in an object
 
 
-def _weight(c: TorchCall, packed: Any, unpack: str) -> tuple[Value, Value | None]:
+def _weight(c: TorchCall, packed: Attribute, unpack: str) -> tuple[Value, Value | None]:
     """(weight as numbers, bias) of a packed layer."""
     return packed_weight(c, packed.module, packed.path, unpack)
 
 
-def packed_weight(c: TorchCall, packed: Any, path: str, unpack: str) -> tuple[Value, Value | None]:
+def packed_weight(c: TorchCall, packed: torch.ScriptObject, path: str, unpack: str) -> tuple[Value, Value | None]:
     """(weight as numbers, bias) of an object of packed weights."""
     import torch
 
@@ -188,7 +194,7 @@ def _layer(rank: int, transposed: bool) -> Callable[..., Any]:
     # A convolution along one axis is packed as one of images that are one row high.
     packed_as = kind.replace("1d", "2d")
 
-    def convert(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Quantized:
+    def convert(c: TorchCall, x: Quantized, packed: Attribute, scale: float, zero: int) -> Quantized:
         import torch
 
         weight, bias = _weight(c, packed, f"{kind}_unpack")
@@ -215,18 +221,18 @@ for _rank in (1, 2, 3):
 
 
 @aten("quantized::linear", "quantized::linear_relu")
-def _linear(c: TorchCall, x: Quantized, packed: Any, scale: float, zero: int) -> Quantized:
+def _linear(c: TorchCall, x: Quantized, packed: Attribute, scale: float, zero: int) -> Quantized:
     return _finished(c, linear(c, numbers(c, x), *_weight(c, packed, "linear_unpack")), scale, zero, x.dtype)
 
 
 @aten("quantized::linear_dynamic", "quantized::linear_relu_dynamic")
-def _linear_dynamic(c: TorchCall, x: Value, packed: Any, reduced: bool = False) -> Value:
+def _linear_dynamic(c: TorchCall, x: Value, packed: Attribute, reduced: bool = False) -> Value:
     out = linear(c, rounded_to_bytes(c, x, reduced), *_weight(c, packed, "linear_unpack"))
     return c.call("nn.relu", out) if "relu" in c.target else out
 
 
 @aten("quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16")
-def _linear_half(c: TorchCall, x: Value, packed: Any) -> Value:
+def _linear_half(c: TorchCall, x: Value, packed: Attribute) -> Value:
     out = linear(c, x, *_weight(c, packed, "linear_unpack_fp16"))
     return c.call("nn.relu", out) if "relu" in c.target else out
 
@@ -244,7 +250,7 @@ def rounded_to_bytes(c: TorchCall, x: Value, reduced: bool) -> Value:
 
 
 @aten("quantized::embedding_byte")
-def _embedding(c: TorchCall, packed: Any, places: Value, pruned: bool = False) -> Value:
+def _embedding(c: TorchCall, packed: Attribute, places: Value, pruned: bool = False) -> Value:
     import torch
 
     table = torch.ops.quantized.embedding_bag_unpack(packed.module).dequantize()
@@ -374,7 +380,7 @@ def _layer_norm(
 def _group_norm(c: TorchCall, x: Quantized, *args: Any) -> Quantized:
     if "instance" in c.target:
         weight, bias, eps, scale, zero = args
-        groups = int(x.shape[1])
+        groups = x.levels.known_extent(1)
     else:
         groups, weight, bias, eps, scale, zero = args
     converter = find_converter("group_norm")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.ir.prim_expr import PrimExpr
 from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
@@ -507,12 +508,12 @@ def _channel_shuffle(c: TorchCall, x: Value, groups: int) -> Value:
 
 
 @aten("sym_size", "size.int")
-def _size(c: TorchCall, x: Value, dim: int | None = None) -> Any:
+def _size(c: TorchCall, x: Value, dim: int | None = None) -> list[int | PrimExpr] | int | PrimExpr:
     return list(x.shape) if dim is None else x.shape[dim]
 
 
 @aten("size", "sym_size.default")
-def _sizes(c: TorchCall, x: Value) -> Any:
+def _sizes(c: TorchCall, x: Value) -> list[int | PrimExpr]:
     return list(x.shape)
 
 

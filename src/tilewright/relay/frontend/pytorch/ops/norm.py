@@ -77,7 +77,7 @@ def _batch_norm(
     return c.calls("nn.batch_norm", x, gamma, beta, mean, var, axis=1, epsilon=float(eps))[0]
 
 
-def _statistics(c: TorchCall, x: Value, eps: float) -> list[Any]:
+def _statistics(c: TorchCall, x: Value, eps: float) -> list[None] | list[Value]:
     if not (c.wants(1) or c.wants(2)):
         return [None, None]
     return [c.reshape(v, [x.shape[1]]) for v in _moments(c, x, [0, *range(2, x.ndim)], eps)]

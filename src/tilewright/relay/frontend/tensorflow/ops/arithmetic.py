@@ -345,7 +345,7 @@ def _saved(c: NodeCall, handle: Any) -> Value:
             f"it reads variable {handle.name!r} after {assigned!r} assigned to it, but variables stay as they were saved;"
             " export the model with its state as inputs and outputs"
         )
-    return c.home.variable(handle)  # type: ignore[no-any-return]
+    return c.home.variable(handle)
 
 
 @tf_op("ResourceGather")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.tensorflow_messages import Message
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
@@ -306,7 +307,7 @@ def _mfcc(c: NodeCall, spectrum: Value, rate: Value) -> Value:
 def _mel_filters(bins: int, rate: float, low: float, high: float, count: int) -> np.ndarray:
     """(bins, count): the triangles by which frequencies are summed, evenly spaced in mels."""
 
-    def mel(f: Any) -> np.ndarray:
+    def mel(f: Message) -> np.ndarray:
         return 1127.0 * np.log1p(np.asarray(f) / 700.0)
 
     step = (mel(high) - mel(low)) / (count + 1)
