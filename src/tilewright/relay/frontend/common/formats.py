@@ -116,11 +116,13 @@ class ModelFormat:
         """Whether a file (or folder) is of this format."""
         return path.suffix.lower() in self.suffixes
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and its parameters. Raises ModelError for a file that is wrong, OpNotImplemented for what is not supported."""
         raise ModelError(f"models of {self.title} cannot be imported")
 
-    def load_fixed(self, path: Path, shapes: Shapes, values: Mapping[str, Array]) -> tuple[IRModule, dict[str, Any]]:
+    def load_fixed(
+        self, path: Path, shapes: Shapes, values: Mapping[str, Array]
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """As `load`, with constants for these inputs, which then are none any more. Raises ModelError for one that the model has not, and
         for values that do not fit."""
         mod, params = self.load(path, shapes)
@@ -130,7 +132,7 @@ class ModelFormat:
         """The node and the number of its result that a tensor's name in the file means; None for what is not a tensor's name."""
         return None
 
-    def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]] | None:
+    def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, np.ndarray]] | None:
         """As `load`, each tensor laid out as the file's own, with which it is compared; None where those of `load` are."""
         return None
 

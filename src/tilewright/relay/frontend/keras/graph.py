@@ -18,8 +18,8 @@ from tilewright.relay.frontend.common.problems import DAMAGE, Problem, Unsupport
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text, problems_text, use_text
 from tilewright.relay.frontend.keras.layers_strings import STRING_LAYERS
-from tilewright.relay.frontend.keras.value import LayerCall, flat_values, layers, operations, policy_dtype
-from tilewright.relay.frontend.keras.weights import Store, name_of
+from tilewright.relay.frontend.keras.value import LayerCall, Nested, flat_values, layers, operations, policy_dtype
+from tilewright.relay.frontend.keras.weights import Spec, Store, name_of
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
 from tilewright.runtime.host_functions.strings import CARRIER
@@ -66,12 +66,12 @@ class KerasImporter:
 
     def run(
         self,
-        spec: Mapping[str, Any],
+        spec: Spec,
         store: Store,
         shapes: Mapping[str, Sequence[Any]],
         layout: str,
         tensors: Sequence[str] = (),
-    ) -> tuple[IRModule, dict[str, Any]]:
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """Import a serialised model. tensors: other names of its inputs."""
         self.check_supported(spec)
         turned = 0 if _channels_first(spec) else LAYOUTS[layout]
@@ -165,7 +165,7 @@ class KerasImporter:
 
     # ---- what is supported
 
-    def check_supported(self, spec: Mapping[str, Any]) -> None:
+    def check_supported(self, spec: Spec) -> None:
         """List every layer, in models inside too, that no converter takes."""
         missing: dict[str, list[str]] = {}
         own: set[str] = set()
@@ -202,7 +202,7 @@ class KerasImporter:
 
     # ---- models
 
-    def model(self, spec: Mapping[str, Any], store: Store, inputs: Sequence[Any], path: str) -> Any:
+    def model(self, spec: Spec, store: Store, inputs: Sequence[Nested], path: str) -> Nested:
         """The outputs of a model on values."""
         config = spec.get("config")
         if isinstance(config, list):  # the first Sequential models were only lists
@@ -213,7 +213,7 @@ class KerasImporter:
             return self.sequential(config, store, inputs, path)
         return self.functional(config, store, inputs, path)
 
-    def layer(self, spec: Mapping[str, Any], store: Store, path: str) -> LayerCall:
+    def layer(self, spec: Spec, store: Store, path: str) -> LayerCall:
         """The call of a serialised layer."""
         name = name_of(spec)
         kind = str(spec.get("class_name", ""))
@@ -224,7 +224,7 @@ class KerasImporter:
             kind = f"keras.ops.{kind}"
         return LayerCall(kind, config, store, f"{path}/{name}".removeprefix("/"), self, self.version)
 
-    def sequential(self, config: Mapping[str, Any], store: Store, inputs: Sequence[Any], path: str) -> Any:
+    def sequential(self, config: Spec, store: Store, inputs: Sequence[Nested], path: str) -> Nested:
         specs = [s for s in config["layers"] if s.get("class_name") != "InputLayer"]
         stores = store.members(specs)
         result: Any = inputs[0] if len(inputs) == 1 else list(inputs)
@@ -232,11 +232,11 @@ class KerasImporter:
             result = self.call(self.layer(spec, inner, path), [result], {})
         return result
 
-    def functional(self, config: Mapping[str, Any], store: Store, inputs: Sequence[Any], path: str) -> Any:
+    def functional(self, config: Spec, store: Store, inputs: Sequence[Nested], path: str) -> Nested:
         specs = list(config["layers"])
         kept = [s for s in specs if not is_operation(s)]
         stores = dict(zip(map(id, kept), store.members(kept), strict=True))
-        made: dict[tuple[str, int], list[Any]] = {}
+        made: dict[tuple[str, int], list[Nested]] = {}
         first = _first_calls(config)
         for entry, value in zip(histories(config.get("input_layers")), inputs, strict=True):
             made[entry[0], entry[1]] = [value]
@@ -260,7 +260,7 @@ class KerasImporter:
             waiting = left
         return _picked(config.get("output_layers"), made, self.title)
 
-    def call(self, layer: LayerCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, layer: LayerCall, args: Sequence[Nested], kwargs: Mapping[str, Nested]) -> Nested:
         """The results of a layer. Unsupported parts are noted."""
         if any([v is _BROKEN for v in _leaves([*args, *kwargs.values()])]):
             return _BROKEN
@@ -285,7 +285,7 @@ class KerasImporter:
                 f" has ({said(error)})"
             ) from error
 
-    def convert(self, layer: LayerCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def convert(self, layer: LayerCall, args: Sequence[Nested], kwargs: Mapping[str, Nested]) -> Nested:
         """The results of a layer."""
         if FLAT in layer.config:
             result = self.model(layer.config[FLAT], layer.store, flat_values([*args]), layer.path)
@@ -311,12 +311,12 @@ class KerasImporter:
                 self.masks[id(found)] = mask
         return found
 
-    def keep(self, found: Any) -> Any:
+    def keep(self, found: Nested) -> Nested:
         """A result, whose values live as long as the import: masks are known by them."""
         self.kept.append(found)
         return found
 
-    def cast(self, layer: LayerCall, x: Any) -> Any:
+    def cast(self, layer: LayerCall, x: Nested) -> Nested:
         """Floats in the type that a layer computes in."""
         if isinstance(x, Value):
             want = layer.compute_dtype
@@ -356,7 +356,7 @@ _BROKEN: Any = _Broken()
 # ---- serialised models
 
 
-def is_operation(spec: Mapping[str, Any]) -> bool:
+def is_operation(spec: Spec) -> bool:
     """Whether a serialised layer is an operation of keras.ops. Legacy files do not say so; but all layers may be trainable."""
     if spec.get("module"):
         return ".ops" in str(spec["module"])
@@ -368,7 +368,7 @@ def is_operation(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def all_layers(spec: Any) -> Iterable[Mapping[str, Any]]:
+def all_layers(spec: Any) -> Iterable[Spec]:
     """Serialised layers in a model, those inside others too."""
     if isinstance(spec, (list, tuple)):
         for s in spec:
@@ -383,7 +383,7 @@ def all_layers(spec: Any) -> Iterable[Mapping[str, Any]]:
                 yield from all_layers(config.get(part))
 
 
-def _channels_first(spec: Mapping[str, Any]) -> bool:
+def _channels_first(spec: Spec) -> bool:
     """Whether the model's own data has its channels in front."""
     for inner in all_layers(spec):
         config = inner.get("config")
@@ -392,7 +392,7 @@ def _channels_first(spec: Mapping[str, Any]) -> bool:
     return False
 
 
-def model_inputs(spec: Mapping[str, Any]) -> list[tuple[str, list[Any], str]]:
+def model_inputs(spec: Spec) -> list[tuple[str, list[Any], str]]:
     """(name, extents, dtype) of each input of a serialised model, in order. Raises ModelError."""
     config: Any = spec.get("config")
     config = {"layers": config} if isinstance(config, list) else config
@@ -429,14 +429,14 @@ def model_inputs(spec: Mapping[str, Any]) -> list[tuple[str, list[Any], str]]:
     return found
 
 
-def _input_shape(spec: Mapping[str, Any]) -> Any:
+def _input_shape(spec: Spec) -> Any:
     config = spec.get("config") or {}
     if isinstance(config, Mapping):
         return config.get("batch_shape") or config.get("batch_input_shape")
     return None
 
 
-def output_names(spec: Mapping[str, Any], count: int) -> list[str]:
+def output_names(spec: Spec, count: int) -> list[str]:
     """A name for each output: its key, or its layer's."""
     config = spec.get("config")
     given = config.get("output_layers") if isinstance(config, Mapping) else None
@@ -473,7 +473,7 @@ def _is_history(entry: Any) -> bool:
     )
 
 
-def _first_calls(config: Mapping[str, Any]) -> dict[str, int]:
+def _first_calls(config: Spec) -> dict[str, int]:
     """Layers whose calls are not counted from 0: those of a functional model inside begin after the one that made it."""
     last: dict[str, int] = {}
     counts = {name_of(s): len(s.get("inbound_nodes") or ()) for s in config["layers"]}
@@ -483,7 +483,7 @@ def _first_calls(config: Mapping[str, Any]) -> dict[str, int]:
     return {name: k + 1 - counts[name] for name, k in last.items() if counts.get(name) and k >= counts[name]}
 
 
-def _picked(entry: Any, made: Mapping[tuple[str, int], list[Any]], title: str) -> Any:
+def _picked(entry: Nested, made: Mapping[tuple[str, int], list[Nested]], title: str) -> Nested:
     """Tensors by where they come from, nested as the model nests them."""
     if _is_history(entry):
         try:
@@ -527,7 +527,7 @@ def _arguments(node: Any) -> tuple[list[Any], dict[str, Any]]:
     }
 
 
-def _parsed(x: Any) -> Any:
+def _parsed(x: Nested) -> Nested:
     """Serialised arguments: tensors, slices, types and plain values."""
     if isinstance(x, Mapping):
         kind, config = x.get("class_name"), x.get("config")
@@ -547,11 +547,11 @@ def _parsed(x: Any) -> Any:
     return x
 
 
-def _needed(x: Any) -> list[History]:
+def _needed(x: Nested) -> list[History]:
     return [leaf.history for leaf in _leaves(x) if isinstance(leaf, _Tensor)]
 
 
-def _leaves(x: Any) -> list[Any]:
+def _leaves(x: Nested) -> list[Any]:
     if isinstance(x, Mapping):
         return [leaf for v in x.values() for leaf in _leaves(v)]
     if isinstance(x, (list, tuple)):
@@ -559,7 +559,7 @@ def _leaves(x: Any) -> list[Any]:
     return [x]
 
 
-def _bound(x: Any, made: Mapping[tuple[str, int], list[Any]]) -> Any:
+def _bound(x: Nested, made: Mapping[tuple[str, int], list[Nested]]) -> Nested:
     if isinstance(x, _Tensor):
         return made[x.history[0], x.history[1]][x.history[2]]
     if isinstance(x, Mapping):

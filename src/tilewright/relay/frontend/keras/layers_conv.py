@@ -159,7 +159,7 @@ def pool(
     )
 
 
-def _pooling(key: str) -> Callable[..., Any]:
+def _pooling(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value) -> Value:
         n = axes_of(c.kind)
         size = extents(c.get("pool_size", 2), n)
@@ -169,7 +169,7 @@ def _pooling(key: str) -> Callable[..., Any]:
     return convert
 
 
-def _global(key: str) -> Callable[..., Any]:
+def _global(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value, mask: Value | None = None) -> Value:
         n = axes_of(c.kind)
         start = 2 if is_first(c) else 1
@@ -184,7 +184,7 @@ def _global(key: str) -> Callable[..., Any]:
     return convert
 
 
-def _adaptive(key: str) -> Callable[..., Any]:
+def _adaptive(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value) -> Value:
         n = axes_of(c.kind)
         sizes = extents(c.config["output_size"], n)

@@ -184,7 +184,7 @@ def _upsampling(c: LayerCall, x: Value) -> Value:
 # ---- merging
 
 
-def _merged(key: str) -> Callable[..., Any]:
+def _merged(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, xs: Sequence[Value]) -> Value:
         parts = c.promote(*_aligned(c, xs))
         out = parts[0]

@@ -30,7 +30,7 @@ class KerasFormat(formats.ModelFormat):
 
     name, title, suffixes, runtimes = "keras", "Keras", (".keras", ".h5", ".hdf5"), ("keras",)
 
-    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module; its inputs are as Keras has them, channels last."""
         return from_keras(path, shape=dict(shapes) or None, layout=LAYOUT)
 

@@ -34,7 +34,7 @@ LOGICAL = {"LogicalAnd": "logical_and", "LogicalOr": "logical_or", "LogicalXor":
 REDUCTIONS = {"Sum": "sum", "Mean": "mean", "Max": "max", "Min": "min", "Amax": "max", "Amin": "min", "Prod": "prod"}
 
 
-def _one(key: str, floating: bool) -> Callable[..., Any]:
+def _one(key: str, floating: bool) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Any) -> Value:
         x = c.tensor(x)
         return c.call(key, c.floats(x) if floating else x)
@@ -42,7 +42,7 @@ def _one(key: str, floating: bool) -> Callable[..., Any]:
     return convert
 
 
-def _two(key: str) -> Callable[..., Any]:
+def _two(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
         return c.call(key, *c.promote(*_plain(c, a, b)))
 
@@ -54,14 +54,14 @@ def _plain(c: LayerCall, *operands: ArrayLike) -> list[Value | int | float]:
     return [x if isinstance(x, (Value, int, float)) else c.tensor(x) for x in operands]
 
 
-def _logical(key: str) -> Callable[..., Any]:
+def _logical(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
         return c.call(key, *[c.cast(c.tensor(x), "bool") for x in (a, b)])
 
     return convert
 
 
-def _reduction(key: str) -> Callable[..., Any]:
+def _reduction(key: str) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value, *rest: object, **kwargs: object) -> Value:
         x = c.floats(x) if key == "mean" else c.cast(x, "int32") if x.dtype == "bool" else x
         return c.reduce(key, x, _axes(c, x), bool(c.get("keepdims", False)))
@@ -73,7 +73,7 @@ def _axes(c: LayerCall, x: Value) -> list[int]:
     return c.axes(c.config.get("axis"), x.ndim)
 
 
-def _activation(name: str) -> Callable[..., Any]:
+def _activation(name: str) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value) -> Value:
         known = ("negative_slope", "alpha", "approximate", "axis", "threshold", "default_value", "b")
         given = {k: v for k, v in c.config.items() if k in known and v is not None}

@@ -142,7 +142,7 @@ def _select(c: LayerCall, conditions: Sequence[Any], choices: Sequence[Any], def
 # ---- along axes
 
 
-def _nan_reduction(key: str, fill: float) -> Callable[..., Any]:
+def _nan_reduction(key: str, fill: float) -> Callable[..., Value]:
     def convert(c: LayerCall, x: Value) -> Value:
         gone = c.call("isnan", x)
         filled = c.call("where", gone, c.number(fill, x.dtype), x)

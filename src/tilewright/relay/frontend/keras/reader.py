@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.formats.hdf5.cursor import REMEDY
 from tilewright.formats.hdf5.file import opened
-from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Store
+from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Spec, Store
 from tilewright.support.errors import ModelError, said
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -29,9 +29,7 @@ LOCAL_HEAD = 30
 class OpenedModel:
     """A model: its serialised form, its weights, the major version of the Keras that wrote it, its name for messages, its inputs' names."""
 
-    def __init__(
-        self, spec: Mapping[str, Any], store: Store, version: int, title: str, tensors: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, spec: Spec, store: Store, version: int, title: str, tensors: Sequence[str] = ()) -> None:
         self.spec, self.store, self.version, self.title = spec, store, version, title
         self.tensors = tuple(tensors)
 
@@ -73,7 +71,7 @@ def _live(model: Any) -> OpenedModel:
     return OpenedModel(_plain_spec(spec, kind), LiveStore(model), 3, title, tensors)
 
 
-def _plain_spec(spec: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def _plain_spec(spec: Spec, kind: str) -> Mapping[str, Any]:
     return {**spec, "class_name": kind} if spec.get("class_name") not in ("Functional", "Sequential", "Model") else spec
 
 

@@ -10,11 +10,13 @@ import numpy as np
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.builder import Builder, Operand
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.weights import Store
+from tilewright.relay.frontend.keras.weights import Spec, Store
 
 if TYPE_CHECKING:
     from tilewright.relay.frontend.keras.graph import KerasImporter
 
+Nested = Any
+"""What a layer takes or returns: tensors, numbers and names, in lists and dictionaries as the model nests them."""
 ArrayLike = Operand | np.ndarray | Sequence[Any]
 """What operations take for a tensor: also numbers, arrays and nested lists of numbers."""
 Converter = Callable[..., Any]
@@ -50,9 +52,7 @@ class LayerCall(Builder):
 
     __slots__ = ("config", "home", "kind", "path", "store", "version")
 
-    def __init__(
-        self, kind: str, config: Mapping[str, Any], store: Store, path: str, home: KerasImporter, version: int = 3
-    ) -> None:
+    def __init__(self, kind: str, config: Spec, store: Store, path: str, home: KerasImporter, version: int = 3) -> None:
         super().__init__(path, home.sizes, home.params)
         self.kind, self.config, self.store, self.path, self.home, self.version = (
             kind,
@@ -86,7 +86,7 @@ class LayerCall(Builder):
         """The element type that the layer computes in."""
         return policy_dtype(self.config.get("dtype"))
 
-    def inner(self, spec: Mapping[str, Any], attribute: str) -> LayerCall:
+    def inner(self, spec: Spec, attribute: str) -> LayerCall:
         """The layer that this one holds as an attribute, by its serialised form."""
         config = spec.get("config") or {}
         name = str(config.get("name") or attribute)
@@ -164,7 +164,7 @@ def axes_of(kind: str) -> int:
     return int(kind[-2])
 
 
-def flat_values(x: Any) -> list[Any]:
+def flat_values(x: Nested) -> list[Nested]:
     """The tensors of a nested result, dictionaries by their sorted keys."""
     if isinstance(x, Mapping):
         return [v for k in sorted(x) for v in flat_values(x[k])]

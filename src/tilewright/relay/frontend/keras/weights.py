@@ -12,6 +12,8 @@ from tilewright.formats.hdf5.file import Dataset, Group
 from tilewright.support.errors import ModelError, said
 
 Array = np.ndarray[Any, Any]
+Spec = Mapping[str, Any]
+"""The serialised form of a model or layer, or its configuration: what JSON says."""
 
 
 class Store:
@@ -25,7 +27,7 @@ class Store:
         """The weights of a layer that this one holds as an attribute; `name`: of that layer."""
         raise NotImplementedError
 
-    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+    def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         """The weights of the layers in a list of it, by their serialised forms."""
         raise NotImplementedError
 
@@ -64,7 +66,7 @@ class LiveStore(Store):
             raise ModelError(f"the layer {self.layer.name!r} has no part {attribute!r}")
         return LiveStore(inner)
 
-    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+    def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         found = [*getattr(self.layer, container)]
         if container != "layers":
             return [LiveStore(x) for x in found]
@@ -117,7 +119,7 @@ class FileStore(Store):
         inner = self.group.get(attribute) if self.group is not None else None
         return FileStore(inner, f"{self.place}/{attribute}", f"{self.path}/{attribute}", self.assets)
 
-    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+    def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         group = self.group.get(container) if self.group is not None else None
         if group is None:
             # The first files of Keras 3 had another name for it.
@@ -174,7 +176,7 @@ class ListStore(Store):
             inner = self.entries[half:] if attribute == DIRECTIONS[1] else self.entries[:half]
         return ListStore(inner or self.entries, f"{self.place}/{name or attribute}")
 
-    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+    def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         return [self.child(container, name_of(spec)) for spec in layers]
 
 
@@ -185,7 +187,7 @@ class LegacyFile(ListStore):
         super().__init__([], "the model")
         self.group = group
 
-    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+    def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         return [self._layer(name_of(spec)) for spec in layers]
 
     def _layer(self, name: str) -> Store:
@@ -217,7 +219,7 @@ def dataset_array(group: Any, key: Any, place: str) -> Array:
     return array
 
 
-def name_of(spec: Mapping[str, Any]) -> str:
+def name_of(spec: Spec) -> str:
     """The name of a serialised layer."""
     config = spec.get("config")
     name = spec.get("name") or (config.get("name") if isinstance(config, Mapping) else "")

@@ -10,12 +10,12 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
-from tilewright.relay.frontend.onnx.value import Choice, OnnxNode, Question, Value
+from tilewright.relay.frontend.onnx.value import Choice, Item, OnnxNode, Question, Value
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 
-def same_array(a: Any, b: Any) -> bool | None:
+def same_array(a: Item, b: Item) -> bool | None:
     """Whether two values that are known at import, sizes that are symbols among them, are the same; None where one is not known."""
     if not (isinstance(a, Value) and isinstance(b, Value)) or a.array is None or b.array is None:
         return None
@@ -25,15 +25,15 @@ def same_array(a: Any, b: Any) -> bool | None:
     return all([x is y or not isinstance(x, PrimExpr) and not isinstance(y, PrimExpr) and x == y for x, y in pairs])
 
 
-def known_apart(a: Any, b: Any) -> bool:
+def known_apart(a: Item, b: Item) -> bool:
     """Whether two values are known, and not the same. Made of a choice they tell its sides apart, as their ranks do, so a condition that
     asks for them is decided on each side."""
     return same_array(a, b) is False
 
 
 def either(
-    node: OnnxNode, condition: Value, yes: list[Any], no: list[Any], question: Question, of_choice: bool = False
-) -> list[Any]:
+    node: OnnxNode, condition: Value, yes: list[Item], no: list[Item], question: Question, of_choice: bool = False
+) -> list[Item]:
     """What a node makes whether or not a condition holds; values without a common type stay apart. of_choice: the node makes them of a
     choice; different known values stay apart, too."""
     if all([same_array(a, b) for a, b in zip(yes, no, strict=True)]):
@@ -48,7 +48,7 @@ def either(
     ]
 
 
-def common(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any] | None:
+def common(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any] | None:
     """Two values in one structure; None where there is none."""
     if isinstance(a, Choice) or isinstance(b, Choice):
         return None
@@ -58,7 +58,7 @@ def common(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any] | None:
         return None
 
 
-def sheltered(node: OnnxNode, condition: Value, value: Any, taken: bool = True) -> Any:
+def sheltered(node: OnnxNode, condition: Value, value: Item, taken: bool = True) -> Any:
     """A value that can be computed whatever the condition is: zeros of its shape where it is not `taken`."""
     if isinstance(value, Choice):
         sides = [sheltered(node, condition, v, taken) for v in (value.yes, value.no)]
@@ -72,7 +72,7 @@ def sheltered(node: OnnxNode, condition: Value, value: Any, taken: bool = True) 
     return rebuilt(value, made)
 
 
-def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]], list[Any]]) -> list[Any]:
+def of_choices(node: OnnxNode, inputs: list[Item], convert: Callable[[list[Any]], list[Any]]) -> list[Item]:
     """The results of a node with inputs that are one of two values: a common value as soon as there is one.
 
     Where it cannot take one of the two, a run that chooses that one ends with an error."""
@@ -98,7 +98,7 @@ def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]],
     return [demanded(node, choice, v, answers is yes, f"{node.op_type} {node.name!r} takes") for v in answers]
 
 
-def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) -> Any:
+def demanded(node: OnnxNode, choice: Choice, value: Item, yes: bool, who: str) -> Any:
     """A value that there is only where one branch is taken: a run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
     if isinstance(value, Choice):
         sides = [demanded(node, choice, v, yes, who) for v in (value.yes, value.no)]
@@ -110,7 +110,7 @@ def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) ->
     return rebuilt(value, made)
 
 
-def taken(value: Any, assumed: Sequence[tuple[Value, str]]) -> Any:
+def taken(value: Item, assumed: Sequence[tuple[Value, str]]) -> Any:
     """A value where some conditions are decided: (condition, the side of choices that it takes)."""
     if not assumed or not isinstance(value, Choice):
         return value
@@ -121,7 +121,7 @@ def taken(value: Any, assumed: Sequence[tuple[Value, str]]) -> Any:
     return value if yes is value.yes and no is value.no else Choice(value.condition, yes, no, value.question)
 
 
-def one_value(node: OnnxNode, value: Any) -> Any:
+def one_value(node: OnnxNode, value: Item) -> Any:
     """The value that a choice comes to where its sides have a common type; others as they are."""
     if not isinstance(value, Choice):
         return value
@@ -129,7 +129,7 @@ def one_value(node: OnnxNode, value: Any) -> Any:
     return joined(node, value.condition, [yes], [no])[0] if common(node, yes, no) else value
 
 
-def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:
+def with_rank(node: OnnxNode, value: Item, rank: int) -> Any:
     """What of a choice has this rank, one tensor if it has a common type; None where nothing has."""
     if not isinstance(value, Choice):
         return value if isinstance(value, Value) and value.ndim == rank else None
@@ -142,7 +142,7 @@ def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:
     return demanded(node, value, found, yes is not None, f"the output {node.name!r}, declared with {rank} axes, is")
 
 
-def joined(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
+def joined(node: OnnxNode, condition: Value, yes: list[Item], no: list[Item]) -> list[Item]:
     """The results of two branches, whichever is taken. Extents that differ are dynamic."""
     pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
     sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]

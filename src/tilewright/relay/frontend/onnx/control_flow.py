@@ -26,6 +26,7 @@ from tilewright.relay.frontend.onnx.value import (
     AlreadyReported,
     Choice,
     EmptyOptional,
+    Item,
     ListValue,
     OnnxNode,
     Packed,
@@ -48,7 +49,7 @@ Step = Callable[[Value, Value, list[Any]], tuple[Value | None, list[Any], list[V
 
 
 @onnx_op("If", typed=True)
-def _if(node: OnnxNode, condition: Value) -> list[Any]:
+def _if(node: OnnxNode, condition: Value) -> list[Item]:
     if condition.array is not None:
         compatibility.KNOWN_COURSE.seen(node.name)
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
@@ -104,7 +105,7 @@ def declared_rank(info: Message) -> int | None:
 
 
 @onnx_op("Scan", since=9, typed=True)
-def _scan(node: OnnxNode, *inputs: Value) -> list[Any]:
+def _scan(node: OnnxNode, *inputs: Value) -> list[Item]:
     return _scan_over(node, list(inputs))
 
 
@@ -233,8 +234,8 @@ def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[i
 
 
 def unrolled(
-    node: OnnxNode, rounds: int | None, condition: Value | None, state: list[Any], gathered: int, step: Step
-) -> tuple[list[Any], list[Any]]:
+    node: OnnxNode, rounds: int | None, condition: Value | None, state: list[Item], gathered: int, step: Step
+) -> tuple[list[Item], list[Item]]:
     """A loop round by round. Raises Unknown where whether it goes on is not known."""
     compatibility.KNOWN_COURSE.seen(node.name)
     going = condition is None or bool(node.numbers(condition, "condition").reshape(-1)[0])
@@ -251,7 +252,7 @@ def unrolled(
     return state, [_stacked(node, r, i, step, state) for i, r in enumerate(rows)]
 
 
-def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: list[Any]) -> Value:
+def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: list[Item]) -> Value:
     if rows:
         if all([r.is_number for r in rows]):
             return Value(array=np.stack([r.array for r in rows if r.array is not None]), kind=rows[0].kind)

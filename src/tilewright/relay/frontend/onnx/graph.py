@@ -42,6 +42,7 @@ from tilewright.relay.frontend.onnx.unsupported import Findings, Unsupported, mi
 from tilewright.relay.frontend.onnx.value import (
     AlreadyReported,
     Choice,
+    Item,
     OnnxNode,
     SizesValue,
     Unknown,
@@ -122,7 +123,7 @@ class Importer:
         pins = self.inputs.dynamic() if error.shapes else []
         return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
-    def declared_rank(self, info: Message, value: Any) -> Any:
+    def declared_rank(self, info: Message, value: Item) -> Any:
         """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
         if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
             return value
@@ -217,7 +218,7 @@ class Importer:
         else:
             self.keep(proto, title, results)
 
-    def check(self, proto: Message, title: str, inputs: list[Any]) -> None:
+    def check(self, proto: Message, title: str, inputs: list[Item]) -> None:
         """Raises ModelError for a node that its operator's schema refuses, or that names a result twice."""
         domain = plain_domain(proto.domain)
         own = (proto.domain, proto.op_type, proto.overload) in self.functions
@@ -227,7 +228,7 @@ class Importer:
         if len({*made}) < len(made):
             raise ModelError(f"{self.name}: {title} names one of its results twice: {', '.join(map(repr, made))}")
 
-    def keep(self, proto: Message, title: str, results: Iterable[Any]) -> None:
+    def keep(self, proto: Message, title: str, results: Iterable[Item]) -> None:
         """Give the results of a node their names in the innermost scope."""
         scope = self.scopes[-1]
         for output, value in zip(proto.output, results, strict=False):
@@ -314,7 +315,7 @@ class Importer:
         where.homes = self.inputs.variables
         return Builder(name, where)
 
-    def with_kinds(self, values: list[Any], node: OnnxNode, domain: str, inputs: list[Any]) -> list[Any]:
+    def with_kinds(self, values: list[Item], node: OnnxNode, domain: str, inputs: list[Item]) -> list[Item]:
         """Values with the kinds that the schema gives them."""
         if any([isinstance(v, Value) and v.kind for v in inputs]):
             kinds = result_kinds(node.op_type, node.opset, domain, inputs, len(values))
@@ -323,7 +324,7 @@ class Importer:
                     v.kind = kind
         return values
 
-    def subgraph(self, graph: Message, bound: Mapping[str, Any]) -> list[Any]:
+    def subgraph(self, graph: Message, bound: Mapping[str, Any]) -> list[Item]:
         """The outputs of a subgraph whose inputs are bound to values. Raises OpNotImplemented when a part of it was reported."""
         self.enter(dict(bound))
         try:
@@ -361,11 +362,11 @@ class Importer:
         finally:
             self.assumed.pop()
 
-    def taken(self, value: Any) -> Any:
+    def taken(self, value: Item) -> Any:
         """A value where some conditions are decided."""
         return taken(value, self.assumed)
 
-    def function(self, function: Message, proto: Message, inputs: Sequence[Any]) -> list[Any]:
+    def function(self, function: Message, proto: Message, inputs: Sequence[Item]) -> list[Item]:
         """The results of a function on values: its body is walked in a scope of its own."""
         given = [*inputs, *[None] * (len(function.input) - len(inputs))]
         outer, self.opsets = (
@@ -394,7 +395,7 @@ class Importer:
         self.scopes.append(scope)
 
     @staticmethod
-    def made(found: list[Any], what: str) -> list[Any]:
+    def made(found: list[Item], what: str) -> list[Item]:
         """Results none of which was reported."""
         if any([v is FAILED for v in found]):
             raise AlreadyReported(f"a node inside {what} is not supported (listed above)")

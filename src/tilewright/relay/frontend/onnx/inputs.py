@@ -15,7 +15,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
-from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, MapValue, Result, Value, as_value
+from tilewright.relay.frontend.onnx.value import EmptyOptional, Item, ListValue, MapValue, Value, as_value
 from tilewright.support.errors import ModelError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import PrimExpr, SizeVar
@@ -185,7 +185,7 @@ def element_of(proto: Message) -> str:
     return element_of(proto.map_type.value_type) if proto.HasField("map_type") else "float32"
 
 
-def known_value(value: Any, proto: Message) -> Result:
+def known_value(value: Any, proto: Message) -> Item:
     """An input that is given with its elements."""
     if value is None:
         return EmptyOptional(element_of(proto))

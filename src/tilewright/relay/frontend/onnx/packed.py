@@ -11,6 +11,7 @@ from tilewright.relay.frontend.common.value import are_numbers
 from tilewright.relay.frontend.onnx.value import (
     DynamicOptional,
     EmptyOptional,
+    Item,
     ListValue,
     OnnxNode,
     Packed,
@@ -46,7 +47,7 @@ def scalar(node: OnnxNode, x: Value) -> Value:
     return Value(node.call("reshape", x, newshape=())) if x.ndim else x
 
 
-def tensors(value: Any) -> list[Value]:
+def tensors(value: Item) -> list[Value]:
     """The tensors that a value holds, in order."""
     if isinstance(value, Value):
         return [value]
@@ -61,7 +62,7 @@ def tensors(value: Any) -> list[Value]:
     raise OpNotImplemented("it returns a map, which must be known at import")
 
 
-def rebuilt(value: Any, made: list[Value]) -> Any:
+def rebuilt(value: Item, made: list[Value]) -> Any:
     """A value of the structure of `value` whose tensors are the first of `made`, which are taken out of it."""
     if isinstance(value, Value):
         found = made.pop(0)
@@ -75,7 +76,7 @@ def rebuilt(value: Any, made: list[Value]) -> Any:
     return value
 
 
-def alike(a: Any, b: Any) -> bool:
+def alike(a: Item, b: Item) -> bool:
     """Whether two values have the same structure, element types and ranks."""
     if isinstance(a, Value) and isinstance(b, Value):
         return a.element == b.element and a.ndim == b.ndim
@@ -88,7 +89,7 @@ def alike(a: Any, b: Any) -> bool:
     return isinstance(a, EmptyOptional) and isinstance(b, EmptyOptional)
 
 
-def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
+def matched(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any]:
     """Two values in the same structure: sequences that differ in more than their elements are packed. Raises OpNotImplemented for
     others."""
     if alike(a, b):
@@ -106,7 +107,7 @@ def matched(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any]:
     raise OpNotImplemented(f"it returns {description(a)} or {description(b)}")
 
 
-def maybe(node: OnnxNode, value: Any, other: Any) -> DynamicOptional | EmptyOptional:
+def maybe(node: OnnxNode, value: Item, other: Item) -> DynamicOptional | EmptyOptional:
     """A value as an optional that may be empty; `other` is what it holds where it is empty now."""
     if isinstance(value, DynamicOptional):
         return value

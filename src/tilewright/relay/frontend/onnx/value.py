@@ -182,6 +182,8 @@ class DynamicOptional:
         return str(self.held.element)
 
 
+Item: TypeAlias = "Value | ListValue | Packed | Choice | DynamicOptional | EmptyOptional | None"
+"""What a name of a graph stands for; None: an input that is left out."""
 Tensor = Value | Expr | np.ndarray
 """A tensor in any form (see `as_value`)."""
 Result: TypeAlias = (
@@ -381,7 +383,7 @@ def as_value(x: Any) -> Value:
     raise TypeError(f"a tensor was expected, but a {type(x).__name__} was found")
 
 
-def evaluate(value: Any) -> Any:
+def evaluate(value: Item) -> Any:
     """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
     if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
         try:

@@ -55,7 +55,7 @@ class ExportedImporter(Importer):
 
     def run(
         self, program: torch.export.ExportedProgram, infos: Sequence[tuple[str, Any]] | None
-    ) -> tuple[IRModule, dict[str, Any]]:
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """Import an ExportedProgram."""
         stated = program
         program = self.prepared(program)

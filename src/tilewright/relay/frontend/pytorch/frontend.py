@@ -30,7 +30,7 @@ def from_pytorch(
     use_parser_friendly_name: bool = False,
     keep_quantized_weight: bool = False,
     export_renamed_c_graph_path: str | None = None,
-) -> tuple[IRModule, dict[str, Any]]:
+) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a PyTorch model.
 
     script_module: a torch.export.ExportedProgram, a TorchScript module (traced or scripted), or a torch.nn.Module or

@@ -157,7 +157,7 @@ class Importer:
         if self.problems:
             raise UnsupportedModel(problems_text(self.title, self.problems), self.problems)
 
-    def module(self, outputs: Sequence[Any], names: Sequence[str]) -> tuple[IRModule, dict[str, Any]]:
+    def module(self, outputs: Sequence[Any], names: Sequence[str]) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module of the outputs, and the parameters' values."""
         self.finish()
         fields = [self.output(o) for o in outputs]

@@ -47,7 +47,7 @@ SCRIPTED = (
 def import_script(
     module: torch.jit.ScriptModule, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
     path: str | None, keep_quantized: bool,
-) -> tuple[IRModule, dict[str, Any]]:  # fmt: skip
+) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
     """Import a ScriptModule or ScriptFunction."""
     import torch
 
@@ -82,7 +82,7 @@ class ScriptImporter(Importer):
 
     def run(
         self, module: torch.jit.ScriptModule, graph: torch.Graph, infos: Sequence[tuple[str, Any, str]]
-    ) -> tuple[IRModule, dict[str, Any]]:
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """Import the graph of a module."""
         self.check_supported(graph)
         self.written = {n for node in nodes_of(graph) for n in self.writes_of(node)}

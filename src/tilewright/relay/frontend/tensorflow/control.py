@@ -12,7 +12,7 @@ from tilewright.relay.frontend.common.loops import known_rounds, while_loop
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.lists import empty_stack, list_like, pushed_apart, stacked
 from tilewright.relay.frontend.tensorflow.strings import same_kind
-from tilewright.relay.frontend.tensorflow.value import TensorList
+from tilewright.relay.frontend.tensorflow.value import Result, TensorList
 from tilewright.support.errors import OpNotImplemented
 
 FEW_ROUNDS = 32
@@ -44,7 +44,7 @@ def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[
     first, second = [Tuple(tuple([v.expr for v in side])) for side in flat]
     choice = If(condition.expr, first, second)
     made = iter([Value(TupleGetItem(choice, k)) for k in range(len(flat[0]))])
-    found: list[Any] = []
+    found: list[Result] = []
     for a in sides[0]:
         found.append(
             same_kind(a, next(made))
@@ -56,7 +56,7 @@ def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[
     return found
 
 
-def loop(c: Builder, state: Sequence[Any], going: Going, step: Step) -> list[Any]:
+def loop(c: Builder, state: Sequence[Result], going: Going, step: Step) -> list[Any]:
     """The last state of a loop."""
     now: list[Any] = list(state)
     problem: OpNotImplemented | None = None
@@ -80,7 +80,7 @@ def loop(c: Builder, state: Sequence[Any], going: Going, step: Step) -> list[Any
         return unrolled(list(state), going, step, error)
 
 
-def unrolled(state: list[Any], going: Going, step: Step, reason: OpNotImplemented) -> list[Any]:
+def unrolled(state: list[Result], going: Going, step: Step, reason: OpNotImplemented) -> list[Any]:
     """A loop round by round. Raises what else was tried where whether it goes on is not known."""
     for _ in range(MOST_ROUNDS):
         flag = known_rounds(going(state))
@@ -92,7 +92,7 @@ def unrolled(state: list[Any], going: Going, step: Step, reason: OpNotImplemente
     raise OpNotImplemented(f"it has more than {MOST_ROUNDS} rounds, and can only be unrolled ({reason})")
 
 
-def recursion(c: Builder, state: list[Any], going: Going, step: Step) -> list[Any]:
+def recursion(c: Builder, state: list[Result], going: Going, step: Step) -> list[Any]:
     """A loop as a function that calls itself. What no round changes is not part of its state."""
     moving, state = _moving(c, state, step)
 
@@ -111,7 +111,7 @@ def recursion(c: Builder, state: list[Any], going: Going, step: Step) -> list[An
     return whole(last)
 
 
-def _moving(c: Builder, state: list[Any], step: Step) -> tuple[list[bool], list[Any]]:
+def _moving(c: Builder, state: list[Result], step: Step) -> tuple[list[bool], list[Any]]:
     """(which parts of a state rounds change, the state with the lists in one form). Rounds of which nothing is kept tell: the first on
     what is known, the next on nothing that rounds change."""
     moving = [False] * len(state)
@@ -134,7 +134,7 @@ def _moving(c: Builder, state: list[Any], step: Step) -> tuple[list[bool], list[
     return moving, made
 
 
-def _opaque(c: Builder, x: Any) -> Any:
+def _opaque(c: Builder, x: Result) -> Any:
     """A part of a state of which only the type is known."""
     if isinstance(x, TensorList):
         return pushed_apart(c, x)

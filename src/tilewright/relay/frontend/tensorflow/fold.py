@@ -12,7 +12,7 @@ from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
-from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tensor
+from tilewright.relay.frontend.tensorflow.value import NodeCall, Result, sizes_value, tensor
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
 
@@ -26,7 +26,7 @@ def _array(x: Value) -> np.ndarray:
 
 
 @_folds("Shape", "ShapeN")
-def _shape(c: NodeCall, *xs: Any) -> list[Value]:
+def _shape(c: NodeCall, *xs: Result) -> list[Value]:
     return [sizes_value(c, np.array(_extents(c, tensor(x)), object), c.attr("out_type", "int32")) for x in xs]
 
 
@@ -35,7 +35,7 @@ def _extents(c: NodeCall, x: Value) -> list[int | PrimExpr]:
 
 
 @_folds("Size")
-def _size(c: NodeCall, x: Any) -> Value:
+def _size(c: NodeCall, x: Result) -> Value:
     total: Any = 1
     for d in _extents(c, tensor(x)):
         total = total * d
@@ -43,7 +43,7 @@ def _size(c: NodeCall, x: Any) -> Value:
 
 
 @_folds("Rank")
-def _rank(c: NodeCall, x: Any) -> Value:
+def _rank(c: NodeCall, x: Result) -> Value:
     return Value(array=np.array(tensor(x).ndim, np.int32))
 
 

@@ -36,7 +36,7 @@ def from_tensorflow(
     shape: Mapping[str, Sequence[Any]] | None = None,
     outputs: Sequence[str] | None = None,
     convert_config: Config | None = None,
-) -> tuple[IRModule, dict[str, Any]]:
+) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a TensorFlow model.
 
     graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, whose
@@ -84,7 +84,7 @@ def import_graph(
 
 def _run(
     importer: TensorFlowImporter, opened: OpenedModel, shapes: Mapping[str, Sequence[Any]]
-) -> tuple[IRModule, dict[str, Any]]:
+) -> tuple[IRModule, dict[str, np.ndarray]]:
     scope = Scope(opened.nodes, {}, "the graph")
     needed = importer.check_supported(scope, [ref for _, ref in opened.outputs])
     names = [i.name for i in opened.inputs]

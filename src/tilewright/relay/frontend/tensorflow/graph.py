@@ -26,7 +26,15 @@ from tilewright.relay.frontend.tensorflow.strings import evaluated, string_resul
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.unsupported import reason
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters, plain_attribute
+from tilewright.relay.frontend.tensorflow.value import (
+    Handle,
+    NodeCall,
+    Result,
+    Sizes,
+    TensorList,
+    converters,
+    plain_attribute,
+)
 from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented, TVMError, said
 
@@ -345,7 +353,7 @@ class TensorFlowImporter:
             return Value(array=np.array(int(np.prod(c.static(x.shape, "the shape of its condition"))) > 0))
         return c.cast(x, "bool")
 
-    def call(self, name: str, attrs: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+    def call(self, name: str, attrs: Mapping[str, Any], inputs: Sequence[Result]) -> list[Any]:
         """The results of a function of the model."""
         body = self.functions.get(name)
         if body is None:
@@ -463,14 +471,14 @@ class TensorFlowImporter:
         if len(entry) != len(merges) or len(again) != len(merges):
             raise OpNotImplemented("its loop does not have the usual form")
 
-        def round_of(state: list[Any]) -> Scope:
+        def round_of(state: list[Result]) -> Scope:
             inner = Scope(nodes, scope.attrs, scope.title, scope, frame)
             inner.values.update({m.name: [s, s] for m, s in zip(merges, state, strict=True)})
             return inner
 
         rounds: dict[tuple[int, ...], Scope] = {}
 
-        def at(state: list[Any]) -> Scope:
+        def at(state: list[Result]) -> Scope:
             # The condition and the round see the same values.
             key = tuple(map(id, state))
             if key not in rounds:

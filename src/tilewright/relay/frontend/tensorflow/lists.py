@@ -122,7 +122,7 @@ def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
     return c.call("concatenate", [rows, _rows_of(c, c.call("zeros_like", item), missing)], axis=0)
 
 
-def _list(x: Any) -> TensorList:
+def _list(x: Result) -> TensorList:
     if not isinstance(x, TensorList):
         raise OpNotImplemented("its input is not a list of tensors that the model makes")
     return x
@@ -162,17 +162,17 @@ def unstacked(c: Builder, x: Value) -> TensorList:
 
 
 @tf_op("TensorListSetItem")
-def _set_item(c: NodeCall, x: Any, index: Value, item: Value) -> TensorList:
+def _set_item(c: NodeCall, x: Result, index: Value, item: Value) -> TensorList:
     return written(c, _list(x), index, tensor(item), c.attr("resize_if_index_out_of_bounds", False))
 
 
 @tf_op("TensorListGetItem")
-def _get_item(c: NodeCall, x: Any, index: Value, shape: Value) -> Value:
+def _get_item(c: NodeCall, x: Result, index: Value, shape: Value) -> Value:
     return read(c, _list(x), index)
 
 
 @tf_op("TensorListStack")
-def _stack(c: NodeCall, x: Any, shape: Value) -> Value:
+def _stack(c: NodeCall, x: Result, shape: Value) -> Value:
     found = _list(x)
     if found.item_shape() is None:
         found = TensorList(found.dtype, _element_shape(c, shape), found.items, found.stacked, found.length)
@@ -180,7 +180,7 @@ def _stack(c: NodeCall, x: Any, shape: Value) -> Value:
 
 
 @tf_op("TensorListLength")
-def _list_length(c: NodeCall, x: Any) -> Value:
+def _list_length(c: NodeCall, x: Result) -> Value:
     from tilewright.relay.frontend.tensorflow.value import sizes_value
 
     found = _list(x)
@@ -192,7 +192,7 @@ def _list_length(c: NodeCall, x: Any) -> Value:
 
 
 @tf_op("TensorListPushBack")
-def _push(c: NodeCall, x: Any, item: Value) -> TensorList:
+def _push(c: NodeCall, x: Result, item: Value) -> TensorList:
     found = _list(x)
     if found.items is not None:
         return TensorList(found.dtype, found.shape, items=[*found.items, item])
@@ -203,7 +203,7 @@ def _push(c: NodeCall, x: Any, item: Value) -> TensorList:
 
 
 @tf_op("TensorListPopBack")
-def _pop(c: NodeCall, x: Any, shape: Value) -> Sequence[Result]:
+def _pop(c: NodeCall, x: Result, shape: Value) -> Sequence[Result]:
     found = _list(x)
     if found.items:
         last = found.items[-1]
@@ -217,7 +217,7 @@ def _pop(c: NodeCall, x: Any, shape: Value) -> Sequence[Result]:
 
 
 @tf_op("TensorListGather")
-def _gather(c: NodeCall, x: Any, indices: Value, shape: Value) -> Value:
+def _gather(c: NodeCall, x: Result, indices: Value, shape: Value) -> Value:
     return c.call("take", stacked(c, _list(x)), indices, axis=0)
 
 
@@ -239,7 +239,7 @@ def _scatter(c: NodeCall, *inputs: Any) -> TensorList:
 
 
 @tf_op("TensorListConcat", "TensorListConcatV2")
-def _concat(c: NodeCall, x: Any, *rest: object) -> list[Value]:
+def _concat(c: NodeCall, x: Result, *rest: object) -> list[Value]:
     found = _list(x)
     if found.items is not None and all([i is not None for i in found.items]):
         lengths = [i.shape[0] for i in found.items if i is not None]
@@ -259,7 +259,7 @@ def _list_split(c: NodeCall, x: Value, shape: Value, lengths: Value) -> TensorLi
 
 
 @tf_op("TensorListElementShape")
-def _list_shape(c: NodeCall, x: Any) -> Value:
+def _list_shape(c: NodeCall, x: Result) -> Value:
     shape = _list(x).item_shape()
     return Value(
         array=np.array(
@@ -269,7 +269,7 @@ def _list_shape(c: NodeCall, x: Any) -> Value:
 
 
 @tf_op("TensorListResize")
-def _resize(c: NodeCall, x: Any, size: Value) -> TensorList:
+def _resize(c: NodeCall, x: Result, size: Value) -> TensorList:
     found, count = _list(x), c.ints(size, "size")[0]
     if found.items is None or not isinstance(count, int):
         raise OpNotImplemented("it changes the size of a list that is only known at run time")
@@ -295,12 +295,12 @@ def _array_write(c: NodeCall, handle: Any, index: Value, item: Value, flow: Any)
 
 
 @tf_op("TensorArrayReadV3")
-def _array_read(c: NodeCall, handle: Any, index: Value, flow: Any) -> Value:
+def _array_read(c: NodeCall, handle: Result, index: Value, flow: Result) -> Value:
     return read(c, _list(flow), index)
 
 
 @tf_op("TensorArrayGatherV3")
-def _array_gather(c: NodeCall, handle: Any, indices: Value, flow: Any) -> Value:
+def _array_gather(c: NodeCall, handle: Result, indices: Value, flow: Result) -> Value:
     found = _list(flow)
     rows = stacked(c, found)
     if indices.is_number and indices.array is not None and isinstance(rows.shape[0], int):
@@ -313,7 +313,7 @@ def _array_gather(c: NodeCall, handle: Any, indices: Value, flow: Any) -> Value:
 
 
 @tf_op("TensorArrayScatterV3")
-def _array_scatter(c: NodeCall, handle: Any, indices: Value, rows: Value, flow: Any) -> TensorList:
+def _array_scatter(c: NodeCall, handle: Result, indices: Value, rows: Value, flow: Result) -> TensorList:
     found = _list(flow)
     if indices.is_number and indices.array is not None and isinstance(rows.shape[0], int):
         if not np.array_equal(indices.array.reshape(-1), np.arange(rows.shape[0])):
@@ -324,15 +324,15 @@ def _array_scatter(c: NodeCall, handle: Any, indices: Value, rows: Value, flow: 
 
 
 @tf_op("TensorArraySizeV3")
-def _array_size(c: NodeCall, handle: Any, flow: Any) -> Value:
+def _array_size(c: NodeCall, handle: Result, flow: Result) -> Value:
     return _list_length(c, flow)
 
 
 @tf_op("TensorArrayConcatV3")
-def _array_concat(c: NodeCall, handle: Any, flow: Any) -> list[Value]:
+def _array_concat(c: NodeCall, handle: Result, flow: Result) -> list[Value]:
     return _concat(c, flow)
 
 
 @tf_op("TensorArraySplitV3")
-def _array_split(c: NodeCall, handle: Any, x: Value, lengths: Value, flow: Any) -> TensorList:
+def _array_split(c: NodeCall, handle: Result, x: Value, lengths: Value, flow: Result) -> TensorList:
     return _list_split(c, x, lengths, lengths)

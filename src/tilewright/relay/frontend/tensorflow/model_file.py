@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class TensorFlowFormat(formats.ModelFormat):
         """.pb files, and folders with a saved_model.pb."""
         return (path / SAVED).is_file() if path.is_dir() else super().takes(path)
 
-    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module."""
         return from_tensorflow(path, shape=dict(shapes) or None)
 

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, string_op, tf_op
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, string_op, tf_op
 from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import ModelError, OpNotImplemented, said
 
@@ -133,7 +133,7 @@ def _table(c: NodeCall, *rest: object) -> Handle:
     return Handle("table", table_name(c.node), (c.attr("key_dtype"), c.attr("value_dtype")))
 
 
-def held(c: NodeCall, handle: Any) -> tuple[np.ndarray, np.ndarray]:
+def held(c: NodeCall, handle: Result) -> tuple[np.ndarray, np.ndarray]:
     """(sorted keys, their values) of a table, strings as numbers. Raises OpNotImplemented."""
     if not isinstance(handle, Handle) or handle.what != "table":
         raise OpNotImplemented("it looks up in a value that is not a table of the model")
@@ -173,7 +173,7 @@ def _find(c: NodeCall, handle: Any, wanted: Value, default: Value) -> Value:
 
 
 @tf_op("LookupTableSize", "LookupTableSizeV2")
-def _size(c: NodeCall, handle: Any) -> Value:
+def _size(c: NodeCall, handle: Result) -> Value:
     return Value(array=np.array(len(held(c, handle)[0]), np.int64))
 
 

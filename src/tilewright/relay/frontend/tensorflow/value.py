@@ -208,7 +208,7 @@ def plain_attribute(a: Message, name: str) -> Any:
     return None
 
 
-def tensor(x: Any, what: str = "input") -> Value:
+def tensor(x: Result, what: str = "input") -> Value:
     """x, which must be a tensor."""
     if isinstance(x, Value):
         return x

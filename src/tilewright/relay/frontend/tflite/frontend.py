@@ -31,7 +31,7 @@ def from_tflite(
     op_converter: Any = None,
     signature: str | None = None,
     variables: str = "initial",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a TFLite model.
 
     model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does a dynamic axis of

@@ -74,7 +74,7 @@ class Importer:
         outputs: Sequence[tuple[str, int]],
         shapes: Mapping[str, Any],
         dtypes: Mapping[str, str],
-    ) -> tuple[IRModule, dict[str, Any]]:
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """Import a subgraph as main; inputs and outputs are (name, number of the tensor)."""
         self.check_supported(subgraph)
         graph = self.model.root.subgraphs[subgraph]

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 DOMAIN = "com.microsoft"
 
@@ -19,13 +19,13 @@ def channels_first(node: OnnxNode, x: Value) -> Value:
     return node.value("transpose", x, axes=(0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
-def channels_last(node: OnnxNode, x: Any) -> Value:
+def channels_last(node: OnnxNode, x: Tensor) -> Value:
     """(batch, channels, ...) as (batch, ..., channels)."""
     rank = as_value(x).ndim
     return node.value("transpose", x, axes=(0, *range(2, rank), 1))
 
 
-def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
+def add(node: OnnxNode, x: Tensor, y: Any | None) -> Value:
     """A sum; what is left out is zero."""
     return as_value(x) if y is None else node.value("add", x, y)
 
@@ -51,7 +51,7 @@ def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> V
     return activated(node, node.nested("Gemm", a, b, c, **attrs))
 
 
-def activated(node: OnnxNode, x: Any) -> Value:
+def activated(node: OnnxNode, x: Tensor) -> Value:
     """The activation that a fused operator ends in."""
     value, name = as_value(x), node.get("activation", "")
     own = (node.get("activation_alpha"), node.get("activation_beta"))
@@ -166,7 +166,7 @@ def embed_layer_norm(
     beta: Value,
     mask: Value | None = None,
     places: Value | None = None,
-) -> list[Any]:
+) -> list[Tensor]:
     """[embeddings of tokens, places and kinds, normalised; how many tokens each of the batch has; the embeddings]."""
     total: Any = node.call("take", words, ids, axis=0, mode="bounded")
     length = ids.shape[1]

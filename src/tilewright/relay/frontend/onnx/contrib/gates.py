@@ -33,7 +33,7 @@ def branches(node: OnnxNode, x: Value, width: int | None = None) -> Value:
     return node.value("reshape", x, newshape=(*[0] * (x.ndim - 1), count, size))
 
 
-def as_given(node: OnnxNode, x: Any, like: Value) -> Tensor:
+def as_given(node: OnnxNode, x: Tensor, like: Value) -> Tensor:
     """A result in the type and shape of an input."""
     made = node.cast(as_value(x), like.dtype)
     if made.ndim == like.ndim:

@@ -11,7 +11,7 @@ from tilewright.relay.frontend.onnx.ops.integers import integer_matmul, placed, 
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 
-def _out(node: OnnxNode, x: Any, scale: Value, zero: Value | None, like: Value) -> Value:
+def _out(node: OnnxNode, x: Tensor, scale: Value, zero: Value | None, like: Value) -> Value:
     element = zero.element if zero is not None else like.element
     return quantized(node, as_value(x), scale, zero, element, 1, 0)
 

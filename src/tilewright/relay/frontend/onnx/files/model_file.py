@@ -38,14 +38,14 @@ class OnnxFormat(formats.ModelFormat):
             len(start) == 3 and start[0] == 0x08 and 3 <= start[1] <= 32 and start[2] in (0x12, 0x1A, 0x22, 0x2A, 0x3A)
         )
 
-    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module; what is float32 between quantised tensors runs on integers."""
         mod, params = from_onnx(path, shape=dict(shapes) or None)
         return on_integers(mod), params
 
     def load_fixed(
         self, path: Path, shapes: formats.Shapes, values: Mapping[str, formats.Array]
-    ) -> tuple[IRModule, dict[str, Any]]:
+    ) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module; the importer evaluates what follows from the values."""
         proto, name, _, _ = read_model(path)
         weights = {t.name for t in proto.graph.initializer}

@@ -127,7 +127,7 @@ def _shift(node: OnnxNode, x: Value, y: Value) -> Expr:
     return node.call("where", fits, shifted, node.scalar(0, x))
 
 
-def _chain(key: str) -> Callable[..., Any]:
+def _chain(key: str) -> Callable[..., Value]:
     def convert(node: OnnxNode, first: Value, *rest: Value) -> Any:
         total: Any = first
         for x in rest:
@@ -186,7 +186,7 @@ def _prelu(node: OnnxNode, x: Value, slope: Value) -> Expr:
     return node.call("where", node.call("greater", x, zero), x, node.call("multiply", x, slope))
 
 
-def _positive_part(node: OnnxNode, x: Any, negative: Any, zero: Any) -> Expr:
+def _positive_part(node: OnnxNode, x: Tensor, negative: Tensor, zero: Tensor) -> Expr:
     return node.call("where", node.call("greater", x, zero), x, negative)
 
 
@@ -317,7 +317,7 @@ def _limits(dtype: Any) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callable[..., Any]:
+def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callable[..., Value]:
     def convert(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
         given = axes_of(node, axes)
         if not given and node.get("noop_with_empty_axes", 0):
@@ -339,7 +339,7 @@ def _log_sum_exp(node: OnnxNode, x: Value, how: dict[str, Any]) -> Expr:
     return node.call("add", node.call("log", total), node.call("max", x, **how))
 
 
-def _mean_of(node: OnnxNode, x: Any, how: dict[str, Any]) -> Expr:
+def _mean_of(node: OnnxNode, x: Tensor, how: dict[str, Any]) -> Expr:
     axes = how["axis"]
     if isinstance(x, Value) and x.ndim == 4 and axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
         # As a pooling it stays on channel blocks.
@@ -403,7 +403,7 @@ def matmul(node: OnnxNode, a: Value, b: Value) -> Expr:
     return _product(node, a, b, left, right)
 
 
-def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Expr:
+def _product(node: OnnxNode, a: Tensor, b: Tensor, left: int, right: int) -> Expr:
     # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
     if right == 2:
         return node.call("nn.matmul", a, b)

@@ -10,7 +10,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 
 
-def _scaled(node: OnnxNode, x: Any, factor: float, offset: float = 0.0) -> Value:
+def _scaled(node: OnnxNode, x: Tensor, factor: float, offset: float = 0.0) -> Value:
     return node.value("add", node.call("multiply", x, node.scalar(factor, x)), node.scalar(offset, x))
 
 

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx import compatibility
-from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
@@ -343,7 +343,7 @@ def _lrn(node: OnnxNode, x: Value) -> Expr:
     )
 
 
-def _flat_softmax(key: str) -> Callable[..., Any]:
+def _flat_softmax(key: str) -> Callable[..., Value]:
     def convert(node: OnnxNode, x: Value) -> Any:
         # Before opset 13 everything from `axis` on is one axis.
         at = node.get("axis", 1)
@@ -414,7 +414,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 
 
-def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Any, mode: str) -> Any:
+def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Tensor, mode: str) -> Any:
     """Padding of which some is known only when the program runs: places in the input for each in the result, axis by axis."""
     c = node.importer.builder(node.name)
     out, outside = CommonValue(x.expr), None

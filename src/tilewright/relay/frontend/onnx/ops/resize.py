@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.resampling import METHODS, resized
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 
 MODES = (
     "half_pixel",
@@ -97,7 +97,7 @@ def _cropped(extent: int, target: int, start: float, end: float) -> np.ndarray:
 
 def _along(
     node: OnnxNode,
-    x: Any,
+    x: Tensor,
     axis: int,
     rank: int,
     extent: int,

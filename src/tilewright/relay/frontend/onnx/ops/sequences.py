@@ -13,6 +13,7 @@ from tilewright.relay.frontend.onnx.ops.movement import dynamic_parts
 from tilewright.relay.frontend.onnx.value import (
     DynamicOptional,
     EmptyOptional,
+    Item,
     ListValue,
     OnnxNode,
     Packed,
@@ -25,7 +26,7 @@ Sequence = Any
 
 
 @onnx_op("Identity", typed=True)
-def _identity(node: OnnxNode, x: Any) -> Any:
+def _identity(node: OnnxNode, x: Item) -> Any:
     return Value(x._expr, x.array, x.name, x.kind) if isinstance(x, Value) else x
 
 
@@ -50,7 +51,7 @@ def _place(node: OnnxNode, position: Value, length: int, last: int) -> int:
     return k + length if k < 0 else k
 
 
-def _is_packed(sequence: Any, position: Value | None = None) -> bool:
+def _is_packed(sequence: Item, position: Value | None = None) -> bool:
     """Whether only a run knows the sequence's length, or the position."""
     return isinstance(sequence, Packed) or position is not None and position.array is None
 
@@ -142,7 +143,7 @@ def _has_element(node: OnnxNode, item: Any = None) -> Value:
 
 
 @onnx_op("OptionalGetElement", since=15, typed=True)
-def _get_element(node: OnnxNode, item: Any) -> Any:
+def _get_element(node: OnnxNode, item: Item) -> Any:
     if isinstance(item, DynamicOptional):
         full = node.cast(item.has, "int64")
         name = f"whether the optional that OptionalGetElement {node.name!r} reads holds something (1) or not (0)"

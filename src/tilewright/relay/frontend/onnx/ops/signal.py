@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.fourier import fourier as products
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
 Size = int | Value
 """An extent: a number, or a scalar of int64 that a run computes."""
@@ -55,7 +55,7 @@ def _counted(node: OnnxNode, size: Size) -> Value:
     return Value(array=np.arange(size)) if isinstance(size, int) else node.value("dyn.iota", size)
 
 
-def _front(node: OnnxNode, x: Any, axis: int, size: Size) -> Expr:
+def _front(node: OnnxNode, x: Tensor, axis: int, size: Size) -> Expr:
     """The first elements along an axis."""
     if isinstance(size, int):
         return node.call("strided_slice", x, begin=(0,), end=(size,), strides=(1,), axes=(axis,))
@@ -106,7 +106,7 @@ def _parts(node: OnnxNode, x: Value, axis: int, both: bool) -> tuple[Value, Valu
     return found[0], found[1] if both else node.value("zeros_like", found[0])
 
 
-def _moved_back(node: OnnxNode, x: Any, axis: int, rank: int) -> Expr:
+def _moved_back(node: OnnxNode, x: Tensor, axis: int, rank: int) -> Expr:
     """The axis before the last one back at its place."""
     order = list(range(rank - 2))
     order.insert(axis, rank - 2)

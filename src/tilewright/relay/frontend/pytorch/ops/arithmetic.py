@@ -38,7 +38,7 @@ BITWISE = {
 WHOLE = {"ceil", "floor", "trunc", "fix"}
 
 
-def _same(name: str, key: str) -> Callable[..., Any]:
+def _same(name: str, key: str) -> Callable[..., Value]:
     def convert(c: TorchCall, x: Value) -> Value:
         if kind(x.dtype) < 2 and name in WHOLE or key == "abs" and (x.dtype == "bool" or x.dtype.startswith("uint")):
             return x
@@ -49,14 +49,14 @@ def _same(name: str, key: str) -> Callable[..., Any]:
     return convert
 
 
-def _floating(key: str) -> Callable[..., Any]:
+def _floating(key: str) -> Callable[..., Value]:
     def convert(c: TorchCall, x: Value) -> Value:
         return c.call(key, c.floats(x))
 
     return convert
 
 
-def _compare(key: str) -> Callable[..., Any]:
+def _compare(key: str) -> Callable[..., Value]:
     def convert(c: TorchCall, a: Operand, b: Operand) -> Value:
         x, y = c.promote(a, b)
         if x.dtype == "bool":
@@ -67,7 +67,7 @@ def _compare(key: str) -> Callable[..., Any]:
     return convert
 
 
-def _bitwise(key: str, logical: str) -> Callable[..., Any]:
+def _bitwise(key: str, logical: str) -> Callable[..., Value]:
     def convert(c: TorchCall, a: Operand, b: Operand) -> Value:
         x, y = c.promote(a, b)
         return c.call(logical if x.dtype == "bool" else key, x, y)
@@ -483,7 +483,7 @@ def _to_place(c: TorchCall, x: Value, dtype: DType | None = None, *rest: object)
     return x if dtype is None or isinstance(dtype, bool) else c.cast(x, dtype_name(dtype))
 
 
-def _cast_to(dtype: str) -> Callable[..., Any]:
+def _cast_to(dtype: str) -> Callable[..., Value]:
     def convert(c: TorchCall, x: Value, *rest: object) -> Value:
         return c.cast(x, dtype)
 

@@ -29,7 +29,7 @@ complex_converters: dict[str, Callable[..., Any]] = {}
 
 
 def _complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(f: Callable[..., Any]) -> Callable[..., Any]:
+    def register(f: Callable[..., Any]) -> Callable[..., Value]:
         complex_converters.update(dict.fromkeys(names, f))
         return f
 

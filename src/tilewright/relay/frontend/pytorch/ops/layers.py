@@ -236,7 +236,7 @@ def _with_whole_windows(
     return padded
 
 
-def _adaptive(key: str) -> Callable[..., Any]:
+def _adaptive(key: str) -> Callable[..., Value]:
     def convert(c: TorchCall, x: Value, size: Any) -> Value:
         n = _axes_of(c)
         sizes = size if isinstance(size, (list, tuple)) else [size] * n

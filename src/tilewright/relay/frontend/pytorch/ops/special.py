@@ -29,11 +29,11 @@ TWO = {
 }  # fmt: skip
 
 
-def _of_one(name: str) -> Callable[..., Any]:
+def _of_one(name: str) -> Callable[..., Value]:
     return lambda c, x: special(c, name, c.floats(x))
 
 
-def _of_two(name: str) -> Callable[..., Any]:
+def _of_two(name: str) -> Callable[..., Value]:
     return lambda c, a, b: special(c, name, *broadcast_all(c, c.promote(a, b, floating=True)))
 
 
@@ -47,7 +47,7 @@ UNROLLED = 64
 """The greatest degree of polynomials that kernels compute."""
 
 
-def _polynomial(kind: str, shifted: bool) -> Callable[..., Any]:
+def _polynomial(kind: str, shifted: bool) -> Callable[..., Value]:
     def convert(c: TorchCall, x: Any, n: Operand) -> Value:
         x, n = c.promote(x, n, floating=True)
         if shifted:

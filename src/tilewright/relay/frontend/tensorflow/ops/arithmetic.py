@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.assignments import assignment_before
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, tensor, tf_op
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, tensor, tf_op
 from tilewright.support.errors import OpNotImplemented
 
 UNARY = {
@@ -30,11 +30,11 @@ BINARY = {
 REDUCTIONS = {"Sum": "sum", "Mean": "mean", "Max": "max", "Min": "min", "Prod": "prod", "All": "all", "Any": "any"}
 
 
-def _one(key: str) -> Callable[..., Any]:
+def _one(key: str) -> Callable[..., Value]:
     return lambda c, x: c.call(key, tensor(x))
 
 
-def _two(key: str) -> Callable[..., Any]:
+def _two(key: str) -> Callable[..., Value]:
     return lambda c, a, b: c.call(key, tensor(a), tensor(b))
 
 
@@ -48,17 +48,17 @@ for _name, _key in BINARY.items():
     "Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault", "EnsureShape", "Print", "PrintV2",
     "RefIdentity", "_Retval", "OptionalGetValue",
 )  # fmt: skip
-def _identity(c: NodeCall, x: Any, *rest: object) -> Any:
+def _identity(c: NodeCall, x: Result, *rest: object) -> Any:
     return x
 
 
 @tf_op("IdentityN", "TupleIdentity")
-def _identity_n(c: NodeCall, *xs: Any) -> Any:
+def _identity_n(c: NodeCall, *xs: Result) -> Any:
     return list(xs)
 
 
 @tf_op("NoOp", "Assert")
-def _nothing(c: NodeCall, *xs: Any) -> list[Value]:
+def _nothing(c: NodeCall, *xs: Result) -> list[Value]:
     return []
 
 
@@ -191,7 +191,7 @@ def _select(c: NodeCall, condition: Value, a: Value, b: Value) -> Value:
     return c.call("where", condition, a, b)
 
 
-def _reduction(key: str) -> Callable[..., Any]:
+def _reduction(key: str) -> Callable[..., Value]:
     def convert(c: NodeCall, x: Value, axis: Value) -> Value:
         axes = sorted({c.axis(a, x.ndim) for a in c.ints(axis, "axis")}) if x.ndim else []
         return c.reduce(key, x, axes, bool(c.attr("keep_dims", False)))
@@ -331,7 +331,7 @@ def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: 
 
 
 @tf_op("ReadVariableOp")
-def _read_variable(c: NodeCall, handle: Any) -> Value:
+def _read_variable(c: NodeCall, handle: Result) -> Value:
     if not isinstance(handle, Handle) or handle.what != "variable":
         raise OpNotImplemented("it reads a resource that is not a variable of the model")
     return _saved(c, handle)
@@ -349,7 +349,7 @@ def _saved(c: NodeCall, handle: Any) -> Value:
 
 
 @tf_op("ResourceGather")
-def _resource_gather(c: NodeCall, handle: Any, places: Value) -> Value:
+def _resource_gather(c: NodeCall, handle: Result, places: Value) -> Value:
     return c.call("take", _saved(c, handle), places, axis=0, mode="bounded")
 
 
@@ -359,5 +359,5 @@ def _variable_shape(c: NodeCall, handle: Any) -> Value:
 
 
 @tf_op("VarIsInitializedOp")
-def _is_initialized(c: NodeCall, handle: Any) -> Value:
+def _is_initialized(c: NodeCall, handle: Result) -> Value:
     return Value(array=np.array(True))

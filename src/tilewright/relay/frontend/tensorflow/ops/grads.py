@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.layers import _padding, _spatial
@@ -23,7 +24,7 @@ def _times(c: NodeCall, *factors: Any) -> Value:
     return made
 
 
-def _where(c: NodeCall, flag: Value, a: Any, b: Any) -> Value:
+def _where(c: NodeCall, flag: Value, a: Operand, b: Operand) -> Value:
     return c.call("where", flag, a, b)
 
 

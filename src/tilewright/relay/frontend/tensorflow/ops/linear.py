@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def _special(name: str) -> Callable[..., Any]:
+def _special(name: str) -> Callable[..., Value]:
     return lambda c, *xs: special(c, name, *xs)
 
 

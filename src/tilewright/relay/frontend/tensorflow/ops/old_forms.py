@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_like
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
+from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, Result, converters, sizes_value, tf_op
 from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import string_host
 from tilewright.support.errors import OpNotImplemented
@@ -28,7 +28,7 @@ for _name, _like in SAME_AS.items():
 
 
 @tf_op("DisableCopyOnRead")
-def _nothing(c: NodeCall, x: Any) -> list[Value]:
+def _nothing(c: NodeCall, x: Result) -> list[Value]:
     return []
 
 
@@ -45,7 +45,7 @@ def _to_bool(c: NodeCall, x: Value) -> Any:
 
 
 @tf_op("Angle")
-def _angle(c: NodeCall, x: Any) -> Any:
+def _angle(c: NodeCall, x: Result) -> Any:
     if not isinstance(x, Complex):
         raise OpNotImplemented("its input is not a complex tensor that the model makes")
     return converters["Atan2"](c, x.imag, x.real)

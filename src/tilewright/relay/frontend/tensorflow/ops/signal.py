@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright.relay.frontend.common.fourier import fourier
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tensor, tf_op
+from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, Result, tensor, tf_op
 from tilewright.support.errors import OpNotImplemented
 
 
-def _complex(x: Any) -> Complex:
+def _complex(x: Result) -> Complex:
     if isinstance(x, Complex):
         return x
     raise OpNotImplemented(
@@ -27,22 +27,22 @@ def _pair(c: NodeCall, real: Value, imag: Value) -> Complex:
 
 
 @tf_op("Real")
-def _real(c: NodeCall, x: Any) -> Value:
+def _real(c: NodeCall, x: Result) -> Value:
     return _complex(x).real
 
 
 @tf_op("Imag")
-def _imag(c: NodeCall, x: Any) -> Value:
+def _imag(c: NodeCall, x: Result) -> Value:
     return _complex(x).imag
 
 
 @tf_op("Conj")
-def _conj(c: NodeCall, x: Any) -> Complex | Value:
+def _conj(c: NodeCall, x: Result) -> Complex | Value:
     return Complex(x.real, c.call("negative", x.imag)) if isinstance(x, Complex) else tensor(x)
 
 
 @tf_op("ComplexAbs")
-def _size(c: NodeCall, x: Any) -> Value:
+def _size(c: NodeCall, x: Result) -> Value:
     x = _complex(x)
     return c.call("sqrt", c.call("add", c.call("multiply", x.real, x.real), c.call("multiply", x.imag, x.imag)))
 
@@ -70,7 +70,7 @@ def _transformed(c: NodeCall, x: Complex, inverse: bool) -> Complex:
 
 
 @tf_op("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")
-def _fft(c: NodeCall, x: Any) -> Any:
+def _fft(c: NodeCall, x: Result) -> Any:
     x = _complex(x)
     axes = {"2D": 2, "3D": 3}.get(c.op[-2:], 1)
     for k in range(axes):
@@ -101,7 +101,7 @@ def _rfft(c: NodeCall, x: Value, length: Value) -> Complex:
 
 
 @tf_op("IRFFT", "IRFFT2D", "IRFFT3D")
-def _irfft(c: NodeCall, x: Any, length: Value) -> Value:
+def _irfft(c: NodeCall, x: Result, length: Value) -> Value:
     x, sizes = _complex(x), [int(v) for v in c.ints(length, "fft_length")]
     last = x.real.ndim - 1
     first = last + 1 - len(sizes)
