@@ -33,7 +33,8 @@ class _Changed(Retype):
         attrs = new.attrs
         names = [f.name for f in getattr(type(attrs), "_fields", ()) if "dtype" in f.name]
         other = {n: self.dst for n in names if getattr(attrs, n) == self.src}
-        return new.replace(attrs=attrs.replace(**other)) if other else new  # type: ignore[no-any-return]
+        changed: Expr = new.replace(attrs=attrs.replace(**other)) if other else new
+        return changed
 
 
 @function_pass_of(Function)(opt_level=0)
@@ -48,4 +49,5 @@ class ChangeDatatype:
         self.changed = _Changed(src, dst)
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Expr:
-        return self.changed.visit(func)  # type: ignore[no-any-return]
+        changed: Expr = self.changed.visit(func)
+        return changed

@@ -114,7 +114,8 @@ class Builder:
         if isinstance(x, (bool, int, float, np.generic, np.ndarray)):
             return np.asarray(x)
         if x.is_number:
-            return x.array  # type: ignore[no-any-return]
+            found: np.ndarray = x.array
+            return found
         if x.array is None and isinstance(x.expr, Var) and x.expr.name_hint in self.params:
             return np.asarray(self.params[x.expr.name_hint])
         where = self.sizes.remedy if x.array is not None else "Make it a constant of the model"

@@ -290,8 +290,9 @@ class ExprTable:
         if hasattr(value, "shape"):
             shape = value.shape
         self.params[name] = value
-        self.exprs[name] = set_span(new_var(name, shape=shape, dtype=dtype), source_name or name)
-        return self.exprs[name]  # type: ignore[no-any-return]
+        made: Expr = set_span(new_var(name, shape=shape, dtype=dtype), source_name or name)
+        self.exprs[name] = made
+        return made
 
     def get_expr(self, name: str) -> Any:
         return self.exprs[name]

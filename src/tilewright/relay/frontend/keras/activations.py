@@ -207,7 +207,8 @@ def activate(c: LayerCall, x: Value, which: Any) -> Value:
         if which.get("class_name") == "function":
             which = which.get("config")
         else:
-            return c.run(c.inner(which, "activation"), x)  # type: ignore[no-any-return]
+            made: Value = c.run(c.inner(which, "activation"), x)
+            return made
     name = str(which).rpartition(">")[2]
     found = ACTIVATIONS.get(name)
     if found is None:

@@ -64,17 +64,17 @@ def _rescaling(c: LayerCall, x: Value) -> Value:
     shaped = [
         v.reshape([-1, *[1] * (x.ndim - 2)]) if first and v.ndim == 1 and x.ndim > 2 else v for v in (scale, offset)
     ]
-    scale, offset = (Value(array=v.astype(x.dtype)) for v in shaped)  # type: ignore[assignment]
-    return c.call("add", c.call("multiply", x, scale), offset)
+    factor, shift = [Value(array=v.astype(x.dtype)) for v in shaped]
+    return c.call("add", c.call("multiply", x, factor), shift)
 
 
 @keras_layer("Normalization")
 def _normalization(c: LayerCall, x: Value) -> Value:
     x = c.cast(x, c.compute_dtype)
     axis = c.config.get("axis", -1)
-    given = c.config.get("mean"), c.config.get("variance")
+    given: Sequence[Any] = (c.config.get("mean"), c.config.get("variance"))
     if any([v is None for v in given]):
-        given = tuple(c.arrays("mean", "variance"))  # type: ignore[assignment]
+        given = c.arrays("mean", "variance")
     mean, variance = (np.asarray(v, np.float32) for v in given)
     axes = [] if axis is None else sorted(c.axes(axis, x.ndim))
     if mean.size > 1 or axes:

@@ -44,7 +44,8 @@ def try_fold(node: OnnxNode, inputs: list[Value | None]) -> np.ndarray | None:
     if folder is None or len([o for o in node.outputs if o]) != 1:
         return None
     if node.op_type in ("Shape", "Size"):
-        return folder(node, inputs[0])  # type: ignore[no-any-return]
+        known: np.ndarray | None = folder(node, inputs[0])
+        return known
     arrays = [None if v is None else v.array for v in inputs]
     if any(v is not None and a is None for v, a in zip(inputs, arrays, strict=True)):
         return None

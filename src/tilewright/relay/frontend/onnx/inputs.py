@@ -114,7 +114,7 @@ class Inputs:
         parts = [self.tree(f"{name}.{k}", s, element) for k, s in enumerate(shape)]
         return ListValue([v for v, _ in parts], element), [t for _, t in parts]
 
-    def pinned(self, info: Message, given: Sequence[Dim] | None) -> list[int | SizeVar] | list[int | PrimExpr]:
+    def pinned(self, info: Message, given: Sequence[Dim] | None) -> list[int | SizeVar] | list[Dim]:
         """An input's extents: those given, checked against those declared; symbols elsewhere."""
         known = declared(info)
         if given is None:
@@ -131,7 +131,7 @@ class Inputs:
             )
         return [self.extent(info.name, k, d, known) for k, d in enumerate(given)]
 
-    def extent(self, name: str, axis: int, d: Any, shape: list[Any]) -> int | PrimExpr | SizeVar:
+    def extent(self, name: str, axis: int, d: Any, shape: list[Any]) -> Dim:
         """One pinned extent."""
         known = shape[axis] if axis < len(shape) else None
         if isinstance(d, (int, np.integer)) and d >= 0:

@@ -312,11 +312,11 @@ class OnnxNode:
                 return Value(array=value.array.astype(dtype))
         return Value(self.call("cast", value, dtype=dtype))
 
-    def known(self, value: Any, what: str) -> np.ndarray:
+    def known(self, value: Value | None, what: str) -> np.ndarray:
         """The elements of an input that must be known. Raises Unknown."""
         if value is None or value.array is None:
             raise Unknown(f"its {what} must be known at import", elements_of(value), shapes=True)
-        return value.array  # type: ignore[no-any-return]
+        return value.array
 
     def numbers(self, value: Value | None, what: str) -> np.ndarray:
         """The elements of an input that must be known, none of them a symbol. Raises Unknown."""

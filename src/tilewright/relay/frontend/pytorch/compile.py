@@ -27,6 +27,9 @@ from tilewright.target import Target
 if TYPE_CHECKING:
     import torch
 
+Run = Callable[..., Any]
+"""What runs a graph on tensors and other arguments."""
+Compiler = Callable[[Any, Sequence[Any]], Run]
 logger = logging.getLogger(__name__)
 
 
@@ -49,8 +52,8 @@ def backend(
     def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
         return compile_graph(inner, target)
 
-    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions())
-    return compiled(graph, inputs)  # type: ignore[no-any-return]
+    compiled: Compiler = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions())
+    return compiled(graph, inputs)
 
 
 @functools.cache
@@ -83,17 +86,18 @@ def _raising(error: TVMError) -> Callable[..., Any]:
 
 def compile_graph(graph: torch.fx.GraphModule, target: Target) -> Callable[..., Any]:
     """A function that runs a graph of ATen's operators, as much of it as is supported compiled."""
-    from torch._functorch.aot_autograd import make_boxed_func
+    from torch._functorch.aot_autograd import make_boxed_func as boxed
     from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
+    make_boxed_func: Callable[[Any], Run] = boxed
     probe = Probe()
     # PyTorch compiles with tensors that have no elements; those that a graph holds have.
     with unset_fake_temporarily():
         probe.try_graph(graph)
     if not probe.refused:
-        return make_boxed_func(Piece(graph, target))  # type: ignore[no-any-return]
+        return make_boxed_func(Piece(graph, target))
     for node, why in probe.refused.items():
         logger.info("left to PyTorch: %s: %s", node.name, why)
 
@@ -107,7 +111,7 @@ def compile_graph(graph: torch.fx.GraphModule, target: Target) -> Callable[..., 
         if name.startswith("fused_"):
             setattr(fused, name, _as_module(Piece(inner, target)))
     fused.recompile()
-    return make_boxed_func(fused)  # type: ignore[no-any-return]
+    return make_boxed_func(fused)
 
 
 def _as_module(piece: Piece) -> torch.nn.Module:

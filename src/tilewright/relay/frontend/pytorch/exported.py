@@ -403,8 +403,8 @@ _BROKEN = _Broken()
 
 def _writes(target: torch.fx.node.Target) -> bool:
     """Whether an operator writes elements of its arguments."""
-    schema = getattr(target, "_schema", None)
-    return bool(getattr(schema, "is_mutable", False)) and schema.name not in UNWRITTEN  # type: ignore[union-attr]
+    schema: torch.FunctionSchema | None = getattr(target, "_schema", None)
+    return schema is not None and bool(getattr(schema, "is_mutable", False)) and schema.name not in UNWRITTEN
 
 
 def _calls(module: torch.fx.GraphModule) -> Any:

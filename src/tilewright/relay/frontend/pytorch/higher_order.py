@@ -122,7 +122,8 @@ def _choice(
         return home.graph(first if condition else second, operands)
     ways = [[c.tensor(v) for v in home.graph(g, operands)] for g in (first, second)]
     flag = c.reshape(c.cast(condition, "bool"), [])
-    choice = If(flag.expr, *[Tuple(tuple([v.expr for v in way])) for way in ways])  # type: ignore[arg-type]
+    yes, no = [Tuple(tuple([v.expr for v in way])) for way in ways]
+    choice = If(flag.expr, yes, no)
     return _results(home, c, [Value(TupleGetItem(choice, k)) for k in range(len(ways[0]))], meta)
 
 

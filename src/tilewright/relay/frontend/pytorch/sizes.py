@@ -48,7 +48,7 @@ class SizedValue(Value):
         self.extents = extents
 
     @property
-    def shape(self) -> list[int | PrimExpr]:
+    def shape(self) -> list[Dim]:
         """Extents: ints, or symbols."""
         return list(self.extents)
 
@@ -60,7 +60,7 @@ class Sizes(InputSizes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.symbols: dict[str, SizeVar] = {}
+        self.symbols: dict[str, SizeVariable] = {}
         self.pinned: dict[str, int] = {}
         self.solved: dict[Any, Any] = {}
         """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
@@ -70,7 +70,7 @@ class Sizes(InputSizes):
     def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
         """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` says not."""
         made = SizeVar if positive or isinstance(source, tuple) else SizeVariable
-        self.symbols[name] = symbol = made(name, "int64")  # type: ignore[assignment]
+        self.symbols[name] = symbol = made(name, "int64")
         self.from_data[name] = source
         return symbol
 
@@ -192,7 +192,7 @@ class Sizes(InputSizes):
             f"a size is {e}, and {kind} of sizes is not supported. Export it with a fixed size there"
         )
 
-    def _symbol(self, name: str) -> int | SizeVar:
+    def _symbol(self, name: str) -> Dim:
         if name in self.pinned:
             return self.pinned[name]
         if UNBACKED.fullmatch(name) and name not in self.from_data:

@@ -164,7 +164,7 @@ class ScriptImporter(Importer):
         source = next(iter(node.inputs())).node()
         return [source.s("name")] if source.kind() == "prim::GetAttr" else []
 
-    def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> int | PrimExpr | SizeVar:
+    def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> Dim:
         """An input's extent; dynamic ones become size variables."""
         if isinstance(d, (int, np.integer)) and d >= 0:
             return int(d)
@@ -342,7 +342,8 @@ class ScriptImporter(Importer):
         """A result that shares its elements with the first argument."""
 
         def call(short: str, *given: object) -> Value:
-            return self.convert(f"aten::{short}", _overload(short), title, None, given, {})  # type: ignore[no-any-return]
+            made: Value = self.convert(f"aten::{short}", _overload(short), title, None, given, {})
+            return made
 
         ways = view_of(name, args, call)
         get, put = ways if ways is not None else (lambda v: result.read(), None)
@@ -532,7 +533,8 @@ class ScriptImporter(Importer):
         for block in (first, second):
             ways.append([call.tensor(v) for v in self.inner(block, dict(env), "the results of its branches")])
         flag = call.reshape(call.cast(condition, "bool"), [])
-        choice = If(flag.expr, *[Tuple(tuple([v.expr for v in way])) for way in ways])  # type: ignore[arg-type]
+        yes, no = [Tuple(tuple([v.expr for v in way])) for way in ways]
+        choice = If(flag.expr, yes, no)
         held = [Slot(Value(TupleGetItem(choice, k)), self.level) for k in range(len(ways[0]))]
         return held[0] if len(held) == 1 else held
 
@@ -550,7 +552,7 @@ class ScriptImporter(Importer):
                 raise OpNotImplemented(f"{what} must be tensors or numbers, but one is {type(r).__name__}")
         return results
 
-    def _prim_Loop(self, node: torch.Node, env: dict[str, Argument]) -> Any:
+    def _prim_Loop(self, node: torch.Node, env: dict[str, Argument]) -> Argument:
         rounds, going, *carried = [env[i.debugName()] for i in node.inputs()]
         (body,) = node.blocks()
         rounds, going = self.read(rounds), self.read(going)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Argument = Any
 """An argument by an operator's schema: a tensor, a number or size, a name, an element type, or a list of these."""
+Axes = int | Sequence[int] | None
+"""An axis, several, or None for all."""
+PerAxis = int | Sequence[int]
+"""A number for each axis of a window, or one for all."""
 Meta = Any
 """What PyTorch says of a result: a tensor without elements, a number that may be a symbol, or a list of these."""
 Results = Sequence[Value | None]
@@ -186,7 +190,7 @@ class TorchCall(Builder):
         """A tensor of one value, which may be a size or a tensor; small ones known."""
         return super().full(shape, self.tensor(value, dtype) if isinstance(value, (Value, PrimExpr)) else value, dtype)
 
-    def axes(self, dim: Any, ndim: int) -> list[int]:
+    def axes(self, dim: Axes, ndim: int) -> list[int]:
         """Non-negative axes from an int, a list, or None or an empty list for all."""
         return super().axes(None if isinstance(dim, (list, tuple)) and not len(dim) else dim, ndim)
 

@@ -80,7 +80,7 @@ def loop(c: Builder, state: Sequence[Result], going: Going, step: Step) -> list[
         return unrolled(list(state), going, step, error)
 
 
-def unrolled(state: list[Result], going: Going, step: Step, reason: OpNotImplemented) -> list[Any]:
+def unrolled(state: list[Result], going: Going, step: Step, reason: OpNotImplemented) -> list[Result]:
     """A loop round by round. Raises what else was tried where whether it goes on is not known."""
     for _ in range(MOST_ROUNDS):
         flag = known_rounds(going(state))
@@ -96,7 +96,7 @@ def recursion(c: Builder, state: list[Result], going: Going, step: Step) -> list
     """A loop as a function that calls itself. What no round changes is not part of its state."""
     moving, state = _moving(c, state, step)
 
-    def whole(values: Sequence[Value]) -> list[Any]:
+    def whole(values: Sequence[Value]) -> list[Result]:
         given = iter(values)
         return [
             (list_like(s, next(given)) if isinstance(s, TensorList) else same_kind(s, next(given))) if m else s
@@ -134,7 +134,7 @@ def _moving(c: Builder, state: list[Result], step: Step) -> tuple[list[bool], li
     return moving, made
 
 
-def _opaque(c: Builder, x: Result) -> Any:
+def _opaque(c: Builder, x: Result) -> Result:
     """A part of a state of which only the type is known."""
     if isinstance(x, TensorList):
         return pushed_apart(c, x)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.prim_expr import PrimExpr
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
@@ -30,7 +30,7 @@ def _shape(c: NodeCall, *xs: Result) -> list[Value]:
     return [sizes_value(c, np.array(_extents(c, tensor(x)), object), c.attr("out_type", "int32")) for x in xs]
 
 
-def _extents(c: NodeCall, x: Value) -> list[int | PrimExpr]:
+def _extents(c: NodeCall, x: Value) -> list[Dim]:
     return [c.sizes.named(x, k) for k in range(x.ndim)]
 
 

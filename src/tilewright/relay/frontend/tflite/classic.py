@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.formats.flatbuffer import Record
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import make_call
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import Value, converters
 from tilewright.relay.frontend.tflite.reader import shape_of, type_name
@@ -34,14 +35,14 @@ class OperatorConverter:
     `op` is the model's table of the operator: `op.inputs`, `op.outputs` (arrays), `op.builtin_options`, `op.custom_options` (bytes).
     """
 
-    def __init__(self, model: Any, subgraph: Any, exp_tab: Any) -> None:
+    def __init__(self, model: Any, subgraph: Any, exp_tab: Importer) -> None:
         self.model, self.subgraph, self.exp_tab = model, subgraph, exp_tab
         self.allow_custom_ops = False
         self.convert_map: dict[str, Callable[[Any], Any]] = dict.fromkeys(converters, self.convert_builtin)
 
     def convert_builtin(self, op: Any) -> Any:
         """The importer's own conversion of an operator."""
-        importer: Importer = self.exp_tab
+        importer = self.exp_tab
         name = self.get_op_code_str(op)
         custom = importer.custom.pop(name, None)
         scope: dict[int, Any] = dict(importer.scope)
@@ -82,9 +83,9 @@ class OperatorConverter:
             }
         return TensorWrapper(index, tensor, self.exp_tab.model.content(tensor), params)
 
-    def get_tensor_value(self, tensor_wrapper: TensorWrapper) -> np.ndarray:
-        """The elements of a constant tensor."""
-        return self.exp_tab.model.array(tensor_wrapper.tensor)  # type: ignore[no-any-return]
+    def get_tensor_value(self, tensor_wrapper: TensorWrapper) -> np.ndarray | None:
+        """The elements of a constant tensor, None of others."""
+        return self.exp_tab.model.array(tensor_wrapper.tensor)
 
     def get_tensor_shape(self, tensor_wrapper: TensorWrapper) -> tuple[int, ...]:
         """A tensor's shape as the model states it."""
@@ -106,7 +107,8 @@ class OperatorConverter:
 
     def get_expr(self, input_tensor_idx: int) -> Expr:
         """The expression of a tensor that was made."""
-        return self.exp_tab.scope[input_tensor_idx].expr  # type: ignore[no-any-return]
+        value: Value = self.exp_tab.scope[input_tensor_idx]
+        return value.expr
 
     def get_tensor_expr(self, tensor: TensorWrapper, is_sparse: bool = False) -> Expr:
         """The expression of a tensor, constants included."""
@@ -124,18 +126,14 @@ class OperatorConverter:
 
     def quantize(self, expr: Expr, tensor_to_quantize: TensorWrapper) -> Expr:
         """float32 as a tensor's integers."""
-        from tilewright.relay.cards.card import find_card
-
         params = tensor_to_quantize.qnn_params or {}
         attrs = {"out_dtype": self.get_tensor_type(tensor_to_quantize)}
-        return find_card("qnn.quantize").call([expr, params["scale"], params["zero_point"]], attrs)  # type: ignore[no-any-return]
+        return make_call("qnn.quantize", [expr, params["scale"], params["zero_point"]], attrs)
 
     def dequantize(self, expr: Expr, tensor: TensorWrapper) -> Expr:
         """A tensor's integers as float32."""
-        from tilewright.relay.cards.card import find_card
-
         params = tensor.qnn_params or {}
-        return find_card("qnn.dequantize").call([expr, params["scale"], params["zero_point"]], {"axis": params["axis"]})  # type: ignore[no-any-return]
+        return make_call("qnn.dequantize", [expr, params["scale"], params["zero_point"]], {"axis": params["axis"]})
 
 
 def _constant(value: Any, dtype: Any) -> Expr:

@@ -171,14 +171,16 @@ def _modulo(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _maximum(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     from tilewright.tir.op import max as larger
 
-    return np.frompyfunc(larger, 2, 1)(a, b)  # type: ignore[no-any-return]
+    made: np.ndarray = np.frompyfunc(larger, 2, 1)(a, b)
+    return made
 
 
 @_folds("MINIMUM")
 def _minimum(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     from tilewright.tir.op import min as smaller
 
-    return np.frompyfunc(smaller, 2, 1)(a, b)  # type: ignore[no-any-return]
+    made: np.ndarray = np.frompyfunc(smaller, 2, 1)(a, b)
+    return made
 
 
 @_folds("REDUCE_PROD")

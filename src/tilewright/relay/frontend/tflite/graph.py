@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import OPTIONS
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.cards.relations import shape_text, tensor_type
+from tilewright.relay.cards.relations import Dim, shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
@@ -141,7 +141,7 @@ class Importer:
         self.inputs.append(var)
         return Value(var, None, name, self.quant(tensor))
 
-    def extent(self, name: str, axis: int, d: Any) -> PrimExpr | int | SizeVar:
+    def extent(self, name: str, axis: int, d: Any) -> Dim:
         """One extent of an input: -1, None and names are dynamic."""
         if isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
             return d
@@ -203,7 +203,8 @@ class Importer:
 
     def tensor(self, graph: Record, index: int) -> Record:
         """A tensor of a subgraph by number."""
-        return self.model.item(graph.tensors, index, "tensor")  # type: ignore[no-any-return]
+        found: Record = self.model.item(graph.tensors, index, "tensor")
+        return found
 
     def quant(self, tensor: Record) -> Quant | None:
         """A tensor's quantisation."""

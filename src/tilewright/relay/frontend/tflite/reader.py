@@ -60,7 +60,8 @@ class TFLiteModel:
             return None
         buffer = self.item(self.root.buffers, tensor.buffer, "buffer")
         if len(buffer.data):
-            return buffer.data  # type: ignore[no-any-return]
+            data: np.ndarray[Any, Any] = buffer.data
+            return data
         if buffer.offset > 1:
             # Models over 2 GB keep their weights after the flatbuffer.
             return self.bytes_at(int(buffer.offset), int(buffer.size), f"the buffer of {tensor.name!r}")

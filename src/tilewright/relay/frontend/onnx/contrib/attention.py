@@ -158,7 +158,7 @@ def projected(
     past: Value | None,
     extra: Value | None,
     length: Value | None = None,
-) -> list[Value | Expr | None]:
+) -> list[Tensor | None]:
     """[output, present] of queries, keys and values side by side. length: how much of the past's buffer is full."""
     if node.get("do_rotary", 0):
         raise node.refuse("do_rotary", 1, "0; RotaryEmbedding and GroupQueryAttention turn queries and keys")
@@ -228,7 +228,7 @@ def _attention(
     extra: Value | None = None,
     length: Value | None = None,
     *beams: Value | None,
-) -> Any:
+) -> list[Tensor | None]:
     _no_beams(beams)
     buffer = length if node.get("past_present_share_buffer", 0) else None
     return projected(node, add(node, node.call("nn.matmul", x, weights), bias), mask, past, extra, buffer)

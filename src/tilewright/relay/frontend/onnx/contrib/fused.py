@@ -143,7 +143,9 @@ def _skip_layer_norm(
 
 
 @onnx_op("SkipSimplifiedLayerNormalization", domain=DOMAIN)
-def _skip_rms_norm(node: OnnxNode, x: Value, skip: Value, gamma: Value, bias: Value | None = None) -> Any:
+def _skip_rms_norm(
+    node: OnnxNode, x: Value, skip: Value, gamma: Value, bias: Value | None = None
+) -> list[Tensor | None]:
     total = add(node, add(node, x, skip), bias)
     out, root = rms_norm(node, total, gamma)
     return [out, None, root, total]
@@ -151,7 +153,7 @@ def _skip_rms_norm(node: OnnxNode, x: Value, skip: Value, gamma: Value, bias: Va
 
 @onnx_op("SimplifiedLayerNormalization", domain=DOMAIN)
 @onnx_op("SimplifiedLayerNormalization")
-def _simplified(node: OnnxNode, x: Value, gamma: Value) -> Any:
+def _simplified(node: OnnxNode, x: Value, gamma: Value) -> list[Expr]:
     return rms_norm(node, x, gamma)
 
 

@@ -153,13 +153,13 @@ def _qattention(
     node: OnnxNode,
     x: Value, weights: Value, bias: Value, x_scale: Value, w_scale: Value,
     mask: Value | None = None, x_zero: Value | None = None, w_zero: Value | None = None, past: Value | None = None,
-) -> Any:  # fmt: skip
+) -> list[Tensor | None]:  # fmt: skip
     packed = _matmul_to_float(node, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
     return projected(node, as_value(packed), mask, past, None)
 
 
 @onnx_op("QEmbedLayerNormalization", domain=DOMAIN)
-def _embedded(node: OnnxNode, *inputs: Value | None) -> Any:
+def _embedded(node: OnnxNode, *inputs: Value | None) -> list[Tensor]:
     given: list[Any] = [*inputs, *[None] * (18 - len(inputs))]
     tables: list[Any] = [
         None if table is None else node.nested("DequantizeLinear", table, scale, zero)

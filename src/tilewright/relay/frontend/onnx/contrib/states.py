@@ -25,7 +25,8 @@ def _causal_convolution(
         raise node.refuse("state_window", node.get("state_window"), "0: the state after the last position")
     last = bool(node.get("channels_last", 0))
     if last:
-        x, past = [None if v is None else node.value("transpose", v, axes=(0, 2, 1)) for v in (x, past)]  # type: ignore[assignment]
+        x = node.value("transpose", x, axes=(0, 2, 1))
+        past = None if past is None else node.value("transpose", past, axes=(0, 2, 1))
     batch, channels, _ = node.static(x)
     step, (*_, width) = node.get("dilation", 1), node.static(w)
     reach = (width - 1) * step

@@ -74,7 +74,7 @@ def _complex_product(node: OnnxNode, x: Value, y: Value) -> Expr:
 
 
 @onnx_op("Rfft", "Irfft", domain=DOMAIN)
-def _real_transform(node: OnnxNode, x: Value) -> Any:
+def _real_transform(node: OnnxNode, x: Value) -> Expr:
     for name, wanted in (("signal_ndim", 1), ("onesided", 1), ("normalized", 0)):
         if node.get(name, wanted) != wanted:
             raise node.refuse(name, node.get(name), str(wanted))

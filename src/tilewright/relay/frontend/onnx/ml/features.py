@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,9 @@ def _cast_map(node: OnnxNode, x: MapValue) -> Value:
         for k, v in zip(x.keys, x.items, strict=True)
     }
     if node.get("map_form", "DENSE") == "SPARSE":
-        places = range(node.get("max_map", 1))
+        places: Iterable[int] = range(node.get("max_map", 1))
     else:
-        places = sorted(found)  # type: ignore[assignment]
+        places = sorted(found)
     empty = string_table.number("", keep=True) if element == "string" else 0
     carrier = "int64" if element == "string" else element
     zero = Value(array=np.full((1,), empty, carrier))

@@ -343,8 +343,8 @@ def _lrn(node: OnnxNode, x: Value) -> Expr:
     )
 
 
-def _flat_softmax(key: str) -> Callable[..., Value]:
-    def convert(node: OnnxNode, x: Value) -> Any:
+def _flat_softmax(key: str) -> Callable[..., Tensor]:
+    def convert(node: OnnxNode, x: Value) -> Expr:
         # Before opset 13 everything from `axis` on is one axis.
         at = node.get("axis", 1)
         at += x.ndim if at < 0 else 0
@@ -414,7 +414,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 
 
-def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Tensor, mode: str) -> Any:
+def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Tensor, mode: str) -> Expr:
     """Padding of which some is known only when the program runs: places in the input for each in the result, axis by axis."""
     c = node.importer.builder(node.name)
     out, outside = CommonValue(x.expr), None

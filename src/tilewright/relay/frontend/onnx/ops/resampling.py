@@ -151,12 +151,12 @@ def _image(node: OnnxNode, c: Builder, x: Value, changed: Sequence[Axis], mode: 
     return node.call("dyn.image.resize2d", x, Value(size.expr), *more, **attrs)
 
 
-def _real(c: Builder, d: Any) -> Any:
+def _real(c: Builder, d: Any) -> CommonValue:
     """A size as a float32 without axes."""
     return c.cast(d if isinstance(d, CommonValue) else c.size(d), "float32")
 
 
-def _spread(c: Builder, vector: CommonValue, behind: int) -> Any:
+def _spread(c: Builder, vector: CommonValue, behind: int) -> CommonValue:
     """A vector with axes of extent 1 behind its own."""
     return c.call("expand_dims", vector, axis=1, num_newaxis=behind) if behind else vector
 
@@ -217,7 +217,7 @@ def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, 
     """x resampled along one axis: the nearest element, or a weighted sum of those around each place."""
     last = c.cast(c.call("subtract", _real(c, axis.extent), 1.0), "int32")
 
-    def picked(index: CommonValue) -> Any:
+    def picked(index: CommonValue) -> CommonValue:
         inside = c.call("minimum", c.call("maximum", c.cast(index, "int32"), 0), last)
         return c.call("take", x, inside, axis=axis.number)
 
@@ -246,13 +246,13 @@ def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, 
     return out
 
 
-def _inside(c: Builder, axis: Axis, index: CommonValue, weight: CommonValue) -> Any:
+def _inside(c: Builder, axis: Axis, index: CommonValue, weight: CommonValue) -> CommonValue:
     """The weights of what lies in the input, else 0."""
     found = c.call("logical_and", c.call("greater_equal", index, 0.0), c.call("less", index, _real(c, axis.extent)))
     return c.call("where", found, weight, 0.0)
 
 
-def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, alpha: float) -> Any:
+def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, alpha: float) -> CommonValue:
     """x along an axis by a filter as wide as its step, which is computed: a product of the axis, its ends repeated as far as the filter
     reaches, with the weights of all its elements at each place."""
     method, extent = node.get("mode"), _real(c, axis.extent)
@@ -282,7 +282,7 @@ def _normalised(c: Builder, taps: Sequence[tuple[CommonValue, CommonValue]]) -> 
     return [(i, c.call("divide", w, total)) for i, w in taps]
 
 
-def _rounded(c: Builder, x: CommonValue, rounding: str) -> Any:
+def _rounded(c: Builder, x: CommonValue, rounding: str) -> CommonValue:
     if rounding in ("floor", "ceil"):
         return c.call(rounding, x)
     if rounding == "round_prefer_ceil":
@@ -290,7 +290,7 @@ def _rounded(c: Builder, x: CommonValue, rounding: str) -> Any:
     return c.call("ceil", c.call("subtract", x, 0.5))
 
 
-def _weight(c: Builder, distance: CommonValue, method: str, alpha: float) -> Any:
+def _weight(c: Builder, distance: CommonValue, method: str, alpha: float) -> CommonValue:
     """The weight of an element at this distance (linear: a triangle; cubic: Keys' kernel)."""
     d = c.call("abs", distance)
     if method == "linear":

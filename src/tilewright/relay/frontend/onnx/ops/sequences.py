@@ -41,7 +41,7 @@ def _construct(node: OnnxNode, *items: Any) -> ListValue:
 
 
 def _element(item: Any) -> str:
-    return item.element  # type: ignore[no-any-return]
+    return str(item.element)
 
 
 def _place(node: OnnxNode, position: Value, length: int, last: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -133,20 +132,20 @@ def _real_inverse(node: OnnxNode, x: Value, axis: int, length: Size | None) -> E
 
 
 @onnx_op("DFT", since=17)
-def _dft_attributes(node: OnnxNode, x: Value, length: Value | None = None) -> Any:
+def _dft_attributes(node: OnnxNode, x: Value, length: Value | None = None) -> Expr:
     size = None if length is None else _number(node, length, "length")
     return fourier(node, x, size, node.get("axis", 1), bool(node.get("inverse", 0)), bool(node.get("onesided", 0)))
 
 
 @onnx_op("DFT", since=20)
-def _dft(node: OnnxNode, x: Value, length: Value | None = None, axis: Value | None = None) -> Any:
+def _dft(node: OnnxNode, x: Value, length: Value | None = None, axis: Value | None = None) -> Expr:
     size = None if length is None else _number(node, length, "length")
     at = -2 if axis is None else int(node.numbers(axis, "axis").reshape(-1)[0])
     return fourier(node, x, size, at, bool(node.get("inverse", 0)), bool(node.get("onesided", 0)))
 
 
 @onnx_op("STFT", since=17)
-def _stft(node: OnnxNode, x: Value, step: Value, window: Value | None = None, length: Value | None = None) -> Any:
+def _stft(node: OnnxNode, x: Value, step: Value, window: Value | None = None, length: Value | None = None) -> Expr:
     extent, hop = _extent(node, x, 1), _number(node, step, "frame step")
     if length is not None:
         size = _number(node, length, "frame length")

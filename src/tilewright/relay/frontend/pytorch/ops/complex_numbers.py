@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.prim_expr import PrimExpr
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import atan2, identity
@@ -272,7 +272,7 @@ def _to_width(c: TorchCall, x: Complex, *rest: object, **more: object) -> Any:
 
 
 @_complex("sym_size", "size")
-def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> list[int | PrimExpr] | int | PrimExpr:
+def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> list[Dim] | Dim:
     return list(x.real.shape) if dim is None else x.real.shape[dim]
 
 

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value, are_numbers, known_extents
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops.movement import cut
-from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import PerAxis, Results, TorchCall, aten
 
 LETTERS = ("", "W", "HW", "DHW")
 
@@ -32,9 +32,9 @@ def convolve(
     x: Value,
     weight: Value,
     bias: Value | None,
-    stride: Any,
+    stride: PerAxis,
     padding: Sequence[int],
-    dilation: Any,
+    dilation: PerAxis,
     groups: int,
 ) -> Value:
     """A convolution of a batch; padding holds befores, then afters."""
@@ -51,7 +51,8 @@ def convolve(
 
 @aten("conv1d", "conv2d", "conv3d")
 def _conv(
-    c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: PerAxis = 1,
+    padding: PerAxis | str = 0, dilation: PerAxis = 1, groups: int = 1,
 ) -> Value:  # fmt: skip
     if isinstance(padding, str):
         return _conv_named(c, x, weight, bias, stride, padding, dilation, groups)
@@ -61,7 +62,14 @@ def _conv(
 
 @aten("conv1d.padding", "conv2d.padding", "conv3d.padding", "_convolution_mode")
 def _conv_named(
-    c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: Any, padding: str, dilation: Any, groups: int
+    c: TorchCall,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: PerAxis,
+    padding: str,
+    dilation: PerAxis,
+    groups: int,
 ) -> Value:
     n = weight.ndim - 2
     reach = [0] * n
@@ -77,11 +85,11 @@ def convolve_transposed(
     x: Value,
     weight: Value,
     bias: Value | None,
-    stride: Any,
-    padding: Any,
-    extra: Any,
+    stride: PerAxis,
+    padding: PerAxis,
+    extra: PerAxis,
     groups: int,
-    dilation: Any,
+    dilation: PerAxis,
 ) -> Value:
     """The transposed convolution."""
     n = weight.ndim - 2
@@ -99,16 +107,16 @@ def convolve_transposed(
 
 @aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def _conv_transpose(
-    c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, extra: Any = 0,
-    groups: int = 1, dilation: Any = 1,
+    c: TorchCall, x: Value, weight: Value, bias: Value | None = None, stride: PerAxis = 1, padding: PerAxis = 0, extra: PerAxis = 0,
+    groups: int = 1, dilation: PerAxis = 1,
 ) -> Value:  # fmt: skip
     return convolve_transposed(c, x, weight, bias, stride, padding, extra, groups, dilation)
 
 
 @aten("convolution", "_convolution", "convolution_overrideable")
 def _convolution(
-    c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    extra: Any, groups: int, *rest: object,
+    c: TorchCall, x: Value, weight: Value, bias: Value | None, stride: PerAxis, padding: PerAxis, dilation: PerAxis, transposed: bool,
+    extra: PerAxis, groups: int, *rest: object,
 ) -> Value:  # fmt: skip
     if transposed:
         return convolve_transposed(c, x, weight, bias, stride, padding, extra, groups, dilation)
@@ -128,7 +136,13 @@ def _axes_of(c: TorchCall) -> int:
 
 @aten("max_pool1d", "max_pool2d", "max_pool3d")
 def max_pool(
-    c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    c: TorchCall,
+    x: Value,
+    kernel: PerAxis,
+    stride: PerAxis = (),
+    padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    ceil_mode: bool = False,
 ) -> Value:
     n = _axes_of(c)
     size, pads = _tuple(kernel, n), _tuple(padding, n, 0)
@@ -140,7 +154,13 @@ def max_pool(
 
 @aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pool_with_indices(
-    c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    c: TorchCall,
+    x: Value,
+    kernel: PerAxis,
+    stride: PerAxis = (),
+    padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    ceil_mode: bool = False,
 ) -> Results:
     pooled = max_pool(c, x, kernel, stride, padding, dilation, ceil_mode)
     n = _axes_of(c)
@@ -200,7 +220,7 @@ def _flat_places(extents: Sequence[int], places: Sequence[np.ndarray]) -> np.nda
 
 @aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _avg_pool(
-    c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True,
+    c: TorchCall, x: Value, kernel: PerAxis, stride: PerAxis = (), padding: PerAxis = 0, ceil_mode: bool = False, include: bool = True,
     divisor: int | None = None,
 ) -> Value:  # fmt: skip
     if not is_float(x.dtype):
@@ -262,7 +282,7 @@ for _name in (
 
 
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
-def _adaptive_max(c: TorchCall, x: Value, size: Any) -> Any:
+def _adaptive_max(c: TorchCall, x: Value, size: Any) -> Results:
     pooled = _adaptive("max")(c, x, size)
     if not c.wants(1):
         return [pooled, None]
@@ -332,7 +352,7 @@ def _pad_circular(c: TorchCall, x: Value, pads: Sequence[int]) -> Value:
 
 
 def _patch_places(
-    c: TorchCall, extents: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any
+    c: TorchCall, extents: Sequence[int], kernel: PerAxis, dilation: PerAxis, padding: PerAxis, stride: PerAxis
 ) -> tuple[np.ndarray, list[int]]:
     k, d, p, s = _tuple(kernel, 2), _tuple(dilation, 2), _tuple(padding, 2, 0), _tuple(stride, 2)
     outs = [(e + 2 * q - e2 * (m - 1) - 1) // t + 1 for e, q, e2, m, t in zip(extents, p, d, k, s, strict=True)]
@@ -340,7 +360,7 @@ def _patch_places(
 
 
 @aten("im2col")
-def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Value:
+def _im2col(c: TorchCall, x: Value, kernel: PerAxis, dilation: PerAxis, padding: PerAxis, stride: PerAxis) -> Value:
     single = x.ndim == 3
     x = c.call("expand_dims", x, axis=0) if single else x
     n, channels, *extents = x.shape
@@ -385,7 +405,7 @@ def _patches(
 
 @aten("col2im")
 def _col2im(
-    c: TorchCall, x: Value, size: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any
+    c: TorchCall, x: Value, size: Sequence[int], kernel: PerAxis, dilation: PerAxis, padding: PerAxis, stride: PerAxis
 ) -> Value:
     single = x.ndim == 2
     x = c.call("expand_dims", x, axis=0) if single else x
@@ -414,7 +434,7 @@ def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> 
 
 
 @aten("fractional_max_pool2d", "fractional_max_pool3d")
-def _fractional_max_pool(c: TorchCall, x: Value, kernel: Any, size: Any, samples: Value) -> list[Value]:
+def _fractional_max_pool(c: TorchCall, x: Value, kernel: PerAxis, size: Any, samples: Value) -> list[Value]:
     """Windows whose places were drawn: a number from 0 to 1 for each axis of each image says where (Graham, 2014)."""
     n = 3 if "3d" in c.target else 2
     lead = list(x.shape[: x.ndim - n])

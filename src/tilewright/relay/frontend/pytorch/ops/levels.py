@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.ir.prim_expr import PrimExpr
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.ops.layers import convolve, convolve_transposed
@@ -44,7 +44,7 @@ class Quantized:
         self.scale, self.zero = np.asarray(scale, np.float32), np.asarray(zero, np.int32)
 
     @property
-    def shape(self) -> list[int | PrimExpr]:
+    def shape(self) -> list[Dim]:
         """Extents, as those of a value."""
         return self.levels.shape
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.prim_expr import PrimExpr
 from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, promote_types, result_dtype
-from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Axes, Results, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
 FAR = 2**31 - 1
@@ -61,7 +60,7 @@ def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Dim]) -> Value:
 
 
 @aten("squeeze", "squeeze_copy")
-def _squeeze(c: TorchCall, x: Value, dim: Any = None) -> Value:
+def _squeeze(c: TorchCall, x: Value, dim: Axes = None) -> Value:
     if isinstance(dim, (list, tuple)) and not len(dim):
         return x
     # A dynamic extent is more than 1 to PyTorch.
@@ -508,12 +507,12 @@ def _channel_shuffle(c: TorchCall, x: Value, groups: int) -> Value:
 
 
 @aten("sym_size", "size.int")
-def _size(c: TorchCall, x: Value, dim: int | None = None) -> list[int | PrimExpr] | int | PrimExpr:
+def _size(c: TorchCall, x: Value, dim: int | None = None) -> list[Dim] | Dim:
     return list(x.shape) if dim is None else x.shape[dim]
 
 
 @aten("size", "sym_size.default")
-def _sizes(c: TorchCall, x: Value) -> list[int | PrimExpr]:
+def _sizes(c: TorchCall, x: Value) -> list[Dim]:
     return list(x.shape)
 
 

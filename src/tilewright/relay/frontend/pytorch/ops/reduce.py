@@ -9,12 +9,12 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind
-from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Axes, Results, TorchCall, aten
 from tilewright.runtime.host_functions import linalg
 from tilewright.support.errors import OpNotImplemented
 
 
-def total(c: TorchCall, key: str, x: Value, dim: Any, keepdim: bool = False) -> Value:
+def total(c: TorchCall, key: str, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     """A relay reduction along axes (None or empty: all)."""
     if not x.ndim:
         return x
@@ -22,7 +22,7 @@ def total(c: TorchCall, key: str, x: Value, dim: Any, keepdim: bool = False) -> 
 
 
 @aten("sum", "nansum")
-def sum_(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
+def sum_(c: TorchCall, x: Value, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     if "nansum" in c.target and is_float(x.dtype):
         x = c.call("where", c.call("isnan", x), c.number(0, x.dtype), x)
@@ -40,13 +40,13 @@ def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @aten("prod")
-def _prod(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
+def _prod(c: TorchCall, x: Value, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype) if dtype is not None else "int64" if kind(x.dtype) < 2 else x.dtype)
     return total(c, "prod", x, dim, keepdim)
 
 
 @aten("amax", "amin")
-def _extreme(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def _extreme(c: TorchCall, x: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     high = "amax" in c.target
     if x.dtype == "bool":
         return total(c, "any" if high else "all", x, dim, keepdim)
@@ -91,18 +91,18 @@ def _place(c: TorchCall, key: str, x: Value, dim: int, keepdim: bool) -> Value:
 
 
 @aten("any", "all")
-def _truth(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def _truth(c: TorchCall, x: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     result = total(c, "all" if "all" in c.target else "any", c.cast(x, "bool"), dim, keepdim)
     return c.cast(result, "uint8") if x.dtype == "uint8" else result
 
 
 @aten("count_nonzero")
-def _count_nonzero(c: TorchCall, x: Value, dim: Any = None) -> Value:
+def _count_nonzero(c: TorchCall, x: Value, dim: Axes = None) -> Value:
     return total(c, "sum", c.cast(c.cast(x, "bool"), "int64"), dim)
 
 
 @aten("logsumexp", "special_logsumexp")
-def _logsumexp(c: TorchCall, x: Value, dim: Any, keepdim: bool = False) -> Value:
+def _logsumexp(c: TorchCall, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     x = c.floats(x)
     top = total(c, "max", x, dim, True)
     top = c.call("where", c.call("isinf", top), c.number(0, x.dtype), top)
@@ -111,7 +111,7 @@ def _logsumexp(c: TorchCall, x: Value, dim: Any, keepdim: bool = False) -> Value
     return result if keepdim or not x.ndim else c.call("squeeze", result, axis=tuple(c.axes(dim, x.ndim)))
 
 
-def variance(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -> tuple[Value, Value]:
+def variance(c: TorchCall, x: Value, dim: Axes, correction: Any, keepdim: bool) -> tuple[Value, Value]:
     """(variance, mean) along axes, over n - correction."""
     axes = c.axes(dim, x.ndim)
     middle = total(c, "mean", x, axes, True)
@@ -136,18 +136,18 @@ def _var(c: TorchCall, x: Value, unbiased: Any = True) -> Value | Results:
 
 
 @aten("var.dim", "std.dim", "var_mean.dim", "std_mean.dim")
-def _var_dim(c: TorchCall, x: Value, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Value | Results:
+def _var_dim(c: TorchCall, x: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> Value | Results:
     return _variances(c, x, dim, 1 if unbiased else 0, keepdim)
 
 
 @aten("var.correction", "std.correction", "var_mean.correction", "std_mean.correction")
 def _var_correction(
-    c: TorchCall, x: Value, dim: Any = None, correction: Any = None, keepdim: bool = False
+    c: TorchCall, x: Value, dim: Axes = None, correction: Any = None, keepdim: bool = False
 ) -> Value | Results:
     return _variances(c, x, dim, 1 if correction is None else correction, keepdim)
 
 
-def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool) -> Value | Results:
+def _variances(c: TorchCall, x: Value, dim: Axes, correction: Any, keepdim: bool) -> Value | Results:
     spread, middle = variance(c, x, dim, correction, keepdim)
     spread = c.call("sqrt", spread) if "std" in c.target else spread
     return [spread, middle] if "_mean" in c.target else spread
@@ -155,7 +155,7 @@ def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool)
 
 @aten("linalg_norm", "linalg_matrix_norm")
 def _matrix_norm(
-    c: TorchCall, x: Value, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: DType | None = None
+    c: TorchCall, x: Value, p: Any = None, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Any:
     """A norm of matrices where two axes are meant, else of vectors."""
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
@@ -187,7 +187,9 @@ def _matrix_norm(
 
 
 @aten("norm", "linalg_vector_norm", "frobenius_norm")
-def norm(c: TorchCall, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
+def norm(
+    c: TorchCall, x: Value, p: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
+) -> Any:
     if "frobenius" in c.target:
         p, dim, keepdim = 2, p, bool(dim)
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x

@@ -48,12 +48,12 @@ for _name, _key in BINARY.items():
     "Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault", "EnsureShape", "Print", "PrintV2",
     "RefIdentity", "_Retval", "OptionalGetValue",
 )  # fmt: skip
-def _identity(c: NodeCall, x: Result, *rest: object) -> Any:
+def _identity(c: NodeCall, x: Result, *rest: object) -> Result:
     return x
 
 
 @tf_op("IdentityN", "TupleIdentity")
-def _identity_n(c: NodeCall, *xs: Result) -> Any:
+def _identity_n(c: NodeCall, *xs: Result) -> list[Result]:
     return list(xs)
 
 

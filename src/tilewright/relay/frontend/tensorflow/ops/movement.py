@@ -13,7 +13,13 @@ from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, 
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.value import NodeCall, Result, Sizes, tensor, tf_op
+from tilewright.relay.frontend.tensorflow.value import (
+    NodeCall,
+    Result,
+    Sizes,
+    tensor,
+    tf_op,
+)
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -108,7 +114,7 @@ def _fill(c: NodeCall, shape: Value, value: Value) -> Value:
 
 
 @tf_op("ZerosLike", "OnesLike")
-def _like(c: NodeCall, x: Result) -> Any:
+def _like(c: NodeCall, x: Result) -> Result:
     if not isinstance(x, Value):
         return x
     fill = 0 if c.op == "ZerosLike" else 1

@@ -40,7 +40,7 @@ def _sparse_product(c: NodeCall, a: Value, b: Value) -> Value:
 
 
 @tf_op("ToBool")
-def _to_bool(c: NodeCall, x: Value) -> Any:
+def _to_bool(c: NodeCall, x: Value) -> Value:
     return c.home.flag(c, x)
 
 

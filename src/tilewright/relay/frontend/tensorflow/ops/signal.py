@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +69,7 @@ def _transformed(c: NodeCall, x: Complex, inverse: bool) -> Complex:
 
 
 @tf_op("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")
-def _fft(c: NodeCall, x: Result) -> Any:
+def _fft(c: NodeCall, x: Result) -> Complex:
     x = _complex(x)
     axes = {"2D": 2, "3D": 3}.get(c.op[-2:], 1)
     for k in range(axes):
