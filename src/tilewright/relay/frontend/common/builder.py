@@ -180,7 +180,7 @@ class Builder:
         fill = value if isinstance(value, Value) else self.number(value, dtype)
         return self.call("full", fill, shape=tuple(shape), dtype=dtype) if shape else fill
 
-    def cut(self, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -> Value:
+    def cut(self, x: Value, axis: int, begin: Dim, end: Dim, step: int = 1) -> Value:
         """x[.., begin:end:step, ..] along an axis."""
         if isinstance(begin, int) and begin == 0 and step == 1 and known_equal(end, x.shape[axis]):
             return x
@@ -244,12 +244,12 @@ class Builder:
         return OpNotImplemented(f"its {what} is {value!r}; supported: {supported}")
 
 
-def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes are known to be equal."""
     return len(a) == len(b) and all([known_equal(p, q) for p, q in zip(a, b, strict=True)])
 
 
-def plain(d: Any) -> Any:
+def plain(d: Dim) -> Dim:
     """An extent as an int, or as an expression in its simplest form."""
     if isinstance(d, PrimExpr):
         d = simplest(d)

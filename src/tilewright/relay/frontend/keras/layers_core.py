@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.activations import activated
-from tilewright.relay.frontend.keras.value import LayerCall, axes_of, extents, flat_values, keras_layer
+from tilewright.relay.frontend.keras.value import LayerCall, Nested, axes_of, extents, flat_values, keras_layer
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -20,13 +20,13 @@ from tilewright.support.errors import OpNotImplemented
     "RandomPosterization", "RandomShear", "RandomErasing", "RandomGaussianBlur", "RandomInvert", "RandomColorDegeneration",
     "RandomElasticTransform", "RandomPerspective", "RandAugment", "AugMix", "MixUp", "CutMix", "RandomApply", "RandomChoice",
 )  # fmt: skip
-def _nothing(c: LayerCall, x: Any, *rest: object, **kwargs: object) -> Any:
+def _nothing(c: LayerCall, x: Any, *rest: object, **kwargs: object) -> Nested:
     # What these do is done in training only.
     return x
 
 
 @keras_layer("InputLayer")
-def _input(c: LayerCall, x: Any) -> Any:
+def _input(c: LayerCall, x: Any) -> Nested:
     return x
 
 
@@ -273,7 +273,7 @@ def _time_distributed(c: LayerCall, x: Value, mask: Value | None = None) -> Valu
 
 
 @keras_layer("SpectralNormalization")
-def _spectral(c: LayerCall, x: Value) -> Any:
+def _spectral(c: LayerCall, x: Value) -> Nested:
     # The weights are divided while training, and stay so.
     return c.run(c.inner(c.config["layer"], "layer"), x)
 

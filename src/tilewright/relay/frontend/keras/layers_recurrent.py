@@ -10,7 +10,7 @@ from tilewright.relay.frontend.common.value import Value, known_extents, near_te
 from tilewright.relay.frontend.keras.activations import activated
 from tilewright.relay.frontend.keras.layers_conv import convolve
 from tilewright.relay.frontend.keras.layers_core import dense
-from tilewright.relay.frontend.keras.value import LayerCall, extents, flat_values, keras_layer
+from tilewright.relay.frontend.keras.value import LayerCall, Nested, extents, flat_values, keras_layer
 from tilewright.support.errors import OpNotImplemented
 
 Step = Callable[[Value, list[Value]], list[Value]]
@@ -218,7 +218,7 @@ def _rnn(
 
 
 @keras_layer("LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells")
-def _cell(c: LayerCall, x: Value, states: Any, *rest: object, **kwargs: object) -> Any:
+def _cell(c: LayerCall, x: Value, states: Any, *rest: object, **kwargs: object) -> Nested:
     cell = cell_of(c)
     own = list(states) if isinstance(states, (list, tuple)) else [states]
     out, after = _advance(cell, cell.given(x), own)
@@ -228,7 +228,7 @@ def _cell(c: LayerCall, x: Value, states: Any, *rest: object, **kwargs: object) 
 @keras_layer("Bidirectional")
 def _bidirectional(
     c: LayerCall, x: Any, initial_state: Value | Sequence[Value] | None = None, mask: Value | None = None
-) -> Any:
+) -> Nested:
     data, initial, kept = _arguments(c, x, initial_state, mask)
     spec = c.config["layer"]
     base = str(spec["config"].get("name", ""))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.keras.value import ArrayLike, LayerCall, keras_op
+from tilewright.relay.frontend.keras.value import ArrayLike, LayerCall, Nested, keras_op
 from tilewright.runtime.host_functions import linalg
 
 
@@ -56,7 +54,7 @@ def _cross(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
 
 
 @keras_op("Cholesky", "CholeskyInverse", "Inv", "Det", "Slogdet", "Logdet", "Pinv")
-def _matrices(c: LayerCall, x: Value) -> Any:
+def _matrices(c: LayerCall, x: Value) -> Nested:
     x, kind = c.floats(x), c.kind.rpartition(".")[2]
     shape = x.shape[-2:]
     if kind == "Cholesky":

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops.linalg import batches, each_head
-from tilewright.relay.frontend.pytorch.value import Argument, Meta, TorchCall
+from tilewright.relay.frontend.pytorch.value import Argument, Meta, Result, TorchCall
 from tilewright.support.errors import OpNotImplemented
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def called(node: torch.fx.Node) -> Any:
 )
 def _inlined(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     compatibility.WRAPPERS.seen(f"{c.target} {c.name}")
     at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
     rest = args[at + 1 :]
@@ -71,7 +71,7 @@ def _inlined(
 @_higher(EFFECTS)
 def _with_effects(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     token, target, *given = args
     name, overload = target._schema.name, target._schema.overload_name
     if home.is_ignored(name):
@@ -83,7 +83,7 @@ def _with_effects(
 @_higher(*WRITING)
 def _writing(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     raise OpNotImplemented(
         f"{args[0]._schema.name} writes its arguments; have the model call one that returns new tensors (mutates_args=())"
     )
@@ -114,7 +114,7 @@ def _shaped(home: ExportedImporter, c: TorchCall, value: Value, meta: Meta) -> V
 @_higher("cond")
 def _choice(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     condition, first, second, operands = args
     if isinstance(condition, Value) and condition.is_number and condition.array is not None:
         condition = bool(condition.array.reshape(-1)[0])
@@ -143,7 +143,7 @@ def _entered(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule, 
 @_higher("while_loop")
 def _while_loop(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     condition, body, carried, *rest = args
     extra = list(rest[0]) if rest else []
     start = [c.tensor(v) for v in carried]
@@ -205,7 +205,7 @@ def _steps(
 @_higher("scan")
 def _scan(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     graph, init, xs, *rest = args
     extra = list(rest[0]) if rest else []
     state = [c.tensor(v) for v in init]
@@ -220,7 +220,7 @@ def _scan(
 @_higher("map_impl")
 def _map(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
-) -> Any:
+) -> Result:
     graph, xs, extra = args
 
     def row(now: list[Value], rows: list[Value]) -> list[Value]:

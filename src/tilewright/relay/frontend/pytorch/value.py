@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from tilewright.relay.frontend.pytorch.importer import Importer
+    from tilewright.relay.frontend.pytorch.ops.levels import Quantized
 
 Argument = Any
 """An argument by an operator's schema: a tensor, a number or size, a name, an element type, or a list of these."""
@@ -31,6 +32,8 @@ Meta = Any
 """What PyTorch says of a result: a tensor without elements, a number that may be a symbol, or a list of these."""
 Results = Sequence[Value | None]
 """What an operator with several results makes; None: a result that nothing uses."""
+Result: TypeAlias = "Value | Complex | Quantized | Operand | Sequence[Result | None] | None"
+"""What a converter returns: a tensor, a size or number, or several of these."""
 Made = TypeVar("Made", Expr, TupleWrapper)
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)

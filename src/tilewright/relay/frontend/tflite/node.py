@@ -302,7 +302,7 @@ class Node:
         return list(dict.fromkeys([self.axis(int(a), ndim) for a in self.numbers(x, what).reshape(-1)]))
 
 
-def plain(d: Any) -> Any:
+def plain(d: Dim) -> Dim:
     """A size as an int where it is one, else in its simplest form."""
     if isinstance(d, PrimExpr):
         d = simplest(d)

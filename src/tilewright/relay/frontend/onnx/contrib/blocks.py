@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, activated, add, rms_norm
 from tilewright.relay.frontend.onnx.ops.casting import decoded
-from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, as_value, onnx_op
 
 NF4 = np.array(
     [
@@ -105,7 +105,7 @@ def _gated_products(
     scale: Value | None,
     gate: Value, gate_scales: Value, gate_bias: Value | None,
     up: Value, up_scales: Value, up_bias: Value | None = None,
-) -> Any:  # fmt: skip
+) -> Result:  # fmt: skip
     x, total = _normalised(node, a, skip, scale)
     opened, data = [
         add(node, product(node, x, w, s, None, None, node.get("N")), b)

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
-from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, as_value, onnx_op
 
 DOMAIN = "com.microsoft"
 
@@ -137,7 +137,7 @@ def rms_norm(node: OnnxNode, x: Value, gamma: Value) -> list[Expr]:
 @onnx_op("SkipLayerNormalization", domain=DOMAIN)
 def _skip_layer_norm(
     node: OnnxNode, x: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
-) -> Any:
+) -> Result:
     total = add(node, add(node, x, skip), bias)
     return [*layer_norm(node, total, gamma, beta), total]
 
@@ -231,13 +231,13 @@ def _bias_dropout(
     residual: Value | None = None,
     ratio: Value | None = None,
     training: Value | None = None,
-) -> Any:
+) -> Result:
     out, mask = dropout(node, add(node, x, bias), ratio, training)
     return [add(node, out, residual), mask]
 
 
 @onnx_op("BitmaskDropout", domain=DOMAIN)
-def _bitmask_dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
+def _bitmask_dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Result:
     return dropout(node, x, ratio, training)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.casting import decoded
-from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
 
 SAME = {
@@ -157,7 +157,7 @@ def _clip_attributes(node: OnnxNode, x: Value) -> Expr:
 
 
 @onnx_op("Clip", since=11)
-def _clip(node: OnnxNode, x: Value, low: Value | None = None, high: Value | None = None) -> Any:
+def _clip(node: OnnxNode, x: Value, low: Value | None = None, high: Value | None = None) -> Result:
     bounds = [None if b is None else b.array for b in (low, high)]
     if all(b is None or a is not None for b, a in zip((low, high), bounds, strict=True)):
         a_min = -np.inf if bounds[0] is None else float(bounds[0].reshape(-1)[0])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
-from tilewright.relay.cards.relations import known_equal, simplest
+from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
@@ -185,7 +185,7 @@ def _slice_with(
     )
 
 
-def _reaches(end: Any, extent: Any) -> bool:
+def _reaches(end: Dim, extent: Dim) -> bool:
     return isinstance(end, int) and isinstance(extent, int) and end >= extent
 
 
@@ -316,7 +316,7 @@ def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Expr:
     (count,) = node.static(shape, "the number of its axes")
     rank = max(count, x.ndim)
 
-    def with_ones(extents: Any, axes: int) -> Any:
+    def with_ones(extents: Tensor, axes: int) -> Tensor:
         ones = Value(array=np.ones(rank - axes, np.int64))
         return node.call("concatenate", [ones, extents], axis=0) if axes < rank else extents
 

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
 from tilewright.relay.frontend.pytorch.ops.arithmetic import atan2, identity
 from tilewright.relay.frontend.pytorch.ops.linalg import einsum, matmul
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
-from tilewright.relay.frontend.pytorch.value import Argument, Complex, TorchCall, aten, converters
+from tilewright.relay.frontend.pytorch.value import Argument, Complex, Result, TorchCall, aten, converters
 from tilewright.support.errors import OpNotImplemented
 
 BY_PARTS = {
@@ -65,7 +65,7 @@ def _zero(x: Value) -> Value:
     return Value(array=np.zeros((), x.dtype))
 
 
-def _joined(a: Any, b: Any) -> Any:
+def _joined(a: Any, b: Any) -> Result:
     if isinstance(a, (list, tuple)):
         return [_joined(x, y) for x, y in zip(a, b, strict=True)]
     return Complex(a, b)

@@ -17,7 +17,7 @@ from tilewright.relay.frontend.pytorch.ops.reduce import norm
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
 
-def places(c: TorchCall, indices: Value, extent: Any) -> Value:
+def places(c: TorchCall, indices: Value, extent: Dim) -> Value:
     """Indices of which negative ones count from the end, as places; known ones are counted here."""
     indices = c.cast(indices, "int64") if indices.dtype not in ("int32", "int64") else indices
     if indices.array is not None and indices.is_number and isinstance(extent, int):
@@ -117,7 +117,7 @@ def _common(c: TorchCall, x: Value, found: Sequence[Value | None], axes: Sequenc
     return [_not_negative(c, i, x.shape[a]) for i, a in zip(spread, axes, strict=True)]
 
 
-def _not_negative(c: TorchCall, i: Value, extent: Any) -> Value:
+def _not_negative(c: TorchCall, i: Value, extent: Dim) -> Value:
     known = places(c, i, extent)
     if known.array is not None and known.is_number:
         return known
@@ -312,7 +312,7 @@ def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Value
 
 
 @aten("isin")
-def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert: bool = False) -> Value:
+def _isin(c: TorchCall, x: Operand, tests: Operand, assume_unique: bool = False, invert: bool = False) -> Value:
     a, b = c.promote(x, tests)
     hit = c.call("equal", c.call("expand_dims", a, axis=a.ndim), c.reshape(b, [-1]))
     found = c.call("any", hit, axis=(a.ndim,))

@@ -17,7 +17,7 @@ from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, tensor_a
 from tilewright.relay.frontend.pytorch.ops.layers import convolve, convolve_transposed
 from tilewright.relay.frontend.pytorch.ops.linalg import linear
 from tilewright.relay.frontend.pytorch.ops.quantized import RANGES
-from tilewright.relay.frontend.pytorch.value import Argument, Attribute, TorchCall, aten, find_converter
+from tilewright.relay.frontend.pytorch.value import Argument, Attribute, Result, TorchCall, aten, find_converter
 from tilewright.support.errors import OpNotImplemented
 
 if TYPE_CHECKING:
@@ -144,11 +144,11 @@ def _int_repr(c: TorchCall, x: Any) -> Any:
 
 
 @aten("q_scale", "q_zero_point")
-def _parameter(c: TorchCall, x: Any) -> Any:
+def _parameter(c: TorchCall, x: Any) -> Result:
     raise OpNotImplemented("its input is not quantised")
 
 
-def told(c: TorchCall, name: str, x: Quantized) -> Any:
+def told(c: TorchCall, name: str, x: Quantized) -> Result:
     """A property of a quantised tensor; None if the operator asks for something else."""
     answers: dict[str, Callable[[], Any]] = {
         "dequantize": lambda: numbers(c, x), "int_repr": lambda: x.levels, "q_scale": lambda: float(x.scale),

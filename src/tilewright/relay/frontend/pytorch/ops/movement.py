@@ -12,7 +12,7 @@ from tilewright.relay.cards.relations import Dim, known_equal
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, promote_types, result_dtype
-from tilewright.relay.frontend.pytorch.value import Axes, Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Axes, Result, Results, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
 FAR = 2**31 - 1
@@ -185,7 +185,7 @@ def cut(c: TorchCall, x: Value, axis: int, begin: Any, end: Any, step: int = 1) 
     return c.call("strided_slice", x, begin=(bounds[0],), end=(bounds[1],), strides=(step,), axes=(axis,))
 
 
-def _beyond(end: Operand, extent: Any) -> bool:
+def _beyond(end: Operand, extent: Dim) -> bool:
     return isinstance(end, int) and (end >= extent if isinstance(extent, int) else end >= FAR)
 
 
@@ -522,7 +522,7 @@ def _numel(c: TorchCall, x: Value) -> Any:
 
 
 @aten("sym_stride", "sym_stride.int", "stride", "stride.int")
-def _stride(c: TorchCall, x: Value, dim: int | None = None) -> Any:
+def _stride(c: TorchCall, x: Value, dim: int | None = None) -> Result:
     steps = [_product(x.shape[k + 1 :]) for k in range(x.ndim)]
     return steps if dim is None else steps[dim]
 

@@ -11,7 +11,7 @@ from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops.reduce import total, variance
-from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Result, Results, TorchCall, aten
 
 
 def _vector(c: TorchCall, x: Value | None, count: int, value: float, dtype: str) -> Value:
@@ -95,7 +95,7 @@ def _plain_batch_norm(
 def _native_batch_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, training: bool,
     momentum: float, eps: float,
-) -> Any:  # fmt: skip
+) -> Result:  # fmt: skip
     out = _batch_norm(c, x, weight, bias, mean, var, training, eps)
     return [out, *(_statistics(c, x, eps) if training else _nothing(c, x))]
 
@@ -103,7 +103,7 @@ def _native_batch_norm(
 @aten("_native_batch_norm_legit.no_stats")
 def _batch_norm_no_stats(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, training: bool, momentum: float, eps: float
-) -> Any:
+) -> Result:
     return [_batch_norm(c, x, weight, bias, None, None, True, eps), *_statistics(c, x, eps)]
 
 

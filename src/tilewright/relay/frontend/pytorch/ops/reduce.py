@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.host_calls import linear_algebra
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind
-from tilewright.relay.frontend.pytorch.value import Axes, Results, TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Axes, Result, Results, TorchCall, aten
 from tilewright.runtime.host_functions import linalg
 from tilewright.support.errors import OpNotImplemented
 
@@ -156,7 +156,7 @@ def _variances(c: TorchCall, x: Value, dim: Axes, correction: Any, keepdim: bool
 @aten("linalg_norm", "linalg_matrix_norm")
 def _matrix_norm(
     c: TorchCall, x: Value, p: Any = None, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
-) -> Any:
+) -> Result:
     """A norm of matrices where two axes are meant, else of vectors."""
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     matrices = "matrix" in c.target
@@ -189,7 +189,7 @@ def _matrix_norm(
 @aten("norm", "linalg_vector_norm", "frobenius_norm")
 def norm(
     c: TorchCall, x: Value, p: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
-) -> Any:
+) -> Result:
     if "frobenius" in c.target:
         p, dim, keepdim = 2, p, bool(dim)
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
@@ -210,7 +210,7 @@ def norm(
 
 
 @aten("dist")
-def _dist(c: TorchCall, a: Value, b: Value, p: Any = 2) -> Any:
+def _dist(c: TorchCall, a: Value, b: Value, p: Any = 2) -> Result:
     return norm(c, c.call("subtract", a, b), p)
 
 
@@ -391,13 +391,13 @@ def _cosine_similarity(c: TorchCall, a: Value, b: Value, dim: int = 1, eps: floa
 
 
 @aten("cdist", "_cdist_forward", "_euclidean_dist")
-def _cdist(c: TorchCall, a: Value, b: Value, p: float = 2.0, mode: Any = None) -> Any:
+def _cdist(c: TorchCall, a: Value, b: Value, p: float = 2.0, mode: Any = None) -> Result:
     away = c.call("subtract", c.call("expand_dims", a, axis=a.ndim - 1), c.call("expand_dims", b, axis=b.ndim - 2))
     return norm(c, away, p, [-1])
 
 
 @aten("pdist", "_pdist_forward")
-def _pdist(c: TorchCall, x: Value, p: float = 2.0) -> Any:
+def _pdist(c: TorchCall, x: Value, p: float = 2.0) -> Result:
     (n,) = c.static(x.shape[:1], "the number of rows")
     i, j = np.triu_indices(n, 1)
     rows = [c.call("take", x, Value(array=v.astype(np.int64)), axis=0) for v in (i, j)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
@@ -55,7 +56,7 @@ def resize(
     return x
 
 
-def _scaled(extent: Any, scale: float | None) -> Any:
+def _scaled(extent: Dim, scale: float | None) -> Any:
     if isinstance(extent, int):
         return math.floor(extent * float(scale or 1))
     whole = round(float(scale or 1))

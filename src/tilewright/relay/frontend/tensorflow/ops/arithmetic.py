@@ -323,7 +323,7 @@ def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value
 
 
 @tf_op("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3")
-def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: object) -> Any:
+def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: object) -> Result:
     raise OpNotImplemented("use fake_quant operators, whose grid is the one that integer kernels have")
 
 

@@ -39,7 +39,9 @@ def _padding(
     if how == "EXPLICIT":
         given = c.attr("explicit_paddings")
         start = 2 if c.channels_first() else 1
-        pairs = [(int(given[2 * (start + k)]), int(given[2 * (start + k) + 1])) for k in range(n)]
+        pairs: list[tuple[Dim, Dim]] = [
+            (int(given[2 * (start + k)]), int(given[2 * (start + k) + 1])) for k in range(n)
+        ]
     else:
         pairs = [same_padding(*g) for g in zip(extents, kernel, strides, dilation, strict=True)]
     return (*[p[0] for p in pairs], *[p[1] for p in pairs])

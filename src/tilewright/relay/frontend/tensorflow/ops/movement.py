@@ -14,6 +14,7 @@ from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import (
+    Handle,
     NodeCall,
     Result,
     Sizes,
@@ -33,7 +34,7 @@ def _reshape(c: NodeCall, x: Value, shape: Value) -> Value:
 
 
 @tf_op("Shape", "Size", "Rank", "ShapeN")
-def _shape(c: NodeCall, x: Result) -> Any:
+def _shape(c: NodeCall, x: Result) -> Result:
     raise OpNotImplemented("it asks for the shape of a value that is not a tensor")
 
 
@@ -311,7 +312,7 @@ def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> 
 
 
 @tf_op("GatherNd", "ResourceGatherNd")
-def _gather_nd(c: NodeCall, x: Any, places: Value) -> Value:
+def _gather_nd(c: NodeCall, x: Value | Handle, places: Value) -> Value:
     x = x if isinstance(x, Value) else c.home.variable(x)
     turned = c.transpose(as_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
     return c.call("gather_nd", x, turned)

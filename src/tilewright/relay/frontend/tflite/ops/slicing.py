@@ -137,7 +137,7 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
     return node.reshape(part, new)
 
 
-def _from_begin(begin: Any, count: Any, step: int, d: Any) -> tuple[Any, Any, int]:
+def _from_begin(begin: Dim, count: Any, step: int, d: Any) -> tuple[Any, Any, int]:
     """(begin, end, whether it goes to the end of the axis) where the end is counted from the begin. Raises ValueError beyond the axis."""
     if isinstance(begin, int) and begin < 0:
         begin = plain(d + begin)
