@@ -215,6 +215,11 @@ def test_sparse_initializers() -> None:
     assert Program(model)([np.zeros((2, 3), np.float32)])[0].tolist() == [[0, 5, 0], [0, 0, 7]]
 
 
+def test_determinants_of_matrices_without_elements() -> None:
+    run = program("g (float[2, 0, 0] x) => (float[2] y) { y = Det (x) }")
+    assert run([np.zeros((2, 0, 0), np.float32)])[0].tolist() == [1, 1]
+
+
 @pytest.mark.parametrize(
     "text, opset, want",
     [
