@@ -230,7 +230,7 @@ _REQUIRED = RequiredAttr()
 
 
 class StrAttrsDict:
-    """Attributes as strings, read as what they stand for."""
+    """Attributes that are stored as strings, with getters that parse them."""
 
     def __init__(self, attrs: Mapping[str, str]) -> None:
         self.attrs = attrs

@@ -47,7 +47,7 @@ class UnsupportedModel(OpNotImplemented):
 
 
 def problems_of(error: OpNotImplemented) -> list[Problem]:
-    """The things that an importer's error tells of; those of an importer that gives only text, by its lines."""
+    """The problems of an importer's error; where it has only a text, one for each line."""
     if isinstance(error, UnsupportedModel):
         return error.problems
     first, *rest = str(error).splitlines()

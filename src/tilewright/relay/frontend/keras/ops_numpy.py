@@ -192,7 +192,7 @@ def _ptp(c: LayerCall, x: Value) -> Value:
 
 @keras_op("Median", "Quantile", "Percentile")
 def _quantile(c: LayerCall, x: Value, q: Any = 0.5) -> Value:
-    """Values at shares of the sorted elements, between two of them as `method` says."""
+    """Quantiles; `method`: how to interpolate between two elements."""
     x, axes = c.floats(x), _axis(c, x)
     shares = np.asarray(c.known(q, "q"), np.float64) / (100 if c.kind.endswith("Percentile") else 1)
     kept = [k for k in range(x.ndim) if k not in axes]

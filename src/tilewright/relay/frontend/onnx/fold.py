@@ -242,7 +242,7 @@ for _name, _f in NUMPY.items():
 
 
 def _compared(f: Callable[[Any, Any], Any], decided: Callable[[int, int], bool | None]) -> Folder:
-    """decided: what is known of a comparison whose difference lies between two bounds."""
+    """decided: the comparison's result from the bounds of the operands' difference, or None."""
 
     def fold(node: OnnxNode, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         if a.dtype != object and b.dtype != object:

@@ -29,7 +29,7 @@ def is_function(op_type: str, opset: int, domain: str) -> bool:
 
 
 FLAGS = {"Attention": ("is_causal",), "RotaryEmbedding": ("interleaved",)}
-"""Attributes that say yes or no, of operators that bodies define: these read other numbers in one way, ONNX's reference in another."""
+"""Boolean attributes of operators that are defined by function bodies. For other values than 0 and 1, bodies and reference differ."""
 
 
 def check_flags(node: OnnxNode) -> None:

@@ -60,7 +60,7 @@ NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
     "Multinomial", "Dropout", "DequantizeLinear",
 }  # fmt: skip
-"""Operators with graphs inside, those that draw random numbers, and what says that weights are quantised."""
+"""Operators that are not folded: those with graphs inside, random numbers, and the one that marks weights as quantised."""
 DEPTH = 64
 """How deep functions and subgraphs may be nested."""
 
@@ -336,7 +336,7 @@ class Importer:
         return self.made(found, "its subgraph")
 
     def attempt(self, graph: Message, bound: Mapping[str, Any]) -> list[Any]:
-        """`subgraph`, whose problems are raised rather than noted, so that another way can be tried."""
+        """`subgraph` whose problems are raised and not collected, so that the caller can try another conversion."""
         return self.tried(lambda: self.subgraph(graph, bound))
 
     def tried(self, convert: Callable[[], list[Any]]) -> list[Any]:

@@ -30,7 +30,7 @@ class MapOf:
 
 
 class PackedOf:
-    """A sequence of an interface whose length a run tells: the leaves of its elements, one after another, and of their shapes."""
+    """A sequence of an interface whose length is known only at run time: one leaf with all elements in order, and one with their shapes."""
 
     __slots__ = ("elements", "shapes")
 
@@ -39,7 +39,7 @@ class PackedOf:
 
 
 class DynamicOptionalOf:
-    """An optional of an interface that a run may leave empty: the leaf that tells whether it holds something, and the tree of that."""
+    """An optional of an interface that may be empty at run time: the leaf of the flag (not empty), and the tree of the contents."""
 
     __slots__ = ("has", "held")
 

@@ -128,7 +128,7 @@ def maybe(node: OnnxNode, value: Item, other: Item) -> DynamicOptional | EmptyOp
 
 
 def rank_of(sequence: Any) -> int | None:
-    """The number of axes of a sequence's tensors, where it says that."""
+    """The number of axes of a sequence's tensors; None where it is not known."""
     if isinstance(sequence, Packed):
         return sequence.rank
     return next((v.ndim for v in sequence.items), None) if isinstance(sequence, ListValue) else None

@@ -419,7 +419,7 @@ def elements_of(value: Value | None) -> frozenset[str]:
 
 
 def decides_shape(value: Value) -> frozenset[str]:
-    """Names of the variables whose elements decide a value's shape; of all that it is computed from where no operator tells."""
+    """Names of the variables whose elements decide a value's shape; if none is found, of all variables that it is computed from."""
     return _read_by(value.expr, False) or depends_on(value)
 
 

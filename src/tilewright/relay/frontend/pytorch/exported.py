@@ -143,7 +143,7 @@ class ExportedImporter(Importer):
         return {op: f for op, f in table.items() if hasattr(op, "_schema") and not self.takes(op)}
 
     def check_supported(self, module: torch.fx.GraphModule, apart: Container[Any] = ()) -> None:
-        """List every operator, in graphs inside too, that no converter takes; of those that PyTorch takes `apart` nothing is said."""
+        """List every operator, in graphs inside too, that no converter takes, without those that PyTorch decomposes (`apart`)."""
         missing: dict[str, list[str]] = {}
         for node in _calls(module):
             target = called(node)
@@ -258,7 +258,7 @@ class ExportedImporter(Importer):
     """Whether a graph of numbers is given tensors of them."""
 
     def graph(self, module: torch.fx.GraphModule, values: Sequence[Any], spread: bool = False) -> list[Any]:
-        """The outputs of a graph whose placeholders have these values; `spread`: tensors where it says numbers."""
+        """The outputs of a graph whose placeholders have these values; `spread`: its numbers become tensors."""
         if spread:
             self.spread = True
             try:
@@ -332,7 +332,7 @@ class ExportedImporter(Importer):
         return _BROKEN
 
     def check(self, node: torch.fx.Node, result: Any, meta: Meta) -> None:
-        """A converter must make what PyTorch says that its operator makes."""
+        """Raises where a converter's result has another type or shape than PyTorch's fake tensor."""
         results = result if isinstance(result, list) else [result]
         metas = meta if isinstance(meta, (list, tuple)) else [meta]
         for k, (r, m) in enumerate(zip(results, metas, strict=False)):

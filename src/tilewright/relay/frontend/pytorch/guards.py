@@ -55,7 +55,7 @@ def _sizes(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> I
 
 
 def _follows(rule: StatedRule, rules: Sequence[StatedRule], same: Mapping[tuple[str, int], tuple[str, int]]) -> bool:
-    """Whether other rules, and that the extents which `same` says are equal, say a rule already."""
+    """Whether a rule follows from other rules and from the equal extents in `same`."""
     shared: dict[tuple[str, int], SizeVariable] = {}
 
     def condition(r: StatedRule) -> PrimExpr:

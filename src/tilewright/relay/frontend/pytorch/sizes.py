@@ -1,4 +1,4 @@
-"""Symbolic sizes: what torch.export says of shapes as expressions over relay's size variables, and these as tensors."""
+"""Symbolic sizes: the sympy expressions of torch.export as expressions over relay's size variables, and as tensors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Sizes(InputSizes):
         """The source of symbols that no input's shape gives: a tensor without axes, or (tensor, an axis of that extent)."""
 
     def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
-        """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` says not."""
+        """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` is set."""
         made = SizeVar if positive or isinstance(source, tuple) else SizeVariable
         self.symbols[name] = symbol = made(name, "int64")
         self.from_data[name] = source
@@ -86,7 +86,7 @@ class Sizes(InputSizes):
         return SizedValue(value, [self.fresh((value, k)) if is_any(d) else d for k, d in enumerate(extents or own)])
 
     def adopt(self, value: Value, extents: Any) -> Value:
-        """A value whose extents are those that PyTorch says; its symbols become known by it."""
+        """A value with the extents of PyTorch's fake tensor, whose symbols are defined by it."""
         if len(extents) != value.ndim:
             return value
         for k, (mine, theirs) in enumerate(zip(value.shape, extents, strict=True)):

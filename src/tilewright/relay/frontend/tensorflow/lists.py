@@ -54,7 +54,7 @@ def stacked(c: Builder, x: TensorList) -> Value:
 
 
 def _rows_of(c: Builder, item: Value, count: Value) -> Value:
-    """An item as many times as an input of the program says."""
+    """An item repeated as often as an input of the program gives at run time."""
     rows = c.call("expand_dims", item, axis=0)
     return c.call("take", rows, c.call("multiply", c.iota(count), 0), axis=0)
 

@@ -60,7 +60,7 @@ COUNTS: dict[str, dict[str, str]] = {
     "SparseSplit": dict.fromkeys(_SPARSE, "num_split"),
     "RaggedGather": {"output_nested_splits": "OUTPUT_RAGGED_RANK"}, "CTCBeamSearchDecoder": dict.fromkeys(_DECODED[:3], "top_paths"),
 }  # fmt: skip
-"""Results that are lists: the attribute that says how long."""
+"""Results that are lists: the attribute with their length."""
 
 
 def begin_of(op: str, output: str, names: tuple[str, ...], attrs: Any) -> int:

@@ -1,4 +1,4 @@
-"""Tensors of strings on their way through a graph: which operators only move them, and which compare or count their numbers."""
+"""Tensors of strings in a graph: which operators only move them, and which compare or count their numbers."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def sizes_value(c: Builder, array: Any, kind: str) -> Value:
 
 
 class Handle:
-    """A resource: a variable, a tensor array, a table. `what` says which; `name` which one."""
+    """A resource. `what`: its kind (variable, tensor array, table); `name`: its name in the model."""
 
     __slots__ = ("details", "name", "what")
 
@@ -173,7 +173,7 @@ class NodeCall(Builder):
         return str(self.attr("data_format", "NHWC")).startswith("NC")
 
     def shape_attr_merged(self, shape: Any, known: Sequence[Dim]) -> list[Any]:
-        """Extents that an attribute or another tensor says, dynamic ones taken from what is known."""
+        """Extents from an attribute or a tensor, where its dynamic ones are replaced by what is known."""
         if shape is None or len(shape) != len(known):
             return list(known)
         return [

@@ -23,7 +23,7 @@ def scalar(node: Node, x: Value) -> Value:
 
 
 def unchanged(importer: Importer, before: dict[str, Value], what: str) -> None:
-    """Raises OpNotImplemented where a variable was written on one way only."""
+    """Raises OpNotImplemented where only one of the branches wrote a variable."""
     if any([importer.variables.get(k) is not v for k, v in before.items()]) or len(before) != len(importer.variables):
         raise OpNotImplemented(
             f"{what} writes variables; supported: branches and loops that give back what they compute"

@@ -473,7 +473,7 @@ def _small(value: Value) -> bool:
 
 
 RANDOM = {"RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR", "DEQUANTIZE"}
-"""Never folded: those that draw, and what says that weights are quantised."""
+"""Operators that are not folded: random numbers, and those that mark weights as quantised."""
 
 
 OF_PAIRS = {"REAL", "IMAG", "COMPLEX_ABS"}

@@ -71,7 +71,7 @@ class Quant:
         return int(self.zero[0])
 
     def same(self, other: Quant | None) -> bool:
-        """Whether both stand for the same numbers."""
+        """Whether scales and zero points are equal."""
         return other is not None and bool(
             self.scale.shape == other.scale.shape
             and (self.scale == other.scale).all()

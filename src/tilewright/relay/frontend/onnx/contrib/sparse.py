@@ -1,4 +1,4 @@
-"""SparseAttention: queries see blocks of keys that a table says, beside what causal attention lets them see."""
+"""SparseAttention: causal attention that is limited to the blocks of keys which a table names for each query."""
 
 from __future__ import annotations
 

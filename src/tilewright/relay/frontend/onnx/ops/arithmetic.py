@@ -25,7 +25,7 @@ SAME = {
 """Operators that are one relay operator with the same arguments."""
 
 BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "And", "Or", "Xor"}
-"""Operators that until opset 6 broadcast only when told to, from an axis on."""
+"""Operators that broadcast before opset 7 only where their attribute `broadcast` is 1, from the attribute `axis` on."""
 
 
 def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Expr:
@@ -34,7 +34,7 @@ def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Expr:
 
 
 def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
-    """The right operand, shaped as the `axis` of old opsets says."""
+    """The right operand, reshaped so that it broadcasts from `axis` on (opsets before 7)."""
     axis = node.get("axis")
     if node.opset >= 7 or not node.get("broadcast", 0) or axis is None:
         return y

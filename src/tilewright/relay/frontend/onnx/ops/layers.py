@@ -59,7 +59,7 @@ def spatial(
 
 
 def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -> Value:
-    """x after the padding that `auto_pad` says for an image of dynamic extents, from where on it says none."""
+    """x padded as `auto_pad` asks, for an image of dynamic extents; the operator itself then needs no padding."""
     n = len(kernel)
     auto = node.get("auto_pad", "NOTSET")
     if auto not in ("SAME_UPPER", "SAME_LOWER") or all([isinstance(d, int) for d in x.shape[2:]]):
@@ -72,7 +72,7 @@ def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -
 
 
 def kernel_of(node: OnnxNode, w: Value) -> list[int]:
-    """The extents of a convolution's kernel. Raises DiagnosticError where its attribute says others than its weights have."""
+    """The extents of a convolution's kernel. Raises DiagnosticError where the attribute kernel_shape and the weights differ."""
     kernel = known_extents(w.shape[2:])
     said = node.get("kernel_shape")
     if said and list(said) != kernel:

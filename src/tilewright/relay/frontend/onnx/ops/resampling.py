@@ -127,7 +127,7 @@ def kept_ratio(c: Builder, policy: str, extents: Sequence[Any], sizes: Sequence[
 
 
 def _image(node: OnnxNode, c: Builder, x: Value, changed: Sequence[Axis], mode: str) -> Expr | None:
-    """The operator on images that says the same; None where there is none."""
+    """The equivalent call of image.resize; None where there is none."""
     rank = x.ndim - 2
     spatial = [next((a for a in changed if a.number == k + 2), None) for k in range(rank)]
     extents = [c.extent(x, k + 2) if is_any(x.shape[k + 2]) else x.shape[k + 2] for k in range(rank)]
@@ -162,7 +162,7 @@ def _spread(c: Builder, vector: CommonValue, behind: int) -> CommonValue:
 
 
 def _places(c: Builder, axis: Axis, mode: str) -> Any:
-    """Where each output place lies among the input places, in float32."""
+    """The position of each output element in the input, in float32."""
     t = axis.target
     at = (
         c.call("arange", start=0, stop=t, step=1, dtype="float32")

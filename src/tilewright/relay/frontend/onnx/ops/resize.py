@@ -1,4 +1,4 @@
-"""Converters of Resize and Upsample: image.resize2d where it says the same, else one axis at a time with tables made at import.
+"""Converters of Resize and Upsample: image.resize2d where that is equivalent, else one axis at a time with tables made at import.
 
 Where something is dynamic, `resampling` makes the tables when the program runs.
 """
@@ -26,7 +26,7 @@ MODES = (
 
 
 def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
-    """Where each output place lies among the input places.
+    """The position of each output element in the input.
 
     In float32, as the operator says: a scale of 0.6 is to divide 1.5 to 2.5, which its nearest double does not.
     """

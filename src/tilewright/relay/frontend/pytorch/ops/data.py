@@ -107,7 +107,7 @@ def _unique_dim(
 
 @aten("repeat_interleave.Tensor")
 def repetitions(c: TorchCall, repeats: Value, output_size: Any = None) -> np.ndarray | Value:
-    """0 as often as the first number says, then 1, and so on."""
+    """0 repeated by the first number, then 1 by the second, and so on."""
     if repeats.array is not None and repeats.is_number:
         return np.repeat(np.arange(len(repeats.array)), repeats.array).astype(np.int64)
     times = c.cast(repeats, "int64")

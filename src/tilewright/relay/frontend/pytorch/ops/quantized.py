@@ -52,7 +52,7 @@ def _level(c: TorchCall, x: Value, scale: Value, zero: Value, low: Any, high: An
 
 
 def _number(c: TorchCall, x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
-    """The numbers that levels stand for, of scales and zero points that are computed."""
+    """The real values of levels, with scales and zero points that the model computes."""
     name = "float32" if dtype is None else dtype_name(dtype)
     levels = c.cast(x, "float32" if zero is None else "int32")
     if zero is not None:
@@ -206,7 +206,7 @@ def _convert(c: TorchCall, x: Value, dtype: DType) -> Value:
 
 
 def _rounded(c: TorchCall, x: Value, scale: Value, zero: Value, low: int, high: int) -> Value:
-    """x as its nearest level says it."""
+    """x rounded to the nearest level (quantize, then dequantize)."""
     levels = c.call("add", c.call("round", c.call("divide", x, scale)), zero)
     kept = c.call("clip", levels, a_min=float(low), a_max=float(high))
     return c.call("multiply", c.call("subtract", kept, zero), scale)

@@ -18,7 +18,7 @@ from tilewright.runtime.host_functions.strings import string_host
 
 
 def filled(c: NodeCall, first: Value, rest: Sequence[Dim], value: Any, dtype: str) -> Value:
-    """A tensor of one value, of as many rows as a number says (known, a size, or computed by the model)."""
+    """A tensor of one value with `first` rows (a constant, a size, or computed by the model)."""
     fill = value if isinstance(value, Value) else c.number(value, dtype)
     if c.is_known(first):
         return c.full(

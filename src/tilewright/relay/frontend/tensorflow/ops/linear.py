@@ -31,7 +31,7 @@ for _name, _key in SPECIAL.items():
 
 
 def _turned(c: NodeCall, a: Value, flag: str = "adjoint") -> Value:
-    """Matrices, on their side where the node says so."""
+    """Matrices, transposed where the node's attribute asks for it."""
     return c.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]) if c.attr(flag, False) else a
 
 

@@ -239,7 +239,7 @@ def _ngram_splits(config: Config, x: np.ndarray, splits: np.ndarray) -> np.ndarr
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A pattern in RE2's syntax. Raises OpNotImplemented for what `re` writes in no way."""
+    """A pattern in RE2's syntax as one of `re`. Raises OpNotImplemented where `re` has no equivalent."""
     out, k, inside, lines = "", 0, False, "(?m" in text
     while k < len(text):
         at = text[k]

@@ -28,7 +28,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def quantized(node: Node, *inputs: Value | None) -> bool:
-    """Whether the operator works on integers that stand for others. Raises OpNotImplemented where only some of them say for what."""
+    """Whether the operator works on quantised integers. Raises OpNotImplemented where only some of the tensors have a quantisation."""
     given: list[Any] = [v for v in (*inputs, node.out) if v is not None and v.dtype in ("int8", "uint8", "int16")]
     without = [v for v in given if v.quant is None]
     if without and len(without) < len(given) and node.out in given:
