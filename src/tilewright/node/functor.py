@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 from tilewright.node.base import DEF, SKIP, Field, Node
 
 F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", bound=Node)
+T = TypeVar("T")
+S = TypeVar("S", covariant=True)
+
+
+class _OfSort(Protocol[S]):
+    """A node of a sort: in its place may stand any node of the sort, as any expression where an expression stands."""
+
+    def _sort(self) -> S: ...
+
 
 _ATOMS = frozenset({"int", "str", "bool", "float", "DataType", "None", "tuple"})
 _BOUND_NAMES = frozenset({"Var", "tuple[Var, ...]"})
@@ -149,13 +158,21 @@ def _children_walker(cls: type[Node]) -> Callable[..., None]:
 class Mutator(_Dispatcher):
     """Rewrites a program. A handler returns the new node; what is unchanged comes back as the same object."""
 
+    if TYPE_CHECKING:
+
+        @overload
+        def visit(self, node: _OfSort[S]) -> S: ...
+        @overload
+        def visit(self, node: Any) -> Any: ...
+        def visit(self, node: Any) -> Any: ...
+
     @classmethod
     def _default(cls, node_type: type) -> Callable[..., Any]:
         if not issubclass(node_type, Node):
             return Mutator._mutate_plain
         return _same if node_type._leaf else _rebuilder(node_type)
 
-    def rebuild(self, node: Any) -> Any:
+    def rebuild(self, node: N) -> N:
         """The node with its children mutated; the same object if none of them changed."""
         return _rebuilder(type(node))(self, node)
 
@@ -168,7 +185,7 @@ class Mutator(_Dispatcher):
         return value
 
 
-def mutate_tuple(visit: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
+def mutate_tuple(visit: Callable[[Any], Any], items: tuple[T, ...]) -> tuple[T, ...]:
     """Mutates each item; the same tuple if none changed."""
     new = tuple([visit(item) for item in items])
     for a, b in zip(new, items, strict=True):
@@ -177,7 +194,7 @@ def mutate_tuple(visit: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[A
     return items
 
 
-def _rebuilder(cls: type[Node]) -> Callable[..., Any]:
+def _rebuilder(cls: type[N]) -> Callable[[Mutator, N], N]:
     rebuild = _rebuilders.get(cls)
     if rebuild is None:
         walked = {f.name for f in _walked(cls)}

@@ -60,7 +60,7 @@ def redirect_body(body: tuple[PrimExpr, ...], tensors: Mapping[Tensor, Tensor]) 
     first = body[0]
     if not isinstance(first, Reduce):
         return tuple([redirect.visit(e) for e in body])
-    return _same_reduce(body, redirect.visit(first))
+    return _same_reduce(body, redirect.rebuild(first))
 
 
 def _same_reduce(body: tuple[PrimExpr, ...], changed: Reduce) -> tuple[PrimExpr, ...]:

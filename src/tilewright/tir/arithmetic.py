@@ -387,7 +387,7 @@ bitwise_or = _bitwise("bitwise_or", logical_or)
 
 def bitwise_not(x: Any) -> PrimExpr:
     """All bits of an integer inverted; the logical not of a bool."""
-    return ~as_prim_expr(x)  # type: ignore[no-any-return]
+    return ~as_prim_expr(x)
 
 
 bitwise_xor = _bitwise("bitwise_xor")

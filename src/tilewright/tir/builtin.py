@@ -118,7 +118,7 @@ def TVMBackendAllocWorkspace(
     device_type: int, device_id: int, nbytes: int, dtype_code_hint: int, dtype_bits_hint: int
 ) -> Call:
     """Bytes from the device's workspace."""
-    args = (device_type, device_id, as_prim_expr(nbytes).astype("uint64"), dtype_code_hint, dtype_bits_hint)  # type: ignore[attr-defined]
+    args = (device_type, device_id, as_prim_expr(nbytes).astype("uint64"), dtype_code_hint, dtype_bits_hint)
     return _call("handle", "TVMBackendAllocWorkspace", *args)
 
 

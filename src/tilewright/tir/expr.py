@@ -574,7 +574,7 @@ class EqualOp:
         return _comparisons["=="](self.a, self.b)
 
     def astype(self, dtype: str) -> PrimExpr:
-        return self.asobject().astype(dtype)  # type: ignore[attr-defined, no-any-return]
+        return self.asobject().astype(dtype)
 
     @property
     def dtype(self) -> DataType:

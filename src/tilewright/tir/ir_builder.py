@@ -136,7 +136,7 @@ class IRBuilder:
             wide = [e.dtype for e in (first, last) if e.dtype == "int64"]
             dtype = wide[0] if wide else last.dtype
         var = Var(name, dtype)
-        low, high = first.astype(dtype), last.astype(dtype)  # type: ignore[attr-defined]
+        low, high = first.astype(dtype), last.astype(dtype)
         scope: AbstractContextManager[Var] = self._scope(
             var, lambda body: For(var, low, high - low, _KINDS[kind], body)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.span import BaseSpan
@@ -23,6 +23,10 @@ from tilewright.tir.expr import (
 
 class Stmt(Node):
     """Root of statements."""
+
+    if TYPE_CHECKING:
+        # A mutator returns a statement for a statement.
+        def _sort(self) -> Stmt: ...
 
 
 def _as_stmt(value: Any, where: str) -> Stmt:
@@ -344,6 +348,10 @@ class Block(Stmt, key="tir.Block"):
     """A unit of scheduling: what it reads and writes as functions of its iteration variables."""
 
     _cosmetic = frozenset({"name_hint"})
+
+    if TYPE_CHECKING:
+
+        def _sort(self) -> Block: ...
 
     iter_vars: Def[tuple[IterVar, ...]]
     reads: tuple[BufferRegion, ...]

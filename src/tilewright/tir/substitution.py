@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from tilewright.ir import PrimExpr, as_prim_expr
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.stmt import Allocate
+
+T = TypeVar("T")
 
 
 class BufferMutator(Mutator):
@@ -54,6 +56,10 @@ class Substitute(BufferMutator):
         return new.replace(buffer_var=data) if isinstance(data, Var) else new
 
 
+@overload
+def substitute(node: PrimExpr, vmap: Mapping[Var, Any]) -> PrimExpr: ...
+@overload
+def substitute(node: T, vmap: Mapping[Var, Any]) -> T: ...
 def substitute(node: Any, vmap: Mapping[Var, Any]) -> Any:
     """The program with variables replaced by expressions, in buffers' shapes and data too."""
     if not vmap:

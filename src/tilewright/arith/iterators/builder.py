@@ -379,7 +379,7 @@ class Builder:
 
     def bounded_sums(self, e: PrimExpr) -> PrimExpr:
         """The index with bounded sums of iterators replaced by the variables that stand for them."""
-        return e if not self.constraints else cast("PrimExpr", _Replace(self).visit(e))
+        return e if not self.constraints else _Replace(self).visit(e)
 
     def _constrained(self, source: Sum, shape: Sum, mark: Mark) -> tuple[Split, Lin] | None:
         """The sum as a split of the bounded iterator, when `source` is a multiple of the bounded sum."""

@@ -272,7 +272,7 @@ def _place(buffer: Buffer, at: tuple[int, ...]) -> PrimExpr:
 
 def _distance(buffer: Buffer, stride: PrimExpr) -> PrimExpr:
     """Bytes from one row to the next."""
-    return cast_to(stride, "int64") * const(buffer.dtype.bytes, "int64")  # type: ignore[no-any-return]
+    return cast_to(stride, "int64") * const(buffer.dtype.bytes, "int64")
 
 
 def _call(name: str, *args: PrimExpr) -> Stmt:

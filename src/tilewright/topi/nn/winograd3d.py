@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
+from tilewright.ir import PrimExpr
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.nn.winograd import constant_matrix, winograd_transform_matrices
@@ -104,7 +105,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
 
     def inverted(*at: Any) -> Any:
         (z, f, p), tile = at[:3], at[3:]
-        value = product(*[s.var for s in sums], z, f, p)
+        value: PrimExpr = product(*[s.var for s in sums], z, f, p)
         for s, t in zip(sums, tile, strict=True):
             value = value * to_result(s.var, t)
         return te.sum(value, axis=sums)

@@ -7,6 +7,7 @@ write), or as registers of the virtual machine, which reads the values from tens
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -102,16 +103,14 @@ class Dynamic(OpCard):
                 continue
             t = tensor(args[place], place)
             need(len(t.shape) <= 2, f"{names[place]} must be a scalar or a vector", f"it is {t}", place)
-            count = 1
-            for d in dims(t):
-                need(
-                    isinstance(d, int),
-                    f"the number of elements of {names[place]} must be known, since it decides how many axes there are",
-                    f"it is {t}",
-                    place,
-                )
-                count *= d
-            values[place] = [AnyDim()] * count
+            known = [d for d in dims(t) if isinstance(d, int)]
+            need(
+                len(known) == len(t.shape),
+                f"the number of elements of {names[place]} must be known, since it decides how many axes there are",
+                f"it is {t}",
+                place,
+            )
+            values[place] = [AnyDim()] * math.prod(known)
         static = self.static(values)
         return static.infer(*[args[i] for i in self.kept() if i < len(args)])
 

@@ -97,7 +97,7 @@ class _DefineEmpty(Mutator):
             if isinstance(condition, IntImm) and not condition.value:
                 return
             if axis.iter_type == IterVar.CommReduce and axis.dom is not None:
-                begins = EQ(substitute(value, at_first), axis.dom.min.astype(value.dtype))  # type: ignore[attr-defined]
+                begins = EQ(substitute(value, at_first), axis.dom.min.astype(value.dtype))
                 condition = logical_and(condition, self.analyzer.simplify(begins))
         if isinstance(condition, IntImm) and not condition.value:
             return

@@ -158,7 +158,7 @@ class _LowerOpaque(BufferMutator):
         low, extent = self.visit(s.min), self.visit(s.extent)
         if s.kind == ForKind.THREAD_BINDING and s.thread_binding is not None:
             thread = s.thread_binding
-            self.env[s.loop_var] = thread.var.astype(s.loop_var.dtype)  # type: ignore[attr-defined]
+            self.env[s.loop_var] = thread.var.astype(s.loop_var.dtype)
             return AttrStmt(thread, "thread_extent", extent, self._annotated(s, self.visit(s.body)))
         if isinstance(extent, IntImm) and extent.value == 1 and not s.annotations:
             self.env[s.loop_var] = low

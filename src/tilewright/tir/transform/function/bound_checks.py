@@ -70,7 +70,7 @@ class _Lane(Mutator):
     def _ramp(self, e: Ramp) -> PrimExpr:
         if e.base.dtype.lanes > 1:
             raise ValueError
-        return e.base + e.stride * IntImm(e.stride.dtype, self.lane)  # type: ignore[no-any-return]
+        return e.base + e.stride * IntImm(e.stride.dtype, self.lane)
 
     @on(Broadcast)
     def _broadcast(self, e: Broadcast) -> PrimExpr:

@@ -69,8 +69,10 @@ class _Calls(Mutator):
     def _call(self, e: Call) -> Any:
         new = self.rebuild(e)
         gvar = new.op
-        func = self.mod.functions.get(gvar) if isinstance(gvar, GlobalVar) else None
-        if not isinstance(func, PrimFunc) or self.caller is None:
+        if not isinstance(gvar, GlobalVar) or self.caller is None:
+            return new
+        func = self.mod.functions.get(gvar)
+        if not isinstance(func, PrimFunc):
             return new
         target = func.attrs.get("target")
         if target is None or _kind(target) == _kind(self.caller):
@@ -181,7 +183,8 @@ class _Storage(Mutator):
         new = self.rebuild(e)
         if call_name(new) != "tvm_access_ptr":
             return new
-        dtype, data, offset = new.args[0].dtype, new.args[1], new.args[2]
+        dtype, offset = new.args[0].dtype, new.args[2]
+        data: Any = new.args[1]
         info = self.infos.get(data)
         if info is not None:
             bits = dtype.bits * dtype.lanes

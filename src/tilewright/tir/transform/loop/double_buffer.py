@@ -105,7 +105,7 @@ class _Halves(Mutator):
     def _index(self, b: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         at = mutate_tuple(self.visit, indices)[0]
         scalar = at.dtype.element
-        by = multiply(self.half.astype(scalar), b.shape[0].astype(scalar))  # type: ignore[attr-defined]
+        by = multiply(self.half.astype(scalar), b.shape[0].astype(scalar))
         if isinstance(at, Ramp):
             return (Ramp(add(at.base, by), at.stride, at.lanes),)
         return (add(at, by),)

@@ -386,7 +386,7 @@ class _Partition(Mutator):
         return stmt_seq(*pieces)
 
     def _without(self, certain: set[int], body: Stmt) -> Stmt:
-        return _Drop(certain, self.choices, self.values).visit(body)  # type: ignore[no-any-return]
+        return _Drop(certain, self.choices, self.values).visit(body)
 
     def _version(self, s: For, guards: list[Lin], certain: set[int]) -> Stmt:
         self.copies += 1

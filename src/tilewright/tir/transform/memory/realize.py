@@ -64,7 +64,7 @@ class _Prefetches(Mutator):
             raise TVMError(f"InjectPrefetch: nothing under the prefetch_scope of {buffer.name} reads it")
         if self.loops:
             var = self.loops[-1].loop_var
-            later = {var: add(var, s.value.astype(var.dtype))}  # type: ignore[attr-defined]
+            later = {var: add(var, s.value.astype(var.dtype))}
             bounds = [Range.from_min_extent(substitute(r.min, later), substitute(r.extent, later)) for r in bounds]
         return stmt_seq(Prefetch(buffer, tuple(bounds)), body)
 

@@ -87,7 +87,7 @@ class _LowerAllreduce(Mutator):
         values = list(args[1 : 1 + n])
         if not is_true(args[1 + n]):
             values = [
-                Select(args[1 + n], v, i.astype(v.dtype))  # type: ignore[attr-defined]
+                Select(args[1 + n], v, i.astype(v.dtype))
                 for v, i in zip(values, self.reducer.identity_element, strict=True)
             ]
         return self._lower(values, list(args[2 + n : 2 + 2 * n]), reduced)
@@ -105,7 +105,7 @@ class _LowerAllreduce(Mutator):
         number: Any = _zero()
         count = 1
         for v in sorted(axes, key=lambda v: self.threads[v][0]):
-            number = number + v.astype("int32") * count  # type: ignore[attr-defined]
+            number = number + v.astype("int32") * count
             count *= self._extent(v)
         return number, count
 

@@ -211,7 +211,7 @@ class _Permute(Mutator):
         count = min(8, row_size // chunk)
         at = floordiv(base, chunk)
         group = multiply(floordiv(at, count), const(count, at.dtype))
-        swizzled: Any = add(group, floormod(at, count) ^ phase.astype(at.dtype))  # type: ignore[attr-defined]
+        swizzled: Any = add(group, floormod(at, count) ^ phase.astype(at.dtype))
         moved: Any = add(multiply(swizzled, const(chunk, at.dtype)), floormod(base, chunk))
         return (*outer, row, moved if lanes == 1 else Ramp(moved, const(1, at.dtype), lanes))
 

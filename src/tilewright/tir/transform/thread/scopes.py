@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.ir import DataType, IntImm, Op, PrimExpr
 from tilewright.ir.transform import Pass
@@ -67,7 +67,7 @@ class _Lift(Mutator):
         same = len(merged) == len(s.seq) and all([a is b for a, b in zip(merged, s.seq, strict=True)])
         return s if same else stmt_seq(*merged)
 
-    def _is_mark(self, s: Any) -> bool:
+    def _is_mark(self, s: Any) -> TypeGuard[AttrStmt]:
         return isinstance(s, AttrStmt) and s.attr_key == self.key
 
     def _out(self, s: Any, own: tuple[Var, ...]) -> Any:

@@ -207,7 +207,7 @@ class _AutoCopy(Mutator):
         for _, var, extent in sorted(self.threads, key=lambda t: t[0]):
             if not isinstance(extent, IntImm):
                 raise TVMError(f"LowerAutoCopy: the extent of {var.name} around {b.name_hint} is not a constant")
-            number = add(number, multiply(var.astype("int32"), const(threads, "int32")))  # type: ignore[attr-defined]
+            number = add(number, multiply(var.astype("int32"), const(threads, "int32")))
             threads *= extent.value
         iterations = -(-count // (threads * lanes))
         iteration, lane = Var("turn", "int32"), Var("vec", "int32")

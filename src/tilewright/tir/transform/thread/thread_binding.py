@@ -44,7 +44,7 @@ class _Unify(BufferMutator):
         if found is None:
             found = self.by_tag[tag] = (_own_axis(old, extent), extent)
             self.launch.append(found)
-        elif not self.analyzer.can_prove_equal(found[1], extent.astype(found[1].dtype)):  # type: ignore[attr-defined]
+        elif not self.analyzer.can_prove_equal(found[1], extent.astype(found[1].dtype)):
             raise TVMError(
                 f"UnifyThreadBinding: loops bound to {tag} in one kernel have the extents {found[1]} and {extent};"
                 " all loops bound to an axis must have one extent"
@@ -73,7 +73,7 @@ class _Unify(BufferMutator):
         def make() -> Stmt:
             low, extent = self.visit(s.min), self.visit(s.extent)
             axis = _own_axis(old, extent) if virtual else self._axis(old, extent)
-            value = axis.var.astype(s.loop_var.dtype)  # type: ignore[attr-defined]
+            value = axis.var.astype(s.loop_var.dtype)
             self.env[s.loop_var] = value if isinstance(low, IntImm) and not low.value else value + low
             self.env[old.var] = axis.var
             body: Stmt = self.visit(s.body)
@@ -94,7 +94,7 @@ class _Unify(BufferMutator):
 
         def make() -> Stmt:
             axis = self._axis(old, self.visit(s.value))
-            self.env[old.var] = axis.var.astype(old.var.dtype)  # type: ignore[attr-defined]
+            self.env[old.var] = axis.var.astype(old.var.dtype)
             out: Stmt = self.visit(s.body)
             return out
 

@@ -143,7 +143,7 @@ class _Inject(Mutator):
             return new
         at = new[0]
         scalar = at.dtype.element
-        by = multiply(self.var.astype(scalar), b.shape[0].astype(scalar))  # type: ignore[attr-defined]
+        by = multiply(self.var.astype(scalar), b.shape[0].astype(scalar))
         if isinstance(at, Ramp):
             return (Ramp(add(at.base, by), at.stride, at.lanes),)
         if at.dtype.lanes > 1:
@@ -163,7 +163,7 @@ class _Inject(Mutator):
     def _call(self, e: Call) -> Any:
         if call_name(e) == "tvm_access_ptr" and e.args[1] in self.sizes:
             kind, data, offset, *rest = e.args
-            by = multiply(self.var, self.sizes[data].astype(self.var.dtype))  # type: ignore[index, attr-defined]
+            by = multiply(self.var, self.sizes[data].astype(self.var.dtype))  # type: ignore[index]
             return Call(e.dtype, e.op, (kind, data, add(self.visit(offset), by), *rest), e.span)
         return self.rebuild(e)
 

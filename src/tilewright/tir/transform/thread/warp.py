@@ -108,7 +108,7 @@ class _Registers(Mutator):
                 )
             )
         mask = call_intrin("uint32", "tir.tvm_warp_activemask")
-        lane32 = lane.astype("int32")  # type: ignore[attr-defined]
+        lane32 = lane.astype("int32")
         return call_intrin(
             e.dtype, "tir.tvm_warp_shuffle", mask, mine, lane32, IntImm("int32", self.width), IntImm("int32", self.warp)
         )

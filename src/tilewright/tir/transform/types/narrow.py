@@ -40,7 +40,7 @@ class _Narrow(Mutator):
         found = self.env.get(v)
         if found is None:
             return v
-        return found.astype(v.dtype)  # type: ignore[attr-defined, no-any-return]
+        return found.astype(v.dtype)
 
     @on(For)
     def _for(self, s: For) -> Any:
@@ -95,7 +95,7 @@ class _Narrow(Mutator):
         if new.dtype is WIDE:
             small = self._small(new)
             return new if small is None else small
-        return new  # type: ignore[no-any-return]
+        return new
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> Any:

@@ -84,7 +84,7 @@ class _Raised(BufferMutator):
     def _mul(self, e: Mul) -> PrimExpr:
         size = size_of(e, self.multiple)
         if size is None or self.size is not None and not structural_equal(size, self.size):
-            return self.rebuild(e)  # type: ignore[no-any-return]
+            return self.rebuild(e)
         self.size = size
         return rounded(size, self.other)  # type: ignore[no-any-return]
 
