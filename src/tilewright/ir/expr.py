@@ -18,6 +18,9 @@ from tilewright.ir.prim_expr import (
     PrimExpr as PrimExpr,
 )
 from tilewright.ir.prim_expr import (
+    PrimExprLike as PrimExprLike,
+)
+from tilewright.ir.prim_expr import (
     Range as Range,
 )
 from tilewright.ir.prim_expr import (

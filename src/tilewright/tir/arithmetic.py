@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, as_prim_expr
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, PrimExprLike, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.tir import expr as E
 from tilewright.tir.expr import Broadcast, Cast
@@ -122,7 +122,7 @@ def _literal_dtype(literal: Any, other: Any) -> str | None:
     return kind
 
 
-def _pair(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any] | None:
+def _pair(a: PrimExpr, b: PrimExpr) -> tuple[int, int] | tuple[float, float] | None:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value, b.value
     if isinstance(a, FloatImm) and isinstance(b, FloatImm):
@@ -130,7 +130,7 @@ def _pair(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any] | None:
     return None
 
 
-def _folded(pair: tuple[Any, Any], kind: type, dtype: DataType) -> PrimExpr:
+def _folded(pair: tuple[int, int] | tuple[float, float], kind: type, dtype: DataType) -> PrimExpr:
     """The constant that an operation on two makes."""
     operation = BINARY[kind]
     fold = operation.floats if dtype.is_float else operation.integers
@@ -147,7 +147,7 @@ def _one(e: PrimExpr) -> bool:
     return (isinstance(e, IntImm) and e.value == 1) or (isinstance(e, FloatImm) and e.value == 1.0)
 
 
-def add(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def add(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a + b."""
     p, q = _operands(a, b, "+")
     if _zero(p):
@@ -158,7 +158,7 @@ def add(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Add, p.dtype) if pair else E.Add(p, q, span)
 
 
-def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def subtract(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a - b."""
     p, q = _operands(a, b, "-")
     if _zero(q):
@@ -167,7 +167,7 @@ def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Sub, p.dtype) if pair else E.Sub(p, q, span)
 
 
-def multiply(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def multiply(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a * b."""
     p, q = _operands(a, b, "*")
     if _one(p) or _zero(q):
@@ -183,7 +183,7 @@ def _check_divisor(b: PrimExpr, what: str) -> None:
         raise ZeroDivisionError(f"{what} by the constant zero")
 
 
-def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def div(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a / b; integers round towards zero, as in C."""
     p, q = _operands(a, b, "division")
     _check_divisor(q, "division")
@@ -193,13 +193,13 @@ def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Div, p.dtype) if pair else E.Div(p, q, span)
 
 
-def truncdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def truncdiv(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """Integer a / b rounded towards zero."""
     a, b = _int_operands(a, b, "truncdiv")
     return div(a, b, span)
 
 
-def truncmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def truncmod(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The remainder of truncdiv; it has the sign of a."""
     p, q = _int_operands(a, b, "truncmod")
     _check_divisor(q, "truncmod")
@@ -207,14 +207,14 @@ def truncmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Mod, p.dtype) if pair else E.Mod(p, q, span)
 
 
-def _int_operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
+def _int_operands(a: PrimExprLike, b: PrimExprLike, what: str) -> tuple[PrimExpr, PrimExpr]:
     p, q = _operands(a, b, what)
     if p.dtype.is_float:
         raise TypeError(f"{what} takes integers, but was given {p.dtype}: {p!r}, {q!r}")
     return p, q
 
 
-def floordiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def floordiv(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a / b rounded down."""
     p, q = _operands(a, b, "floordiv")
     _check_divisor(q, "floordiv")
@@ -226,7 +226,7 @@ def floordiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.FloorDiv, p.dtype) if pair and not p.dtype.is_float else E.FloorDiv(p, q, span)
 
 
-def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def floormod(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The remainder of floordiv; it has the sign of b."""
     p, q = _operands(a, b, "floormod")
     _check_divisor(q, "floormod")
@@ -238,7 +238,7 @@ def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.FloorMod, p.dtype) if pair and not p.dtype.is_float else E.FloorMod(p, q, span)
 
 
-def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def minimum(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The smaller of two values."""
     p, q = _operands(a, b, "min")
     if p is q:
@@ -247,7 +247,7 @@ def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Min, p.dtype) if pair and isinstance(p, IntImm) else E.Min(p, q, span)
 
 
-def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def maximum(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The larger of two values."""
     p, q = _operands(a, b, "max")
     if p is q:
@@ -256,10 +256,10 @@ def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return _folded(pair, E.Max, p.dtype) if pair and isinstance(p, IntImm) else E.Max(p, q, span)
 
 
-def _compare(cls: Any) -> Callable[..., PrimExpr]:
+def _compare(cls: type[E.CmpExpr]) -> Callable[..., PrimExpr]:
     what, fold = BINARY[cls].sign, BINARY[cls].integers
 
-    def compare(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    def compare(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
         a, b = _operands(a, b, what)
         pair = _pair(a, b)
         if pair:
@@ -299,7 +299,7 @@ BUILDERS: dict[type, Callable[..., PrimExpr]] = {
 """The function that makes a node of each binary operation, or what it folds to."""
 
 
-def logical_and(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def logical_and(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a and b."""
     p, q = _operands(a, b, "and")
     if isinstance(p, IntImm):
@@ -309,7 +309,7 @@ def logical_and(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return E.And(p, q, span)
 
 
-def logical_or(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+def logical_or(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """a or b."""
     p, q = _operands(a, b, "or")
     if isinstance(p, IntImm):
@@ -326,7 +326,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return [condition]
 
 
-def logical_not(a: Any, span: BaseSpan | None = None) -> PrimExpr:
+def logical_not(a: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """not a."""
     a = as_prim_expr(a, "operand of not")
     return IntImm(E.BOOL, int(not a.value)) if isinstance(a, IntImm) else E.Not(a, span)
@@ -339,7 +339,7 @@ def negate(a: PrimExpr) -> PrimExpr:
     return multiply(a, const(-1, a.dtype))
 
 
-def _true_div(a: Any, b: Any) -> PrimExpr:
+def _true_div(a: PrimExprLike, b: PrimExprLike) -> PrimExpr:
     a, b = _operands(a, b, "/")
     if not a.dtype.is_float:
         raise TypeError(
@@ -355,7 +355,7 @@ def _swapped(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr
 def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None = None) -> Callable[[Any, Any], PrimExpr]:
     fold = BITWISE[name].integers
 
-    def apply(a: Any, b: Any) -> PrimExpr:
+    def apply(a: PrimExprLike, b: PrimExprLike) -> PrimExpr:
         a, b = _int_operands(a, b, name)
         if logical is not None and a.dtype.is_bool:
             return logical(a, b)
@@ -396,7 +396,7 @@ shift_right = _bitwise("shift_right")
 
 
 def _or_notimplemented(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Any]:
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: PrimExpr, other: Any) -> Any:
         # te tensors and relay expressions on the right bring their own reflected operators.
         if getattr(other, "_reflects_operators", False):
             return NotImplemented
@@ -455,7 +455,7 @@ def _var_of(value: Any) -> Any:
     return value.var if isinstance(value, E.IterVar) else value
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     return isinstance(value, (PrimExpr, int, float, np.number, E.IterVar, E.EqualOp))
 
 

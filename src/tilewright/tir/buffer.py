@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir import DataType, IntImm, PrimExpr, PrimExprLike, Range, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import GRAPH, Def, Node, Skip, register_converter, structural_equal
@@ -91,7 +91,7 @@ class Buffer(Node, key="tir.Buffer"):
         """A load of `dtype` whose lanes start at `begin`."""
         return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
 
-    def vstore(self, begin: Any, value: Any, predicate: PrimExpr | None = None) -> Any:
+    def vstore(self, begin: Any, value: PrimExprLike, predicate: PrimExpr | None = None) -> Any:
         """A store of a value whose lanes start at `begin`."""
         value = as_prim_expr(value)
         return _stores[0](self, value, self._vector_indices(begin, value.dtype), predicate)
@@ -132,7 +132,7 @@ class Buffer(Node, key="tir.Buffer"):
 
     def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
         """The flat element offset of an index, as a one-element tuple."""
-        offset: Any = self.elem_offset
+        offset = self.elem_offset
         if self.strides:
             for i, stride in zip(indices, self.strides, strict=True):
                 offset = offset + as_prim_expr(i) * stride
@@ -147,7 +147,7 @@ class Buffer(Node, key="tir.Buffer"):
         if self.strides:
             return self.strides
         out: list[PrimExpr] = []
-        step: Any = IntImm("int32", 1)
+        step: PrimExpr = IntImm("int32", 1)
         for dim in reversed(self.shape):
             out.append(step)
             step = step * dim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, GlobalVar, Op, PrimExpr, as_prim_expr
+from tilewright.ir import DataType, GlobalVar, Op, PrimExpr, PrimExprLike, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.tir.arithmetic import _operands, const
 from tilewright.tir.expr import Call, StringImm
@@ -79,12 +79,19 @@ def tvm_stack_alloca(dtype_str: str, num: int) -> Call:
     return _call("handle", "tvm_stack_alloca", dtype_str, num)
 
 
-def tvm_stack_make_shape(*args: Any) -> Call:
+def tvm_stack_make_shape(*args: PrimExprLike) -> Call:
     """A shape on the stack."""
     return _call("handle", "tvm_stack_make_shape", *args)
 
 
-def tvm_stack_make_array(data: Any, shape: Any, strides: Any, ndim: Any, arr_dtype: Any, elem_offset: Any) -> Call:
+def tvm_stack_make_array(
+    data: PrimExprLike,
+    shape: PrimExprLike,
+    strides: PrimExprLike,
+    ndim: PrimExprLike,
+    arr_dtype: PrimExprLike,
+    elem_offset: PrimExprLike,
+) -> Call:
     """A tensor descriptor on the stack."""
     return _call("handle", "tvm_stack_make_array", data, shape, strides, ndim, arr_dtype, elem_offset)
 
@@ -99,12 +106,14 @@ def tvm_struct_get(arr: Any, index: int, field: int, dtype: str) -> Call:
     return _call(dtype, "tvm_struct_get", arr, index, field)
 
 
-def tvm_struct_set(arr: Any, index: int, field: int, value: Any) -> Call:
+def tvm_struct_set(arr: PrimExprLike, index: int, field: int, value: PrimExprLike) -> Call:
     """Writes a field of an element of an array of structures."""
     return _call("int32", "tvm_struct_set", arr, index, field, value)
 
 
-def tvm_access_ptr(ptype: PrimExpr, data: Any, offset: Any, extent: Any, rw_mask: int) -> Call:
+def tvm_access_ptr(
+    ptype: PrimExpr, data: PrimExprLike, offset: PrimExprLike, extent: PrimExprLike, rw_mask: int
+) -> Call:
     """A pointer to elements of some storage; rw_mask: 1 reads, 2 writes."""
     return _call("handle", "tvm_access_ptr", ptype, data, offset, extent, rw_mask)
 
@@ -115,14 +124,14 @@ def tvm_throw_last_error() -> Call:
 
 
 def TVMBackendAllocWorkspace(
-    device_type: int, device_id: int, nbytes: int, dtype_code_hint: int, dtype_bits_hint: int
+    device_type: PrimExprLike, device_id: PrimExprLike, nbytes: PrimExprLike, dtype_code_hint: int, dtype_bits_hint: int
 ) -> Call:
     """Bytes from the device's workspace."""
     args = (device_type, device_id, as_prim_expr(nbytes).astype("uint64"), dtype_code_hint, dtype_bits_hint)
     return _call("handle", "TVMBackendAllocWorkspace", *args)
 
 
-def TVMBackendFreeWorkspace(device_type: int, device_id: int, ptr: Any) -> Call:
+def TVMBackendFreeWorkspace(device_type: PrimExprLike, device_id: PrimExprLike, ptr: Any) -> Call:
     """Gives bytes back to the device's workspace."""
     return _call("int32", "TVMBackendFreeWorkspace", device_type, device_id, ptr)
 
@@ -155,7 +164,7 @@ def anylist_setitem_call_cpacked(list_handle: Any, index: Any, func_name: str, *
 # --- what is known, and hints
 
 
-def assume(cond: Any = None) -> Call:
+def assume(cond: PrimExprLike | None = None) -> Call:
     """Says that a condition holds; without effect where it does."""
     return _call("bool", "assume", const(True, "bool") if cond is None else cond)
 
@@ -170,7 +179,7 @@ def tvm_thread_invariant(cond: Any) -> Call:
     return _call("bool", "tvm_thread_invariant", cond)
 
 
-def ignore_loop_partition(predicate: Any) -> Call:
+def ignore_loop_partition(predicate: PrimExprLike) -> Call:
     """A condition for which no loop is partitioned."""
     return _call("bool", "ignore_loop_partition", predicate)
 
@@ -198,12 +207,21 @@ def tvm_warp_activemask() -> Call:
     return _call("uint32", "tvm_warp_activemask")
 
 
-def _shuffle(name: str, mask: Any, value: Any, which: Any, width: Any, warp_size: Any) -> Call:
+def _shuffle(
+    name: str,
+    mask: PrimExprLike,
+    value: PrimExprLike,
+    which: PrimExprLike,
+    width: PrimExprLike,
+    warp_size: PrimExprLike,
+) -> Call:
     value = as_prim_expr(value, f"value of {name}")
     return Call(value.dtype, name, (mask, value, which, width, warp_size))
 
 
-def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Call:
+def tvm_warp_shuffle(
+    mask: PrimExprLike, value: PrimExprLike, warp_id: PrimExprLike, width: PrimExprLike, warp_size: PrimExprLike
+) -> Call:
     """The value of another lane of the warp."""
     return _shuffle("tvm_warp_shuffle", mask, value, warp_id, width, warp_size)
 
@@ -213,12 +231,14 @@ def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_siz
     return _shuffle("tvm_warp_shuffle_up", mask, value, offset, width, warp_size)
 
 
-def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
+def tvm_warp_shuffle_down(
+    mask: PrimExprLike, value: PrimExprLike, offset: PrimExprLike, width: PrimExprLike, warp_size: PrimExprLike
+) -> Call:
     """The value of the lane `offset` above."""
     return _shuffle("tvm_warp_shuffle_down", mask, value, offset, width, warp_size)
 
 
-def tvm_thread_allreduce(*freduce_args: Any) -> Call:
+def tvm_thread_allreduce(*freduce_args: PrimExprLike) -> Call:
     """A reduction over threads: (count, values, condition, results, thread axes); the reducer is the scope's."""
     return _call("handle", "tvm_thread_allreduce", *freduce_args)
 
@@ -227,7 +247,7 @@ def tvm_thread_allreduce(*freduce_args: Any) -> Call:
 
 
 def tvm_load_matrix_sync(
-    fragment: Any, m: Any, n: Any, k: Any, index: Any, buffer_ptr: Any, stride: Any, layout: Any
+    fragment: PrimExprLike, m: Any, n: Any, k: Any, index: Any, buffer_ptr: PrimExprLike, stride: Any, layout: Any
 ) -> Call:
     """Loads a fragment of a matrix unit, by a warp."""
     return _call("handle", "tvm_load_matrix_sync", fragment, m, n, k, index, buffer_ptr, stride, layout)
@@ -348,7 +368,12 @@ def simdgroup_multiply_accumulate(
 
 
 def ptx_cp_async(
-    dtype: str, shared_ptr: Any, shared_offset: Any, global_ptr: Any, global_offset: Any, bytes: Any
+    dtype: str,
+    shared_ptr: PrimExprLike,
+    shared_offset: PrimExprLike,
+    global_ptr: PrimExprLike,
+    global_offset: PrimExprLike,
+    bytes: Any,
 ) -> Call:
     """The PTX instruction cp.async: bytes from global to shared memory, without registers."""
     return _call(dtype, "ptx_cp_async", shared_ptr, shared_offset, global_ptr, global_offset, bytes)
@@ -464,6 +489,8 @@ def logaddexp(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return high
 
 
-def ptx_ldg32(dtype: str, local_ptr: Any, guard: Any, global_load: Any, local_offset: Any) -> Call:
+def ptx_ldg32(
+    dtype: str, local_ptr: PrimExprLike, guard: PrimExprLike, global_load: PrimExprLike, local_offset: PrimExprLike
+) -> Call:
     """A guarded load of 32 bits from global memory into a register."""
     return _call(dtype, "ptx_ldg32", local_ptr, guard, global_load, local_offset)

@@ -116,7 +116,7 @@ class BijectiveLayout(Node, key="tir.BijectiveLayout"):
             if axis.islower():
                 out.append(IntImm(dims[axis.upper()].dtype, factor))
                 continue
-            whole: Any = dims[axis]
+            whole = dims[axis]
             inner = old.factor_of(axis)
             if inner > 0:
                 whole = whole * inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import BaseExpr, DataType, GlobalVar, Op, PrimExpr, Range
+from tilewright.ir import BaseExpr, DataType, GlobalVar, Op, PrimExpr, PrimExprLike, Range
 from tilewright.ir.expr import register_foreign_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PrimType, Type
@@ -473,7 +473,7 @@ class CommReducer(Node, key="tir.CommReducer"):
     identity_element: tuple[PrimExpr, ...]
     span: Skip[BaseSpan | None] = None
 
-    def _binds(self) -> list[Any]:
+    def _binds(self) -> list[Var]:
         return [*self.lhs, *self.rhs]
 
     def _derive(self) -> None:
@@ -507,7 +507,7 @@ class Reduce(PrimExpr, key="tir.Reduce"):
         combiner: CommReducer,
         src: Any,
         rdom: Any,
-        condition: Any,
+        condition: PrimExprLike,
         value_index: int,
         init: Any = None,
         span: BaseSpan | None = None,
@@ -562,7 +562,7 @@ class EqualOp:
 
     __slots__ = ("a", "b")
 
-    def __init__(self, a: PrimExpr, b: Any) -> None:
+    def __init__(self, a: PrimExpr, b: PrimExprLike | None) -> None:
         self.a, self.b = a, b
 
     def __bool__(self) -> bool:

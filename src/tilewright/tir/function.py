@@ -26,8 +26,8 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     attrs: Mapping[str, Any]
     span: Skip[BaseSpan | None] = None
 
-    def _binds(self) -> list[Any]:
-        bound: list[Any] = list(self.params)
+    def _binds(self) -> list[Var | Buffer]:
+        bound: list[Var | Buffer] = list(self.params)
         for buffer in self.buffer_map.values():
             bound += (buffer, *buffer.own_variables())
             bound += [v for v in buffer.shape if isinstance(v, Var)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
-from tilewright.ir import DataType, Op, as_prim_expr
+from tilewright.ir import DataType, Op, PrimExpr, as_prim_expr
 from tilewright.tir import arithmetic, op
 from tilewright.tir.expr import Call
 
@@ -70,12 +70,12 @@ def intrinsic(name: str) -> Callable[..., Any] | None:
     return call
 
 
-def _result_type(name: str, args: tuple[Any, ...]) -> DataType:
+def _result_type(name: str, args: tuple[PrimExpr, ...]) -> DataType:
     fixed = _FIXED.get(name)
     if fixed is not None:
         return DataType(fixed)
     if name in _SAME_AS_FIRST and args:
-        return args[0].dtype  # type: ignore[no-any-return]
+        return args[0].dtype
     raise TypeError(
         f'the type of {name} does not follow from its arguments; write T.call_intrin("<type>", "tir.{name}", ...)'
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, as_prim_expr
+from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, PrimExprLike, as_prim_expr
 from tilewright.ir.expr import GlobalVar, register_global_call
 from tilewright.ir.span import BaseSpan
 from tilewright.tir.arithmetic import (
@@ -136,7 +136,7 @@ def _packed_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([_pack_buffer(a) if isinstance(a, Buffer) else a for a in args])
 
 
-def _pack_buffer(buffer: Any) -> Call:
+def _pack_buffer(buffer: Buffer) -> Call:
     handle = DataType("handle")
     shape = Call(handle, "tvm_stack_make_shape", buffer.shape)
     strides = Call(handle, "tvm_stack_make_shape", buffer.strides) if buffer.strides else const(0, "int64")
@@ -149,7 +149,7 @@ def call_llvm_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = 
     return Call(DataType(dtype), "call_llvm_intrin", (StringImm(name), *_without_count(args)), span)
 
 
-def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = None) -> Call:
+def call_llvm_pure_intrin(dtype: str, name: str, *args: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """A call to an LLVM intrinsic that has no effects."""
     return Call(DataType(dtype), "call_llvm_pure_intrin", (StringImm(name), *_without_count(args)), span)
 
@@ -173,18 +173,18 @@ def type_annotation(dtype: str) -> Call:
     return Call(DataType(dtype), "type_annotation", ())
 
 
-def ret(value: Any, span: BaseSpan | None = None) -> Call:
+def ret(value: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """Returns a value from the function."""
     value = as_prim_expr(value)
     return Call(value.dtype, "ret", (value,), span)
 
 
-def reinterpret(dtype: str, value: Any, span: BaseSpan | None = None) -> Call:
+def reinterpret(dtype: str, value: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """The same bits read as another type."""
     return Call(DataType(dtype), "reinterpret", (as_prim_expr(value),), span)
 
 
-def address_of(load: Any, span: BaseSpan | None = None) -> Call:
+def address_of(load: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """The address of a buffer element, or of a buffer's first."""
     if isinstance(load, Buffer):
         load = BufferLoad(load, tuple([IntImm("int32", 0)] * len(load.shape)))
@@ -201,13 +201,13 @@ def isnullptr(value: Any, span: BaseSpan | None = None) -> Call:
     return Call(DataType("bool"), "isnullptr", (value,), span)
 
 
-def likely(cond: Any, span: BaseSpan | None = None) -> PrimExpr:
+def likely(cond: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The condition, marked as true in nearly all iterations, which LoopPartition uses."""
     cond = as_prim_expr(cond)
     return cond if isinstance(cond, IntImm) else Call(cond.dtype, "likely", (cond,), span)
 
 
-def if_then_else(cond: Any, t: Any, f: Any, span: BaseSpan | None = None) -> PrimExpr:
+def if_then_else(cond: PrimExprLike, t: PrimExprLike, f: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """One of two values by a scalar condition; only the chosen one is evaluated."""
     cond = as_prim_expr(cond, "condition of if_then_else")
     if not cond.dtype.is_bool or cond.dtype.lanes != 1:
@@ -219,7 +219,7 @@ def if_then_else(cond: Any, t: Any, f: Any, span: BaseSpan | None = None) -> Pri
 
 
 def _unary(name: str, folds: Callable[[float], float] | None, keeps_int: bool = False) -> Callable[..., PrimExpr]:
-    def build(x: Any, span: BaseSpan | None = None) -> PrimExpr:
+    def build(x: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
         value = as_prim_expr(x, f"argument of {name}")
         if not value.dtype.is_float:
             if keeps_int:
@@ -256,7 +256,7 @@ trunc, round, nearbyint = (
 
 
 def _predicate(name: str, folds: Callable[[float], bool], of_int: bool) -> Callable[..., PrimExpr]:
-    def build(x: Any, span: BaseSpan | None = None) -> PrimExpr:
+    def build(x: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
         x = as_prim_expr(x, f"argument of {name}")
         if not x.dtype.is_float:
             return const(int(of_int), DataType("bool").with_lanes(x.dtype.lanes))
@@ -301,7 +301,7 @@ def ldexp(x: Any, exponent: Any, span: BaseSpan | None = None) -> PrimExpr:
     return Call(x.dtype, "ldexp", (x, as_prim_expr(exponent)), span)
 
 
-def abs(x: Any, span: BaseSpan | None = None) -> PrimExpr:
+def abs(x: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
     """The absolute value."""
     value = as_prim_expr(x, "argument of abs")
     if isinstance(value, FloatImm):
@@ -393,7 +393,7 @@ def min(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
     )
 
 
-def max(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
+def max(a: PrimExprLike, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
     """The larger of two values; with `axis`, the maximum over reduction axes. Of floats NaN where one of them is."""
     return (
         maximum(a, b) if axis is None and not _is_axis(b) else _max_over(a, axis if axis is not None else b, **kwargs)
@@ -414,7 +414,7 @@ def comm_reducer(
     The result is called as `f(expr, axis, where=None, init=None)`; tuples of expressions give a tuple.
     """
 
-    def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
+    def reduce(expr: Any, axis: Any, where: PrimExprLike | None = None, init: Any = None) -> Any:
         axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
         for a in axes:
             if not isinstance(a, IterVar):
@@ -435,12 +435,12 @@ def comm_reducer(
         outputs = tuple([Reduce(combiner, sources, axes, condition, i, inits) for i in range(len(sources))])
         return outputs if several else outputs[0]
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+    def reducer(expr: Any, axis: Any, where: PrimExprLike | None = None, init: Any = None, *args: Any) -> Any:
         if isinstance(axis, (PrimExpr, int, float)) or (
             isinstance(axis, (tuple, list)) and axis and not isinstance(axis[0], IterVar)
         ):
             # Two operands instead of an operand and an axis: combine them at once.
-            result: Any = expr
+            result = expr
             for other in (axis, *([where] if where is not None else []), *([init] if init is not None else []), *args):
                 result = (
                     fcombine(*_operands(result, other, name))

@@ -364,8 +364,8 @@ class Block(Stmt, key="tir.Block"):
     annotations: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
 
-    def _binds(self) -> list[Any]:
-        bound: list[Any] = [axis.var for axis in self.iter_vars]
+    def _binds(self) -> list[Var | Buffer]:
+        bound: list[Var | Buffer] = [axis.var for axis in self.iter_vars]
         for buffer in self.alloc_buffers:
             bound += (buffer, buffer.data)
         for match in self.match_buffers:
@@ -420,7 +420,7 @@ class BlockRealize(Stmt, key="tir.BlockRealize"):
         need_condition("the predicate of block {}", self.predicate, name=self.block.name_hint)
 
 
-def _need_storage(s: Any) -> None:
+def _need_storage(s: Allocate | AllocateConst) -> None:
     if s.buffer_var.dtype is not HANDLE:
         raise TypeError(f"the storage of {s.buffer_var.name} must be a handle, but is {s.buffer_var.dtype}")
     need_integers("the extents of {}", s.extents, name=s.buffer_var.name)

@@ -11,7 +11,7 @@ from tilewright.node import has_node as has_node
 from tilewright.node import nodes_of as nodes_of
 from tilewright.node import post_order_visit as post_order_visit
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Let, Var
+from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
     Allocate,
@@ -70,25 +70,25 @@ class _Renew(BufferMutator):
         new: Buffer = self.visit(buffer)
         return new
 
-    def _axis(self, axis: Any) -> Any:
+    def _axis(self, axis: IterVar) -> IterVar:
         dom = None if axis.dom is None else self.visit(axis.dom)
         var = self.env[axis.var] if axis.var in self.env else self.bind(axis.var)
         return type(axis)(dom, var, axis.iter_type, axis.thread_tag, axis.span)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         var = self.bind(s.loop_var)
         thread = None if s.thread_binding is None else self._axis(s.thread_binding)
         return For(var, low, extent, s.kind, self.visit(s.body), thread, s.annotations, s.span)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         value = self.visit(s.value)
         return s.replace(var=self.bind(s.var), value=value, body=self.visit(s.body))
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> Any:
+    def _allocate(self, s: Allocate | AllocateConst) -> Stmt:
         extents = mutate_tuple(self.visit, s.extents)
         return s.replace(buffer_var=self.bind(s.buffer_var), extents=extents, body=self.visit(s.body))
 
@@ -99,7 +99,7 @@ class _Renew(BufferMutator):
         return s.replace(node=self._axis(s.node) if binds else self.visit(s.node), value=value, body=self.visit(s.body))
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         axes = tuple([self._axis(a) for a in block.iter_vars])
         allocated = tuple([self.declare(b) for b in block.alloc_buffers])
         matched = []
@@ -113,7 +113,7 @@ class _Renew(BufferMutator):
         return Block(axes, reads, writes, block.name_hint, body, init, allocated, tuple(matched), notes, block.span)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         values = mutate_tuple(self.visit, s.iter_values)
         for axis in s.block.iter_vars:
             self.bind(axis.var)

@@ -9,7 +9,7 @@ from tilewright.ir import PrimExpr, as_prim_expr
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
-from tilewright.tir.stmt import Allocate
+from tilewright.tir.stmt import Allocate, Stmt
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Substitute(BufferMutator):
         return self.env.get(v, v)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         new = self.rebuild(s)
         data = self.env.get(s.buffer_var)
         return new.replace(buffer_var=data) if isinstance(data, Var) else new

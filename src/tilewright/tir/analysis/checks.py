@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.arith.intervals import eval_set
-from tilewright.ir import IRModule, Range
+from tilewright.ir import IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import Visitor, on
 from tilewright.script.underline import located
@@ -24,6 +24,7 @@ from tilewright.tir.stmt import (
     For,
     IfThenElse,
     LetStmt,
+    Stmt,
     While,
 )
 
@@ -60,7 +61,7 @@ class _OutOfBounds(Visitor):
         self.visit(b.body)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         if s.var.dtype.is_int:
             self.domains[s.var] = eval_set(s.value, self.domains, self.analyzer)
@@ -79,7 +80,7 @@ class _OutOfBounds(Visitor):
         self._under(True, s.then_case, s.else_case)
 
     @on(While, AssertStmt)
-    def _while(self, s: Any) -> None:
+    def _while(self, s: While | AssertStmt) -> None:
         self._under(True, s.body)
 
     @on(Call)
@@ -102,7 +103,7 @@ class _OutOfBounds(Visitor):
         self._check(s, "write")
         self.visit_children(s)
 
-    def _check(self, a: Any, what: str) -> None:
+    def _check(self, a: BufferLoad | BufferStore, what: str) -> None:
         for k, (index, dim) in enumerate(zip(a.indices, a.buffer.shape, strict=True)):
             if index.dtype.lanes != 1:
                 continue
@@ -120,7 +121,7 @@ class _OutOfBounds(Visitor):
                 )
                 self.found.append(located(text, a))
 
-    def _proves(self, condition: Any) -> bool:
+    def _proves(self, condition: PrimExpr) -> bool:
         return bool(self.analyzer.can_prove(condition))
 
 
@@ -147,7 +148,7 @@ class _Effects(Visitor):
         self.found: list[str] = []
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         self.own.add(s.buffer_var)
         self.visit(s.body)
 
@@ -216,7 +217,7 @@ def find_anchor_block(mod: IRModule) -> Block | None:
         def _realize(self, s: BlockRealize) -> None:
             nonlocal best
             if s.block.init is not None:
-                nest: Any = s
+                nest: Stmt = s
                 for f in reversed(self.loops):
                     nest = f.replace(body=nest)
                 flops = estimate_tir_flops(nest)

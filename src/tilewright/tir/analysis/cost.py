@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
 from tilewright.node import Node, Visitor, on, post_order_visit, structural_equal
 from tilewright.support.errors import TVMError
 from tilewright.tir.expr import (
@@ -27,6 +27,10 @@ from tilewright.tir.expr import (
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect
 from tilewright.tir.stmt import Allocate, AllocateConst, Block, BlockRealize, BufferStore, For, IfThenElse, While
+
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
+
 
 LANE_FREE_CALLS = frozenset(
     {"tir.likely", "tir.if_then_else", "tir.address_of", "tir.reinterpret", "tir.type_annotation"}
@@ -85,7 +89,7 @@ class _Flops(Visitor):
         pass
 
     @on(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
-    def _binary(self, e: Any) -> None:
+    def _binary(self, e: Add | Mul) -> None:
         self.total += self.times * e.dtype.lanes
         self.visit(e.a)
         self.visit(e.b)
@@ -161,7 +165,7 @@ class _Allocated(Visitor):
             self._leave(size, scope)
 
 
-def _constant_bytes(extents: Any, dtype: Any) -> int:
+def _constant_bytes(extents: tuple[PrimExpr, ...], dtype: DataType) -> int:
     size: int = dtype.bytes * dtype.lanes
     for e in extents:
         # What is not known when compiling is not counted.
@@ -214,9 +218,9 @@ def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
     return len(mine) == len(others) and all(map(operator.is_, mine, others)) and bool(structural_equal(lhs, rhs))
 
 
-def _referred(e: PrimExpr) -> list[Any]:
+def _referred(e: PrimExpr) -> list[PrimExpr | Buffer]:
     """The variables, buffers and tensors of an expression, in order."""
-    found: list[Any] = []
+    found: list[PrimExpr | Buffer] = []
 
     def look(node: Any) -> None:
         if isinstance(node, Var):
@@ -245,7 +249,7 @@ def verify_memory(func: PrimFunc) -> bool:
                 self.visit(s.body)
 
         @on(BufferLoad, BufferStore)
-        def _access(self, a: Any) -> None:
+        def _access(self, a: BufferLoad | BufferStore) -> None:
             self.ok = False
 
     walk = Host()

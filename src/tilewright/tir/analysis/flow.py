@@ -22,6 +22,7 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     MatchBufferRegion,
+    Stmt,
     While,
 )
 from tilewright.tir.stmt_functor import substitute
@@ -49,12 +50,12 @@ class Access:
         self.frames, self.order, self.writes, self.places, self.node = frames, order, writes, places, node
 
 
-def _plain(e: Any) -> bool:
+def _plain(e: PrimExpr) -> bool:
     """Whether a value is a function of variables, the same whenever it is computed."""
     return not has_node(e, BufferLoad, Call, Let)
 
 
-def _places(buffer: Buffer, indices: Sequence[PrimExpr]) -> list[tuple[Any, Any]]:
+def _places(buffer: Buffer, indices: Sequence[PrimExpr]) -> list[tuple[PrimExpr, IntImm]]:
     """Where each index begins and how far it goes: one element, or the neighbours that a vector takes of the last axis."""
     places = [(i, IntImm(i.dtype.element, 1)) for i in indices]
     last, width = indices[-1] if indices else None, buffer.shape[-1] if buffer.shape else None
@@ -119,7 +120,7 @@ class Accesses(Visitor):
         self.visit(body)
         self.frames = outer
 
-    def _where(self, condition: Any, body: Any) -> None:
+    def _where(self, condition: PrimExpr, body: PrimExpr | Stmt) -> None:
         self._under(Frame(CONDITION, substitute(condition, self.env)), body)
 
     # --- accesses
@@ -193,7 +194,7 @@ class Accesses(Visitor):
         self._under(Frame(UNKNOWN, s), s.body)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         value = substitute(s.value, self.env)
         if s.var.dtype.is_int and _plain(value):
@@ -239,7 +240,7 @@ class Accesses(Visitor):
         outer = self.frames
         self.frames = (*outer, Frame(BLOCK, block))
         if block.init is not None:
-            first: Any = const_true()
+            first = const_true()
             for axis in block.iter_vars:
                 if axis.iter_type == IterVar.CommReduce and axis.dom is not None:
                     first = logical_and(first, eq(axis.var, axis.dom.min))
@@ -250,7 +251,7 @@ class Accesses(Visitor):
 
     # --- the question
 
-    def settled(self, buffer: Buffer, node: Any) -> bool:
+    def settled(self, buffer: Buffer, node: Stmt) -> bool:
         """Whether each read of the buffer below a loop or block sees what the same step of all loops there wrote before."""
         found = self.found.get(buffer, [])
         writes = [a for a in found if a.writes and a.places is not None]
@@ -431,5 +432,5 @@ class _Wrote:
         return all([prove(substitute(substitute(c, self.fresh), values)) for c in self.conditions])
 
 
-def _mentions(e: PrimExpr, names: Mapping[Var, Any]) -> bool:
+def _mentions(e: PrimExpr, names: Mapping[Var, Range]) -> bool:
     return any_node(e, lambda x: isinstance(x, Var) and x in names)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.expr import BufferLoad, IterVar
@@ -102,7 +101,7 @@ class _Kernels(Visitor):
         self._vector(s.dtype, s.buffer_var.name)
         self.visit(s.body)
 
-    def _vector(self, dtype: Any, name: str) -> None:
+    def _vector(self, dtype: DataType, name: str) -> None:
         if dtype.lanes > 1:
             self.check("max_vector_bytes", dtype.bytes * dtype.lanes, f"bytes of a vector of {name}:")
 

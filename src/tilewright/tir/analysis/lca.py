@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.node import Visitor, on
 from tilewright.tir.analysis.flow import Accesses
@@ -11,6 +11,10 @@ from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, MatchBufferRegion, Stmt
 from tilewright.tir.stmt_functor import used_vars
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+
 
 INDEPENDENT = (ForKind.PARALLEL, ForKind.THREAD_BINDING)
 """Loops whose steps cannot hand values on."""
@@ -21,7 +25,7 @@ class Place:
 
     __slots__ = ("depth", "node", "parent")
 
-    def __init__(self, node: Any, parent: Place | None) -> None:
+    def __init__(self, node: Stmt | None, parent: Place | None) -> None:
         self.node, self.parent = node, parent
         self.depth: int = 0 if parent is None else parent.depth + 1
 
@@ -50,7 +54,7 @@ class _Accesses(Visitor):
         self.limit: Place | None = None
         self.carried: dict[Buffer, Place] = {}
 
-    def _loop_vars(self, value: Any) -> set[Var]:
+    def _loop_vars(self, value: PrimExpr) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
         found: set[Var] = set()
         for v in used_vars(value):
@@ -174,7 +178,7 @@ def find_places(func: PrimFunc) -> dict[Buffer, Place]:
     out: dict[Buffer, Place] = {}
     accesses: Accesses | None = None
 
-    def settled(buffer: Buffer, node: Any) -> bool:
+    def settled(buffer: Buffer, node: Stmt) -> bool:
         nonlocal accesses
         accesses = accesses or Accesses(func)
         return accesses.settled(buffer, node)

@@ -28,7 +28,7 @@ class _Regions(Visitor):
         self.local: set[Buffer] = set()
         self.storage: set[Var] = set()
 
-    def _box(self, indices: Any) -> list[IntervalSet]:
+    def _box(self, indices: tuple[PrimExpr | Range, ...]) -> list[IntervalSet]:
         out = []
         for i in indices:
             if isinstance(i, Range):
@@ -63,12 +63,12 @@ class _Regions(Visitor):
         self.visit(s.body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         self.storage.add(s.buffer_var)
         self.visit_children(s)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         if s.var.dtype.is_int:
             self.domains[s.var] = eval_set(s.value, self.domains, self.analyzer)
@@ -114,7 +114,7 @@ def _merge(found: dict[Buffer, list[list[IntervalSet]]], walk: _Regions) -> tupl
             sets = [box[axis] for box in boxes]
             whole = sets[0] if len(sets) == 1 else union(sets, analyzer)
             low: PrimExpr = IntImm(dim.dtype, 0)
-            extent: Any = dim
+            extent = dim
             known = whole.has_lower_bound() and whole.has_upper_bound() and not _as_wide_as_its_type(whole)
             if known and not _only_inside(whole, walk):
                 low = whole.min_value

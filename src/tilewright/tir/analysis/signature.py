@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir.types import PointerType, PrimType
+from tilewright.ir.types import FuncType, PointerType, PrimType
 from tilewright.node import has_node, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
@@ -35,7 +35,7 @@ def _arguments(func: PrimFunc, relay_func_type: Any, where: str) -> list[Buffer]
     return buffers[:wanted]
 
 
-def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_type: Any) -> list[str]:
+def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_type: FuncType) -> list[str]:
     """The storage scope that each tensor of a function's arguments and result must be in; "" where any will do.
 
     relay_func_type: the FuncType of the graph function that the PrimFunc implements.
@@ -55,7 +55,7 @@ class _Rescope(BufferMutator):
 
 
 def apply_prim_func_arg_and_result_memory_constraints(
-    func: PrimFunc, relay_func_type: Any, arg_and_result_memory_scopes: Sequence[str]
+    func: PrimFunc, relay_func_type: FuncType, arg_and_result_memory_scopes: Sequence[str]
 ) -> PrimFunc:
     """The function with its arguments and result in these storage scopes; "" leaves a buffer as it is.
 

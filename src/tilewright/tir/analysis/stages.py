@@ -43,7 +43,7 @@ def _named(*names: str) -> Test:
 
 
 def _typed(*words: str) -> Test:
-    def test(node: Any) -> bool:
+    def test(node: PrimExpr | Allocate | BufferStore) -> bool:
         dtype = node.buffer.dtype if isinstance(node, (BufferLoad, BufferStore)) else node.dtype
         return any([w in dtype for w in words])
 
@@ -112,7 +112,7 @@ class _Stage(Visitor):
             f"{self.where}: after the passes so far ({rule}) there must be no {type(node).__name__} like this, but there is {node}"
         )
 
-    def _check(self, node: Any) -> None:
+    def _check(self, node: PrimExpr | Stmt) -> None:
         if isinstance(node, self.banned):
             self.refuse("TensorIR", node)
         for rule, test in self.tests.get(type(node), ()):
@@ -121,7 +121,7 @@ class _Stage(Visitor):
         self.visit_children(node)
 
     @on(PrimExpr, Stmt)
-    def _node(self, node: Any) -> None:
+    def _node(self, node: PrimExpr | Stmt) -> None:
         self._check(node)
 
     @on(Var)
@@ -131,7 +131,7 @@ class _Stage(Visitor):
                 self.refuse(rule, v)
 
     @on(LetStmt, Allocate, AllocateConst)
-    def _binding(self, s: Any) -> None:
+    def _binding(self, s: LetStmt | Allocate | AllocateConst) -> None:
         self._check(s)
 
 

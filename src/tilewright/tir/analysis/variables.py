@@ -78,12 +78,12 @@ class _Scopes(Visitor):
         self._within(names, s.body)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         self._within([s.var], s.body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         for e in s.extents:
             self.visit(e)
         self._within([s.buffer_var], s.body)

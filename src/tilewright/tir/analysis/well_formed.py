@@ -18,6 +18,7 @@ from tilewright.tir.stmt import (
     BlockRealize,
     For,
     LetStmt,
+    Stmt,
 )
 
 
@@ -33,7 +34,7 @@ class _Rules(Visitor):
         self.threads: dict[str, Var] = {}
         self.found: list[tuple[str, tuple[Any, ...]]] = []
 
-    def _bind(self, var: Var, at: Any) -> bool:
+    def _bind(self, var: Var, at: Stmt) -> bool:
         """Whether the variable is new here."""
         if var in self.bound:
             self.found.append(
@@ -72,12 +73,12 @@ class _Rules(Visitor):
         self.loops.pop(s.loop_var, None)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         self._within(s.var, s, s.body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         for e in s.extents:
             self.visit(e)
         self._within(s.buffer_var, s, s.body)

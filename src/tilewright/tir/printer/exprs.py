@@ -286,13 +286,13 @@ def _reduce(p: Printer, e: E.Reduce) -> Expr:
     )
 
 
-def _word(name: str, e: E.Call) -> tuple[str, tuple[Any, ...]] | None:
+def _word(name: str, e: E.Call) -> tuple[str, tuple[str, ...]] | None:
     """The word and the arguments that make this call; None when every word would make another one."""
     word = RENAMED.get(name, name)
     build = intrinsic(word)
     if build is None:
         return None
-    leading: tuple[Any, ...] = (str(e.dtype),) if word in DTYPE_FIRST else ()
+    leading: tuple[str, ...] = (str(e.dtype),) if word in DTYPE_FIRST else ()
     try:
         made = build(*leading, *[a.value if isinstance(a, E.StringImm) else a for a in e.args])
     except (ArithmeticError, AttributeError, TypeError, ValueError):

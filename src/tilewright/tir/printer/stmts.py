@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType, Range
@@ -283,7 +281,7 @@ def _block(p: Printer, b: S.Block) -> list[Stmt]:
 def _block_suite(p: Printer, b: S.Block, realize: S.BlockRealize | None) -> list[Stmt]:
     values = None if realize is None else [p.expr(v) for v in realize.iter_values]
     no_realize = {"no_realize": literal(True)} if realize is None else {}
-    header: Any = ["with ", t(p, "block").call(literal(b.name_hint), **no_realize).of(b)]
+    header: list[Expr | str] = ["with ", t(p, "block").call(literal(b.name_hint), **no_realize).of(b)]
     with p.scope():
         body = _axes(p, b, realize, values)
         if realize is not None and not (isinstance(realize.predicate, IntImm) and realize.predicate.value == 1):

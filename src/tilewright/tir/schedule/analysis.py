@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -20,6 +20,6 @@ def is_output_block(sch: Schedule, block: BlockRV | str) -> bool:
     from tilewright.tir.schedule.facts.block_checks import written_buffers
     from tilewright.tir.schedule.facts.leaves import scope_root
 
-    ref: Any = sch.block(sch.get_block(block) if isinstance(block, str) else block)
+    ref = sch.block(sch.get_block(block) if isinstance(block, str) else block)
     own = set(scope_root(ref).stmt.alloc_buffers)
     return any([b not in own for b in written_buffers(ref.stmt)])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import PrimExpr
-from tilewright.tir import Buffer
+from tilewright.tir import Block, Buffer
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.index_map import IndexMap
 
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import BufferRegion
+    from tilewright.tir.expr import Var
+    from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.schedule.trace import BlockRV, LoopRV
 
-def checked_map(value: Any, ndim: int) -> tuple[Any, list[int]]:
+
+def checked_map(value: Any, ndim: int) -> tuple[IndexMap, list[int]]:
     """An index map from a map or a Python function, and its axis separators. Raises Violation for an invalid one."""
     if isinstance(value, IndexMap):
         if len(value.initial_indices) != ndim:
@@ -24,7 +30,7 @@ def checked_map(value: Any, ndim: int) -> tuple[Any, list[int]]:
         refuse(str(error))
 
 
-def number_of(regions: Any, index: Any, block: Any, what: str) -> int:
+def number_of(regions: tuple[BufferRegion, ...], index: Any, block: Block, what: str) -> int:
     """The number of a buffer in a list of regions, given this number, its name or the buffer."""
     buffers = [r.buffer for r in regions]
     if isinstance(index, str):
@@ -65,7 +71,7 @@ def buffer_argument(block: Any, buffer: Any) -> tuple[str, int]:
 # ---- what primitives do to the values they are given: (schedule, values in the order of the parameters)
 
 
-def read_number(s: Any, values: list[Any]) -> None:
+def read_number(s: Schedule, values: list[Any]) -> None:
     """(block, a buffer that it reads, ...)"""
     block = s.block(values[0]).stmt
     values[1] = number_of(block.reads, values[1], block, "read")
@@ -77,41 +83,41 @@ def write_number(s: Any, values: list[Any]) -> None:
     values[1] = number_of(block.writes, values[1], block, "write")
 
 
-def read_number_below(s: Any, values: list[Any]) -> None:
+def read_number_below(s: Schedule, values: list[BlockRV | LoopRV | int | str]) -> None:
     """(loop, block, a buffer that it reads, ...)"""
     block = s.block(values[1]).stmt
     values[2] = number_of(block.reads, values[2], block, "read")
 
 
-def write_number_below(s: Any, values: list[Any]) -> None:
+def write_number_below(s: Schedule, values: list[BlockRV | LoopRV | int | str]) -> None:
     """(loop, block, a buffer that it writes, ...)"""
     block = s.block(values[1]).stmt
     values[2] = number_of(block.writes, values[2], block, "write")
 
 
-def either(s: Any, values: list[Any]) -> None:
+def either(s: Schedule, values: list[Any]) -> None:
     """(block, a buffer that it reads or writes, ...)"""
     values[1] = buffer_argument(s.block(values[0]).stmt, values[1])
 
 
-def block_map(s: Any, values: list[Any]) -> None:
+def block_map(s: Schedule, values: list[Any]) -> None:
     """(block, a map of its iteration variables)"""
     values[1] = _plain_map(values[1], len(s.block(values[0]).stmt.iter_vars))
 
 
-def read_map(s: Any, values: list[Any]) -> None:
+def read_map(s: Schedule, values: list[Any]) -> None:
     """(block, a buffer that it reads, scope, a map of its iteration variables)"""
     read_number(s, values)
     values[3] = _plain_map(values[3], len(s.block(values[0]).stmt.iter_vars))
 
 
-def write_map(s: Any, values: list[Any]) -> None:
+def write_map(s: Schedule, values: list[Any]) -> None:
     """(block, a buffer that it writes, scope, a map of its iteration variables)"""
     write_number(s, values)
     values[3] = _plain_map(values[3], len(s.block(values[0]).stmt.iter_vars))
 
 
-def layout_map(s: Any, values: list[Any]) -> None:
+def layout_map(s: Schedule, values: list[Any]) -> None:
     """(block, a buffer, a map of its indices, the value of padding, ...)"""
     either(s, values)
     block = s.block(values[0]).stmt
@@ -123,16 +129,16 @@ def layout_map(s: Any, values: list[Any]) -> None:
         values[3], _ = checked_map(pad, len(values[2].final_indices))
 
 
-def range_map(s: Any, values: list[Any]) -> None:
+def range_map(s: Schedule, values: list[Any]) -> None:
     """(block, number of a buffer, "read" or "write", the ranges of its dimensions over the iteration variables)"""
     block = s.block(values[0]).stmt
     if isinstance(values[3], IndexMap):
         return
 
-    def ends(*variables: Any) -> list[Any]:
+    def ends(*variables: Var) -> list[Any]:
         given = values[3](*variables)
         given = list(given) if isinstance(given, (list, tuple)) else [given]
-        out: list[Any] = []
+        out: list[PrimExpr] = []
         for r in given:
             out.extend(r if isinstance(r, (tuple, list)) else (r, r + 1))
         return out
@@ -146,7 +152,7 @@ def _spread(f: Any, count: int) -> Any:
     return lambda *variables: f(*variables[:count])
 
 
-def _plain_map(value: Any, ndim: int) -> Any:
+def _plain_map(value: Any, ndim: int) -> IndexMap:
     mapping, separators = checked_map(value, ndim)
     if separators:
         refuse("axis separators have a meaning only in transform_layout")

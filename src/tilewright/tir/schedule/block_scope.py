@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.tir import Block
 from tilewright.tir.schedule.facts.binding import binding_of
@@ -13,6 +13,9 @@ from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, leaf_of, leaves
 from tilewright.tir.schedule.facts.point_effects import clashes, self_dependence
 from tilewright.tir.schedule.facts.regions import contains, needed, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, register_analyses
+
+if TYPE_CHECKING:
+    from tilewright.ir.module import IRModule
 
 
 class DepKind(IntEnum):
@@ -77,7 +80,7 @@ def block_scope(state: ScheduleState, scope: StmtSRef) -> BlockScope:
     return BlockScope(deps)
 
 
-def _kinds(first: Any, second: Any) -> list[DepKind]:
+def _kinds(first: Block, second: Block) -> list[DepKind]:
     w1, r1 = ({r.buffer for r in regions} for regions in (first.writes, first.reads))
     w2, r2 = ({r.buffer for r in regions} for regions in (second.writes, second.reads))
     return [k for k, a, b in ((DepKind.RAW, w1, r2), (DepKind.WAW, w1, w2), (DepKind.WAR, r1, w2)) if a & b]
@@ -131,7 +134,7 @@ def covers_reads(state: ScheduleState, ref: StmtSRef) -> bool:
 class BlockDependenceInfo:
     """The dependences in every scope of a module, without a schedule."""
 
-    def __init__(self, mod: Any) -> None:
+    def __init__(self, mod: IRModule) -> None:
         self._state = ScheduleState(mod)
         self.sref2scope = {
             ref: block_scope(self._state, ref) for ref in self._state.all_refs() if type(ref.stmt) is Block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import GlobalVar, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.target import Target
 from tilewright.tir.expr import IterVar
@@ -59,9 +59,9 @@ def schedule_block(sch: Schedule, block: Any, threads: int) -> None:
     sch.bind(tx, "threadIdx.x")
 
 
-def _values_of(sch: Schedule, block: Any) -> tuple[Any, ...]:
+def _values_of(sch: Schedule, block: Any) -> tuple[PrimExpr, ...]:
     wanted = sch.get(block)
-    found: list[Any] = []
+    found: list[PrimExpr] = []
 
     def look(node: Any) -> bool:
         if getattr(node, "block", None) is wanted:
@@ -74,7 +74,7 @@ def _values_of(sch: Schedule, block: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _vars(e: Any) -> list[Any]:
+def _vars(e: PrimExpr) -> list[PrimExpr]:
     from tilewright.tir.stmt_functor import used_vars
 
     return list(used_vars(e))

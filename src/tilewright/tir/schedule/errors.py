@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.node import Node
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import Block, BlockRealize, Buffer, For, Var
+
+if TYPE_CHECKING:
+    from tilewright.ir.module import IRModule
+
 
 __all__ = ["ScheduleError", "Violation", "describe", "refuse", "render"]
 
@@ -40,7 +44,7 @@ def describe(x: Any) -> str:
     return x.name if isinstance(x, Var) else str(x)
 
 
-def render(primitive: str, violation: Violation, program: Any, level: str = "detail") -> ScheduleError:
+def render(primitive: str, violation: Violation, program: IRModule, level: str = "detail") -> ScheduleError:
     """Make the user's error: one line with rule and finding, then the program with the culprits underlined."""
     if level == "none":
         return ScheduleError(f"{primitive}: the primitive is refused (error_render_level is 'none')")

@@ -67,7 +67,7 @@ class IndexMap(Node, key="tir.IndexMap"):
             raise ValueError(f"the index map takes {len(args)} indices, but there are {ndim} dimensions")
         result = mapping_function(*args)
         result = list(result) if isinstance(result, (list, tuple)) else [result]
-        final: list[Any] = []
+        final: list[PrimExpr] = []
         separators: list[int] = []
         for r in result:
             if isinstance(r, str) and r == IndexMap.AXIS_SEPARATOR:
@@ -84,13 +84,13 @@ class IndexMap(Node, key="tir.IndexMap"):
             IndexMap(other_map.initial_indices, other_map.final_indices),
         )
 
-    def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
+    def map_indices(self, indices: Sequence[Var | int]) -> list[PrimExpr]:
         """The new indices of an element."""
         env = dict(zip(self.initial_indices, [as_prim_expr(i) for i in indices], strict=True))
         forms = Forms()
         return [forms.simplify(substitute(i, env)) for i in self.final_indices]
 
-    def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+    def map_shape(self, shape: Sequence[PrimExpr | int]) -> list[PrimExpr]:
         """The shape of the new buffer: the ranges of the new indices."""
         forms = self._forms(shape)
         relaxed = {
@@ -104,7 +104,7 @@ class IndexMap(Node, key="tir.IndexMap"):
             out.append(forms.emit(forms.merge_digits(shift(bounds[1], 1)), str(i.dtype)))
         return out
 
-    def _forms(self, shape: Sequence[Any]) -> Forms:
+    def _forms(self, shape: Sequence[PrimExpr | int]) -> Forms:
         forms = Forms()
         for v, n in zip(self.initial_indices, shape, strict=True):
             size = as_prim_expr(n)
@@ -112,14 +112,14 @@ class IndexMap(Node, key="tir.IndexMap"):
                 forms.ranges[v] = (0, size.value - 1)
         return forms
 
-    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+    def inverse(self, shape: Sequence[int]) -> IndexMap:
         """The inverse map. Raises ValueError if an element of the new layout has no source, or two of them."""
         found, padding = self.non_surjective_inverse(shape)
         if not (isinstance(padding, IntImm) and padding.value == 0):
             raise ValueError(f"the index map has no inverse: the new layout has padding where {padding}")
         return found
 
-    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+    def non_surjective_inverse(self, shape: Sequence[PrimExpr | int]) -> tuple[IndexMap, PrimExpr]:
         """The inverse map, and the condition on the new indices under which an element is padding."""
         from tilewright.tir import Not
         from tilewright.tir.schedule.facts.leaves import conjunction

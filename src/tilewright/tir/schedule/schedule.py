@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
+from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr, PrimExprLike
 from tilewright.tir import Block, For, PrimFunc, Var
 from tilewright.tir.schedule.arguments import buffer_argument, checked_map
 from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, render
@@ -260,7 +260,7 @@ class Schedule:
             refuse("a loop is needed, but {0} was given", ref.stmt)
         return ref
 
-    def number(self, value: Any) -> Any:
+    def number(self, value: PrimExprLike | None) -> Any:
         """Convert an int or a sampled handle to a Python int. None stays None."""
         if isinstance(value, PrimExpr):
             value = self.get(value)
@@ -294,7 +294,7 @@ class Schedule:
 
     # ---- machinery of the primitives
 
-    def _run(self, kind: InstructionKind, values: list[Any]) -> list[Any]:
+    def _run(self, kind: InstructionKind, values: list[Any]) -> list[PrimExpr | BlockRV | LoopRV]:
         return run(self, kind, values)
 
     def _default_function_name(self) -> str | None:

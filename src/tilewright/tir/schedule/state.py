@@ -7,9 +7,9 @@ variable) or block (identified by its iteration variables) exists, so users' han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule
 from tilewright.support.errors import InternalError
@@ -31,6 +31,12 @@ from tilewright.tir import (
     While,
 )
 from tilewright.tir.schedule.facts.linear_forms import Forms
+
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
+    from tilewright.tir.expr import Var
+    from tilewright.tir.schedule.block_scope import CachedFlags
+
 
 _ONE_CHILD: dict[type, str] = {
     BlockRealize: "block", LetStmt: "body", AttrStmt: "body", AssertStmt: "body", Allocate: "body", AllocateConst: "body",
@@ -80,9 +86,9 @@ def with_child(stmt: Any, old: Stmt, new: Stmt) -> Any:
     return None if found is None else stmt.replace(**{name: found})
 
 
-def seq_of(stmts: list[Any]) -> Any:
+def seq_of(stmts: Sequence[Stmt]) -> Any:
     """The statements in sequence, with nested sequences flattened; a single statement stays as it is."""
-    flat: list[Any] = []
+    flat: list[Stmt] = []
     for s in stmts:
         flat.extend(s.seq if type(s) is SeqStmt else (s,))
     return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
@@ -187,9 +193,9 @@ class ScheduleState:
                 self._adopt(func.body.block.body, root, set())
         self.aliases = self.find_aliases()
 
-    def find_aliases(self) -> tuple[Any, Any] | None:
+    def find_aliases(self) -> tuple[Buffer, Buffer] | None:
         """Two buffers of blocks that share memory; None if there are none."""
-        known: dict[Any, Any] = {}
+        known: dict[Var, Buffer] = {}
         for ref in self._refs.values():
             if type(ref.stmt) is Block:
                 for r in (*ref.stmt.reads, *ref.stmt.writes):
@@ -257,7 +263,7 @@ class ScheduleState:
         """A snapshot of the program for `reset`."""
         return [(g, root.stmt, self.functions[g]) for g, root in self.roots.items()]
 
-    def reset(self, mark: list[tuple[GlobalVar, Any, PrimFunc]]) -> None:
+    def reset(self, mark: list[tuple[GlobalVar, Block, PrimFunc]]) -> None:
         """Undo all changes since `mark`."""
         for gvar, stmt, func in mark:
             root = self.roots[gvar]
@@ -281,7 +287,7 @@ class ScheduleState:
             known = self._flags[id(block_sref)] = (root.stmt, block_sref, _analyses["flags"](self, block_sref))
         return known[2]
 
-    def known_flags(self) -> list[tuple[StmtSRef, Any]]:
+    def known_flags(self) -> list[tuple[StmtSRef, CachedFlags]]:
         """The cached properties of blocks in the current program."""
         current = {id(r.stmt) for r in self.roots.values()}
         return [
@@ -290,7 +296,7 @@ class ScheduleState:
 
     # ---- references
 
-    def get_sref(self, stmt: Any) -> StmtSRef | None:
+    def get_sref(self, stmt: Stmt) -> StmtSRef | None:
         """The reference to a loop or block of the program; None if it is not in it."""
         found = self._refs.get(id(stmt))
         return found if found is not None and found.stmt is stmt else None
@@ -322,11 +328,11 @@ class ScheduleState:
         if isinstance(low, IntImm) and isinstance(extent, IntImm):
             self.forms.ranges[var] = (low.value, low.value + extent.value - 1)
 
-    def _leave(self, ref: StmtSRef, stmt: Any) -> None:
+    def _leave(self, ref: StmtSRef, stmt: Stmt) -> None:
         if self._refs.get(id(stmt)) is ref:
             del self._refs[id(stmt)]
 
-    def _adopt(self, stmt: Any, parent: StmtSRef, kept: set[int], reuse: Mapping[int, StmtSRef] | None = None) -> None:
+    def _adopt(self, stmt: Stmt, parent: StmtSRef, kept: set[int], reuse: Mapping[int, StmtSRef] | None = None) -> None:
         """Make references for every new loop and block at and below `stmt`."""
         stack: list[tuple[Any, StmtSRef]] = [(stmt, parent)]
         while stack:
@@ -363,7 +369,7 @@ class ScheduleState:
             for child in children(s):
                 stack.append((child, up))
 
-    def _drop(self, stmt: Any, kept: set[int]) -> None:
+    def _drop(self, stmt: Stmt, kept: set[int]) -> None:
         """Mark references as removed that the old subtree had and the new one does not."""
         stack = [stmt]
         while stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
@@ -28,6 +28,10 @@ from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, same
 from tilewright.tir.schedule.primitives.copies import copy_statement
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import substitute, used_vars
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Mul
+    from tilewright.tir.stmt import Stmt
 
 
 class TensorIntrin(Node, key="tir.TensorIntrin"):
@@ -75,7 +79,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 class _Match:
     """Compares the description with a block, and finds the first index of the tile in each buffer."""
 
-    def __init__(self, forms: Forms, block: Any) -> None:
+    def __init__(self, forms: Forms, block: Block) -> None:
         self.forms, self.block = forms, block
         self.env: dict[Any, Lin] = {}
         self.want_env: dict[Any, Lin] = {}
@@ -83,7 +87,7 @@ class _Match:
         self.lets: dict[Any, Any] = {}
         self.buffers: dict[Any, tuple[Any, list[Lin]]] = {}
 
-    def no(self, why: str, at: Any = None) -> NoReturn:
+    def no(self, why: str, at: Mul | Block | BufferStore | For | None = None) -> NoReturn:
         culprits = (self.block,) if at is None or at is self.block else (self.block, at)
         refuse(f"{{0}} must be the computation that the intrinsic describes, but {why}", *culprits)
 
@@ -158,7 +162,7 @@ class _Match:
                 analyzer.bind(v, Range.from_min_extent(low, high - low + 1))
         return self.forms.of(analyzer.simplify(plain))
 
-    def access(self, want: Any, have: Any) -> None:
+    def access(self, want: BufferLoad | BufferStore, have: Any) -> None:
         lead = len(have.indices) - len(want.indices)
         if lead < 0 or want.buffer.dtype != have.buffer.dtype:
             self.no(
@@ -210,7 +214,9 @@ class _Match:
                 self.no(f"computes {have} where that computes {want}")
 
 
-def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> tuple[Any, tuple[Any, ...]]:
+def match_intrinsic(
+    state: ScheduleState, block: Block, intrin: TensorIntrin
+) -> tuple[Stmt, tuple[MatchBufferRegion, ...]]:
     """The body of the intrinsic for a block that matches its description, and the views of the block's buffers."""
     desc: Any = intrin.desc
     impl: Any = intrin.impl
@@ -220,7 +226,7 @@ def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> t
     if root.init is not None and block.init is not None:
         match.stmt(root.init, block.init)
     views = []
-    renamed: dict[Any, Any] = {}
+    renamed: dict[Var, Var] = {}
     for p, q in zip(desc.params, impl.params, strict=True):
         want, buffer = desc.buffer_map[p], impl.buffer_map[q]
         if want not in match.buffers:

@@ -167,7 +167,7 @@ class _Builder:
             line = (lead[1] * self.tile.line_step,) if lead else ()
             left = BufferLoad(buffers["A"], (*line, row * self.tile.row_step, step * self.group + place))
             right = BufferLoad(buffers["B"], (*panel, step, column, place))
-            product: Any = cast_to(left, self.kind.dtypes[2]) * cast_to(right, self.kind.dtypes[2])
+            product = cast_to(left, self.kind.dtypes[2]) * cast_to(right, self.kind.dtypes[2])
             store = BufferStore(buffers["C"], total + product, tuple(at[:spatial]))
             reads = [total, left, right]
         else:

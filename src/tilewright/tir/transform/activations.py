@@ -19,12 +19,12 @@ class _Activations(Mutator):
     """From the outside in, since the largest activation is wanted."""
 
     @on(Add)
-    def _add(self, e: Add) -> Any:
+    def _add(self, e: Add) -> PrimExpr:
         found = self._one_plus(e) if _is_float32(e) else None
         return self.rebuild(e) if found is None else found
 
     @on(Mul)
-    def _multiply(self, e: Mul) -> Any:
+    def _multiply(self, e: Mul) -> PrimExpr:
         found = self._product(e) if _is_float32(e) else None
         return self.rebuild(e) if found is None else found
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
-from tilewright.ir.transform import Pass, function_pass_of
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext, function_pass_of
 from tilewright.node import Visitor, has_node, on
 from tilewright.tir.arithmetic import conjuncts, logical_and
 from tilewright.tir.expr import BufferLoad, Call, Var
@@ -30,7 +29,7 @@ def body_pass(
 ) -> Pass:
     """Make a pass that gives each function a new body."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=rewrite(func))
 
     made: Pass = prim_func_pass(run, name=f"tir.{name}", needs=needs, gives=gives)
@@ -73,7 +72,7 @@ class _Changes(Visitor):
         self.visit_children(s)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         self.storage.add(s.buffer_var)
         self.visit_children(s)
 
@@ -104,7 +103,7 @@ class Invariants:
     views: data variables of views that are defined outside of the statement -> the data variable of the viewed buffer.
     """
 
-    def __init__(self, body: Any, views: Mapping[Var, Var] | None = None) -> None:
+    def __init__(self, body: Stmt, views: Mapping[Var, Var] | None = None) -> None:
         self.body, self.views = body, views or {}
         self.changes: _Changes | None = None
 
@@ -128,7 +127,7 @@ class Invariants:
         return data
 
 
-def lasting(condition: PrimExpr, body: Any, views: Mapping[Var, Var] | None = None) -> PrimExpr:
+def lasting(condition: PrimExpr, body: Stmt, views: Mapping[Var, Var] | None = None) -> PrimExpr:
     """The part of a condition that stays true while a statement runs."""
     if not has_load(condition) and is_pure(condition):
         return condition
@@ -140,6 +139,6 @@ def lasting(condition: PrimExpr, body: Any, views: Mapping[Var, Var] | None = No
     return kept
 
 
-def is_true(e: Any) -> bool:
+def is_true(e: PrimExpr) -> bool:
     """Whether an expression is the constant true."""
     return isinstance(e, IntImm) and e.value != 0

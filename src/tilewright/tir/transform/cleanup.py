@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -29,11 +29,11 @@ from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 class _NoAssume(Mutator):
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         return Evaluate(IntImm("int32", 0)) if call_name(s.value) == "assume" else s
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = self.rebuild(s)
         return new if new is s else stmt_seq(new)
 
@@ -49,7 +49,7 @@ def RemoveAssume() -> Pass:
 
 class _NoUndef(Mutator):
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if call_name(s.value) == "undef":
             return Evaluate(IntImm("int32", 0))
         return self.rebuild(s)
@@ -63,7 +63,7 @@ class _NoUndef(Mutator):
         return self.rebuild(e)
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = self.rebuild(s)
         return new if new is s else stmt_seq(new)
 
@@ -75,7 +75,7 @@ def RemoveStoreUndef() -> Pass:
 
 class _Renormalize(Mutator):
     @on(FloorDiv)
-    def _div(self, e: FloorDiv) -> Any:
+    def _div(self, e: FloorDiv) -> PrimExpr:
         new = self.rebuild(e)
         inner, by = new.a, new.b
         if type(inner) is FloorMod and isinstance(inner.b, IntImm) and isinstance(by, IntImm) and by.value > 0:
@@ -132,7 +132,7 @@ class _Count(Visitor):
         self.found: dict[Key, list[Any]] = {}
 
     @on(Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
-    def _expr(self, e: Any) -> None:
+    def _expr(self, e: PrimExpr) -> None:
         key, names, size = self.keys.of(e)
         if key is not None and names and names <= self.defined:
             self.found.setdefault(key, [e, 0, size])[1] += 1
@@ -144,7 +144,7 @@ class _Replace(Mutator):
         self.keys, self.key, self.var = keys, key, var
 
     @on(Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
-    def _expr(self, e: Any) -> Any:
+    def _expr(self, e: PrimExpr) -> PrimExpr:
         return self.var if self.keys.of(e)[0] == self.key else self.rebuild(e)
 
 
@@ -176,7 +176,7 @@ class _Eliminate:
             inner = LetStmt(var, value, inner)
         return inner
 
-    def _below(self, s: Any, defined: set[Var]) -> Stmt:
+    def _below(self, s: Stmt, defined: set[Var]) -> Stmt:
         """Scopes inside of a statement, each with the variables that it defines."""
         outer = self
 
@@ -186,12 +186,12 @@ class _Eliminate:
                 return e
 
             @on(For)
-            def _for(self, f: For) -> Any:
+            def _for(self, f: For) -> Stmt:
                 body = outer.run(f.body, defined | {f.loop_var})
                 return f if body is f.body else f.replace(body=body)
 
             @on(LetStmt)
-            def _let(self, x: LetStmt) -> Any:
+            def _let(self, x: LetStmt) -> Stmt:
                 body = outer.run(x.body, defined | {x.var})
                 return x if body is x.body else x.replace(body=body)
 
@@ -211,7 +211,7 @@ def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool
     identify_equiv_terms is accepted for compatibility. Two terms are the same only if they are written the same.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if not enable_cse_tir:
             return func
         defined = set(func.params)

@@ -4,10 +4,10 @@ statement.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.arithmetic import conjuncts, logical_not
@@ -28,12 +28,17 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     SeqStmt,
+    Stmt,
     While,
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, has_load, is_no_op, is_true, lasting, prim_func_pass
 from tilewright.tir.transform.loop.logic_forms import and_of_ors, overwritten, stores_itself, under_each_other
+
+if TYPE_CHECKING:
+    from tilewright.arith.analyzer import ConstraintScope
+
 
 NOTHING = Evaluate(IntImm("int32", 0))
 
@@ -56,7 +61,7 @@ class Simplifier(Mutator):
             e = and_of_ors(e)
         return under_each_other(e, self.analyzer) if self.under_each_other else e
 
-    def _while_true(self, condition: PrimExpr, body: Any) -> Any:
+    def _while_true(self, condition: PrimExpr, body: Stmt) -> ConstraintScope:
         """The scope in which a statement is simplified: all of the condition holds that the statement cannot change."""
         return self.analyzer.constraint_scope(lasting(condition, body, self.views))
 
@@ -70,7 +75,7 @@ class Simplifier(Mutator):
         return e if type(e) is IntImm else self.analyzer.simplify(e)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
             return NOTHING
@@ -89,7 +94,7 @@ class Simplifier(Mutator):
         return For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations, s.span)
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         parts = []
         for c in conjuncts(s.condition):
             hinted = call_name(c) == "likely"
@@ -102,8 +107,8 @@ class Simplifier(Mutator):
             parts.append((c if same else _likely(plain) if hinted else plain, plain))
         if not parts:
             return self.visit(s.then_case)
-        condition: Any = parts[0][0]
-        known: Any = parts[0][1]
+        condition = parts[0][0]
+        known = parts[0][1]
         for whole, plain in parts[1:]:
             condition, known = condition & whole, known & plain
         if len(parts) == 1 and condition is s.condition:
@@ -123,7 +128,7 @@ class Simplifier(Mutator):
         return IfThenElse(condition, then, other, s.span)
 
     @on(LetStmt)
-    def _let(self, s: LetStmt) -> Any:
+    def _let(self, s: LetStmt) -> Stmt:
         value = self.visit(s.value)
         if isinstance(value, (IntImm, Var)) and value.dtype is s.var.dtype and value.dtype.is_int:
             self.analyzer.bind(s.var, value, allow_override=True)
@@ -141,7 +146,7 @@ class Simplifier(Mutator):
         return s if value is s.value and body is s.body else LetStmt(s.var, value, body, s.span)
 
     @on(AssertStmt)
-    def _assert(self, s: AssertStmt) -> Any:
+    def _assert(self, s: AssertStmt) -> Stmt:
         condition = self.visit(s.condition)
         with self._while_true(condition, s.body) if condition.dtype.lanes == 1 else _Nothing():
             body = self.visit(s.body)
@@ -150,7 +155,7 @@ class Simplifier(Mutator):
         return s if condition is s.condition and body is s.body else AssertStmt(condition, s.message, body, s.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         value, indices = self.visit(s.value), mutate_tuple(self.visit, s.indices)
         predicate = None if s.predicate is None else self.visit(s.predicate)
         if isinstance(value, BufferLoad) and value.buffer is s.buffer and value.predicate is None:
@@ -161,17 +166,17 @@ class Simplifier(Mutator):
         return BufferStore(s.buffer, value, indices, predicate, s.span)
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = mutate_tuple(self.visit, s.seq)
         return s if new is s.seq and not any([is_no_op(x) for x in new]) else stmt_seq(*new)
 
     @on(Allocate, AllocateConst, DeclBuffer)
-    def _scope(self, s: Any) -> Any:
+    def _scope(self, s: Allocate | DeclBuffer) -> Any:
         new = self.rebuild(s)
         return NOTHING if is_no_op(new.body) else new
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "thread_extent" and s.node is not None:
             self.analyzer.bind(
                 s.node.var, Range.from_min_extent(IntImm(s.value.dtype, 0), s.value), allow_override=True
@@ -182,7 +187,7 @@ class Simplifier(Mutator):
         return s if body is s.body else s.replace(body=body)
 
     @on(While)
-    def _while(self, s: While) -> Any:
+    def _while(self, s: While) -> Stmt:
         return self.rebuild(s)
 
 
@@ -200,7 +205,7 @@ class _Nothing:
         pass
 
 
-def _mentions(node: Any, var: Var) -> bool:
+def _mentions(node: Stmt, var: Var) -> bool:
     return var in used_vars(node)
 
 
@@ -212,7 +217,7 @@ def Simplify() -> Pass:
     other keys (transitive comparisons, conditions around a statement) is always done.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.config.get("tir.Simplify") or {}
         forms = (options.get("convert_boolean_to_and_of_ors"), options.get("apply_constraints_to_boolean_branches"))
         return func.replace(body=Simplifier(bool(forms[0]), bool(forms[1])).visit(func.body))
@@ -226,7 +231,7 @@ class _RemoveNoOp(Mutator):
         self.dataflow = dataflow
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = mutate_tuple(self.visit, s.seq)
         if self.dataflow:
             kept = [x for k, x in enumerate(new) if k + 1 == len(new) or not overwritten(x, new[k + 1])]
@@ -234,22 +239,22 @@ class _RemoveNoOp(Mutator):
         return s if new is s.seq and not any([is_no_op(x) or type(x) is SeqStmt for x in new]) else stmt_seq(*new)
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         return NOTHING if is_pure(s.value) else s
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         return NOTHING if type(s.value) is BufferLoad and stores_itself(s) else s
 
     @on(For, Allocate, AllocateConst, DeclBuffer)
-    def _scope(self, s: Any) -> Any:
+    def _scope(self, s: Allocate | DeclBuffer | For) -> Stmt:
         body = self.visit(s.body)
         if is_no_op(body) or (type(s) is For and isinstance(s.extent, IntImm) and s.extent.value <= 0):
             return NOTHING
         return s if body is s.body else s.replace(body=body)
 
     @on(LetStmt, AttrStmt)
-    def _valued(self, s: Any) -> Any:
+    def _valued(self, s: LetStmt | AttrStmt) -> Stmt:
         if type(s) is AttrStmt and s.attr_key == "pragma_debug_skip_region":
             return NOTHING
         body = self.visit(s.body)
@@ -258,7 +263,7 @@ class _RemoveNoOp(Mutator):
         return s if body is s.body else s.replace(body=body)
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         then = self.visit(s.then_case)
         other = None if s.else_case is None else self.visit(s.else_case)
         if is_no_op(other):
@@ -276,7 +281,7 @@ def RemoveNoOp() -> Pass:
     Option "tir.RemoveNoOp": {"use_dataflow_analysis": also remove loops whose stores the next statement overwrites}.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.config.get("tir.RemoveNoOp") or {}
         return func.replace(body=_RemoveNoOp(bool(options.get("use_dataflow_analysis", False))).visit(func.body))
 
@@ -296,13 +301,13 @@ class _Hoist(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if not self.past_threads and s.attr_key == "thread_extent" and s.node is not None:
             self.threads.add(s.node.var)
         return self.rebuild(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         body = self.visit(s.body)
         if type(body) is IfThenElse and s.kind in (ForKind.SERIAL, ForKind.UNROLLED, ForKind.VECTORIZED):
             names = used_vars(body.condition)
@@ -327,7 +332,7 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
     if variant not in (None, "basic"):
         raise ValueError(f'HoistIfThenElse: variant is None or "basic", but was given {variant!r}')
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         from tilewright.tir.transform.loop.hoist import HoistedConditionals, HoistedLetBindings, hoist
 
         options = ctx.config.get("tir.HoistIfThenElse") or {}

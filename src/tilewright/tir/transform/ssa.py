@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.transform import Pass
 from tilewright.node import mutate_tuple, on
 from tilewright.tir.expr import BufferLoad, Let, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, For, LetStmt
+from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, For, LetStmt, Stmt
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import prim_func_pass
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 class _Rename(BufferMutator):
@@ -51,7 +54,7 @@ class _Rename(BufferMutator):
         return out
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         var = self._bind(s.loop_var)
         body = self._with(s.loop_var, var, s, s.body)
@@ -60,21 +63,21 @@ class _Rename(BufferMutator):
         return For(var, low, extent, s.kind, body, s.thread_binding, s.annotations, s.span)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         value = self.visit(s.value)
         var = self._bind(s.var)
         body = self._with(s.var, var, s, s.body)
         return s.replace(var=var, value=value, body=body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> Any:
+    def _allocate(self, s: Allocate | AllocateConst) -> Stmt:
         extents = mutate_tuple(self.visit, s.extents)
         var = self._bind(s.buffer_var)
         body = self._with(s.buffer_var, var, s, s.body)
         return s.replace(buffer_var=var, extents=extents, body=body)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         buffer = self.visit(e.buffer) if e.buffer.data in self.env else e.buffer
         indices = mutate_tuple(self.visit, e.indices)
         predicate = None if e.predicate is None else self.visit(e.predicate)
@@ -83,7 +86,7 @@ class _Rename(BufferMutator):
         return BufferLoad(buffer, indices, predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         buffer = self.visit(s.buffer) if s.buffer.data in self.env else s.buffer
         indices, value = mutate_tuple(self.visit, s.indices), self.visit(s.value)
         predicate = None if s.predicate is None else self.visit(s.predicate)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.linear import LEAF, SPLIT
-from tilewright.ir import IntImm
+from tilewright.arith.linear import LEAF, SPLIT, Atom
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import structural_equal
 from tilewright.tir import LT, FloorDiv, FloorMod
 from tilewright.tir.schedule.facts.enumeration import visits
@@ -16,6 +16,9 @@ from tilewright.tir.schedule.facts.leaves import Leaf, conjuncts, int_extent
 from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, same
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import used_vars
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import IterVar, Var
 
 
 class Binding:
@@ -67,12 +70,12 @@ Caps = Mapping[frozenset[Any], int]
 
 def mixed_radix(
     forms: Forms, value: Lin, extents: Mapping[Any, int], caps: Caps
-) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+) -> tuple[list[Digit], int, dict[int, Lin]] | None:
     """The digits of a mixed-radix number, its extent, and the fused numbers whose digits it uses."""
     digits: list[Digit] = []
-    sources: dict[Any, Lin] = {}
+    sources: dict[int, Lin] = {}
     total = 1
-    below: dict[Any, int] = {}
+    below: dict[Atom, int] = {}
     for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
         if k < total and caps.get(frozenset(below.items())) == k:
             # A predicate cuts the number that stands below this digit: it is a digit of so many values.
@@ -170,7 +173,7 @@ class _Digits:
         else:
             self._bind_symbolic(iv, value, form)
 
-    def _bind_number(self, iv: Any, number: Any, count: Any) -> None:
+    def _bind_number(self, iv: IterVar, number: PrimExpr, count: PrimExpr) -> None:
         """A number of which several variables take the parts, `count` values in all."""
         form = self.forms.of(number)
         radix = self._radix(form)
@@ -203,7 +206,7 @@ class _Digits:
             found = radix[0], radix[2]
         self._take(*found)
 
-    def _bind_constant(self, iv: Any, value: Any, form: Lin) -> None:
+    def _bind_constant(self, iv: Any, value: PrimExpr, form: Lin) -> None:
         """A variable whose domain has a constant extent."""
         form = combine(form, self.forms.of(iv.dom.min), -1)
         radix = self._radix(form)
@@ -261,33 +264,33 @@ class _Digits:
         if out.repeats:
             out.fail("part of a loop is not used", True)
 
-    def _radix(self, form: Lin) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+    def _radix(self, form: Lin) -> tuple[list[Digit], int, dict[int, Lin]] | None:
         return mixed_radix(self.forms, form, self.extents, self.caps)
 
     def _is_limit(self, form: Lin) -> bool:
         """Whether a condition says that this form is negative."""
         return (frozenset(form.terms.items()), form.const) in self.limits
 
-    def _take(self, digits: Iterable[Digit], sources: Mapping[Any, Lin]) -> None:
+    def _take(self, digits: Iterable[Digit], sources: Mapping[int, Lin]) -> None:
         self.sources.update(sources)
         for source, lower, upper in digits:
             self.used.setdefault(source, []).append((lower, upper))
 
-    def _gap(self, iv: Any, reason: str, injective: bool = True) -> None:
+    def _gap(self, iv: IterVar, reason: str, injective: bool = True) -> None:
         """The loops may not reach all of the variable's domain."""
         self.out.gaps.add(iv.var)
         self.out.fail(reason, injective)
 
 
 def _loops_between(
-    forms: Forms, source: Any, sources: Mapping[Any, Lin], low: int, high: int, extents: Mapping[Any, int], caps: Caps
-) -> set[Any]:
+    forms: Forms, source: Any, sources: Mapping[int, Lin], low: int, high: int, extents: Mapping[Var, int], caps: Caps
+) -> set[Var]:
     """The loops that make up the part (source % high) // low of a loop or of a fused number."""
     if source in extents:
         return {source}
     inner = mixed_radix(forms, sources[source], extents, caps)
     assert inner is not None
-    found: set[Any] = set()
+    found: set[Var] = set()
     at = 1
     for below, lower, upper in inner[0]:
         end = at * (upper // lower)
@@ -297,7 +300,7 @@ def _loops_between(
     return found
 
 
-def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> None:
+def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[PrimExpr]) -> None:
     """The result of enumerating all iterations, for bindings that no rule handles."""
     counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conditions)
     if counts is None or counts.max() > 1:
@@ -337,7 +340,7 @@ def _bound(leaf: Leaf) -> list[tuple[Any, Any]]:
     return [(iv, v) for iv, v in pairs if isinstance(iv.dom.min, IntImm) and iv.dom.min.value == 0]
 
 
-def _part(value: Any) -> tuple[Any, Any, Any] | None:
+def _part(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr | None] | None:
     """(f, s, e) of a value `f // s % e` (or `f % (s * e) // s`). A missing s is 1, a missing e is None; at most one is
     missing.
     """
@@ -392,14 +395,14 @@ def _count_of_parts(parts: list[tuple[Any, Any, Any, Any]]) -> Any:
     return count
 
 
-def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:
+def _is_loop_of(forms: Forms, leaf: Leaf, number: PrimExpr, count: Any) -> bool:
     """Whether a number is a loop variable, and the loop has this extent."""
     return any([number is lp.loop_var and same(forms.of(lp.extent), forms.of(count)) for lp in leaf.loops])
 
 
 def _symbolic_digits(
-    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any], caps: Caps
-) -> tuple[list[Digit], dict[Any, Lin]] | None:
+    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[PrimExpr, int], limits: set[Any], caps: Caps
+) -> tuple[list[Digit], Mapping[int, Lin]] | None:
     """The digits of a value that takes each number of a symbolic domain once, and their fused numbers; None if not
     known.
 
@@ -460,7 +463,7 @@ def _reaches(forms: Forms, leaf: Leaf, form: Lin, extent: int) -> bool:
     return True
 
 
-def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int], caps: Caps) -> int:
+def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Var, int], caps: Caps) -> int:
     inner = mixed_radix(forms, f, extents, caps) if f is not None else None
     return min(inner[1], caps.get(frozenset(f.terms.items()), inner[1])) if inner and f is not None else 0
 
@@ -473,7 +476,7 @@ def _limit_key(forms: Forms, condition: Any) -> Any:
     return None
 
 
-def _predicates_are_bounds(forms: Forms, leaf: Leaf, binding: Binding, conditions: list[Any]) -> bool:
+def _predicates_are_bounds(forms: Forms, leaf: Leaf, binding: Binding, conditions: list[PrimExpr]) -> bool:
     """Whether each condition is `value < extent` for one of the bindings, or follows from the loops."""
     bounds = set()
     for iv, form in zip(leaf.block.iter_vars, binding.values, strict=False):

@@ -18,17 +18,17 @@ from tilewright.tir.stmt_functor import substitute, used_vars
 # ---- what a block computes
 
 
-def written_buffers(block: Any) -> list[Buffer]:
+def written_buffers(block: Block) -> list[Buffer]:
     return [r.buffer for r in block.writes]
 
 
-def is_update(block: Any) -> bool:
+def is_update(block: Block) -> bool:
     """Whether the block reads what it writes: a reduction, or the update half of one."""
     own = {r.buffer for r in block.writes}
     return any([r.buffer in own for r in block.reads]) or block.init is not None
 
 
-def need_simple_iters(block: Any, allow_reduce: bool = True) -> None:
+def need_simple_iters(block: Block, allow_reduce: bool = True) -> None:
     for iv in block.iter_vars:
         if iv.iter_type != DATA_PAR and not (allow_reduce and iv.iter_type == REDUCE):
             kinds = {DATA_PAR: "data parallel", REDUCE: "reduction"}
@@ -104,7 +104,7 @@ def _holds_at_first(condition: Any, leaf: Leaf, reduce_loops: set[Any]) -> bool:
     return bool(analyzer.can_prove(substitute(condition, starts)))
 
 
-def need_reduction_writes(forms: Forms, block: Any) -> None:
+def need_reduction_writes(forms: Forms, block: Block) -> None:
     reduce = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE}
     for region in block.writes:
         for r in region.region:

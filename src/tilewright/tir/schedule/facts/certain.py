@@ -5,11 +5,11 @@ visit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.linear import LEAF, SPLIT
-from tilewright.ir import IntImm, Range
-from tilewright.tir import Block, Buffer, BufferRegion
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.tir import Block, Buffer, BufferRegion, For
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.enumeration import fills, visits
 from tilewright.tir.schedule.facts.leaves import REDUCE, Leaf, conjuncts, leaves
@@ -28,10 +28,14 @@ from tilewright.tir.schedule.facts.point_effects import effects_of
 from tilewright.tir.schedule.facts.regions import Region, contains, cuts_of, loop_bounds
 from tilewright.tir.schedule.state import ScheduleState
 
+if TYPE_CHECKING:
+    from tilewright.tir.expr import IterVar, Var
+
+
 _ENDLESS = 1 << 62
 
 
-def writes_exactly(state: ScheduleState, block: Any, buffer: Buffer) -> bool:
+def writes_exactly(state: ScheduleState, block: Block, buffer: Buffer) -> bool:
     """Whether each point of the block provably writes every element of the region that it declares."""
     effects = effects_of(state, block)
     if effects.body.nested and buffer not in effects.exact:
@@ -53,7 +57,7 @@ def _nest_writes_exactly(state: ScheduleState, block: Block, region: BufferRegio
     return False
 
 
-def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
+def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[For]) -> Region:
     """A box over the variables of outer loops, such that the block provably writes all of it that is inside the buffer.
 
     This holds in every iteration of the outer loops, while `loops` run. None: nothing is known of a dimension. If the
@@ -66,7 +70,7 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, loops)
     dims = [_Dimension(forms, r, n, env, relaxed) for r, n in zip(region.region, region.buffer.shape, strict=True)]
-    placed: set[Any] = set().union(*[d.leaves for d in dims])
+    placed: set[PrimExpr] = set().union(*[d.leaves for d in dims])
     cuts = cuts_of(forms, leaf.realize, env)
     for cut in cuts:
         mine = forms.leaves(cut) & relaxed.keys()
@@ -74,7 +78,7 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
             return nothing
     if not _all_run(forms, leaf, loops, dims) or not _is_rectangular(forms, loops):
         return nothing
-    named: set[Any] = set().union(*[d.named for d in dims])
+    named: set[PrimExpr] = set().union(*[d.named for d in dims])
     clips = _clips(forms, leaf, env, relaxed, named, cuts)
     if clips is None:
         return nothing
@@ -88,14 +92,16 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
 class _Clip:
     """An iteration variable whose loops run beyond its domain. The block does not run there."""
 
-    def __init__(self, iv: Any, value: Lin, first: Lin, last: Lin) -> None:
+    def __init__(self, iv: IterVar, value: Lin, first: Lin, last: Lin) -> None:
         self.var, self.value, self.first, self.last = iv.var, value, first, last
 
 
 class _Dimension:
     """One dimension of a region: the index of its first element over loop variables, and the known bounds."""
 
-    def __init__(self, forms: Forms, r: Any, size: Any, env: Mapping[Any, Lin], relaxed: Mapping[Any, Bounds]) -> None:
+    def __init__(
+        self, forms: Forms, r: Range, size: PrimExpr, env: Mapping[Var, Lin], relaxed: Mapping[Any, Bounds]
+    ) -> None:
         self.forms, self.range, self.size, self.env, self.relaxed = forms, r, forms.of(size), env, relaxed
         self.low, self.extent = forms.of(r.min, env), forms.of(r.extent, env)
         self.named = forms.leaves(forms.of(r.min)) | forms.leaves(forms.of(r.extent))
@@ -107,7 +113,7 @@ class _Dimension:
             last = forms.bounds(shift(combine(self.low, self.extent), -1), relaxed)
             self.bounds = None if first is None or last is None else (first[0], last[1])
 
-    def is_empty_without(self, v: Any) -> bool:
+    def is_empty_without(self, v: Var) -> bool:
         """Whether the bounds enclose nothing if the loop of the variable has no iterations."""
         for t, k in self.low.terms.items():
             if t.kind == LEAF and t.leaf is v and k >= 1:
@@ -196,7 +202,7 @@ def span(forms: Forms, form: Lin, relaxed: Mapping[Any, Bounds], extent: Lin) ->
 
 def _fill_a_box(forms: Forms, dims: list[_Dimension], loops: Sequence[Any], limited: bool) -> bool:
     """Whether the loops reach every element of the box, not only its corners."""
-    seen: set[Any] = set()
+    seen: set[PrimExpr] = set()
     plain = True
     for d in dims:
         own = forms.leaves(d.low) & d.relaxed.keys()
@@ -246,9 +252,9 @@ def _tile(forms: Forms, indices: list[Lin], loops: Sequence[Any]) -> bool:
 def _clips(
     forms: Forms,
     leaf: Leaf,
-    env: Mapping[Any, Lin],
+    env: Mapping[Var, Lin],
     relaxed: Mapping[Any, Bounds],
-    named: Set[Any],
+    named: Set[PrimExpr],
     cuts: list[Lin],
 ) -> list[_Clip] | None:
     """The variables that leave their domains; None if this may keep other variables from a value."""
@@ -282,7 +288,7 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], dims: list[_Dimensi
 
     A symbolic number of reduction steps counts as at least one: the result of a reduction without steps is undefined.
     """
-    reducing: set[Any] = set()
+    reducing: set[PrimExpr] = set()
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
         if iv.iter_type == REDUCE and leaf.block.init is not None:
             reducing |= forms.leaves(forms.of(value))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.arith.linear import LEAF, MAXIMUM, MINIMUM, PRODUCT, SPLIT
+from tilewright.arith.linear import LEAF, MAXIMUM, MINIMUM, PRODUCT, SPLIT, Atom
 from tilewright.ir import IntImm
 from tilewright.tir import GE, GT, LE, LT, IterVar
 from tilewright.tir.schedule.facts.linear_forms import Forms, Lin
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Block
+
 
 LIMIT = 1 << 15
 """The largest number of iterations to enumerate, which takes about a millisecond."""
@@ -22,13 +26,13 @@ class _Unknown(Exception):
 
 
 def _value(form: Lin, env: Mapping[Any, Any]) -> Any:
-    total: Any = form.const
+    total = form.const
     for t, k in form.terms.items():
         total = total + k * _atom(t, env)
     return total
 
 
-def _atom(t: Any, env: Mapping[Any, Any]) -> Any:
+def _atom(t: Atom, env: Mapping[Any, Any]) -> Any:
     if t.kind == LEAF:
         if t.leaf not in env:
             raise _Unknown
@@ -48,7 +52,7 @@ def _atom(t: Any, env: Mapping[Any, Any]) -> Any:
 _COMPARE: dict[type, Any] = {LT: np.less, LE: np.less_equal, GT: np.greater, GE: np.greater_equal}
 
 
-def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: list[Any]) -> np.ndarray | None:
+def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: Sequence[Any]) -> np.ndarray | None:
     """How often each point of a block's domain is visited while all loops run; None if this is not known.
 
     Loops that no binding or condition uses count as one iteration.
@@ -91,7 +95,7 @@ def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: 
     return np.bincount(flat, minlength=prod(shape)).reshape(shape)
 
 
-def _starts_first(block: Any, points: list[Any]) -> bool:
+def _starts_first(block: Block, points: list[Any]) -> bool:
     """Whether the first visit to each element initialises it: all reduction variables have their start value."""
     reducing = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type == IterVar.CommReduce]
     spatial = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type != IterVar.CommReduce]

@@ -4,8 +4,8 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
-from typing import Any
+from collections.abc import Iterable, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 from tilewright.tir import Block, Buffer
 from tilewright.tir.schedule.errors import refuse
@@ -17,6 +17,10 @@ from tilewright.tir.schedule.facts.linear_forms import combine, same, shift
 from tilewright.tir.schedule.facts.point_effects import undetermined
 from tilewright.tir.schedule.facts.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+
+if TYPE_CHECKING:
+    from tilewright.arith.linear import Lin
+    from tilewright.tir.stmt import For, Stmt
 
 
 def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes: bool) -> Region | None:
@@ -31,10 +35,10 @@ def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes
     return out
 
 
-def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Any]:
+def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Buffer]:
     """Buffers allocated by the scope that only the given blocks access."""
     below = {id(leaf.block) for leaf in found}
-    scope: Any = next((up.stmt for up in ref.ancestors() if type(up.stmt) is Block), None)
+    scope = next((up.stmt for up in ref.ancestors() if type(up.stmt) is Block), None)
     if scope is None:
         return set()
     own = set(scope.alloc_buffers)
@@ -45,7 +49,7 @@ def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Any]:
 
 
 def need_same_iteration(
-    state: ScheduleState, found: list[Leaf], outer: tuple[Any, ...], changing: list[Any], private: Set[Any]
+    state: ScheduleState, found: list[Leaf], outer: tuple[For, ...], changing: list[For], private: Set[Buffer]
 ) -> None:
     """Refuse if the blocks below some loops pass values between different iterations of `changing`.
 
@@ -81,7 +85,7 @@ def need_same_iteration(
 
 
 def _need_complete_output(
-    state: ScheduleState, writer: Leaf, outer: tuple[Any, ...], changing: list[Any], reader: Leaf
+    state: ScheduleState, writer: Leaf, outer: tuple[Any, ...], changing: list[For], reader: Leaf
 ) -> None:
     """Require that the loops are not reduction loops of values that another block takes."""
     uses = binding_of(state, Leaf(writer.realize, outer + writer.loops, writer.conditional)).uses
@@ -95,7 +99,9 @@ def _need_complete_output(
             )
 
 
-def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
+def need_own_elements(
+    state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: Sequence[For], loop: For
+) -> None:
     """Require that several writers of a buffer write the part that the first one writes, in the same iteration of
     `changing`, or that all have the indices in common that tell iterations apart.
     """
@@ -124,11 +130,11 @@ def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, c
         )  # fmt: skip
 
 
-def _same_bounds(a: Any, b: Any) -> bool:
+def _same_bounds(a: tuple[Lin, Lin] | None, b: tuple[Lin, Lin] | None) -> bool:
     return a is not None and b is not None and same(a[0], b[0]) and same(a[1], b[1])
 
 
-def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+def shared_loops(a: tuple[Stmt, ...], b: tuple[Stmt, ...]) -> int:
     """The number of loops, from the outermost on, that two blocks have in common."""
     count = 0
     while count < min(len(a), len(b)) and a[count] is b[count]:

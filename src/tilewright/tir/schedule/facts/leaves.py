@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.tir import And, Block, BlockRealize, For, IfThenElse, IterVar, While, arithmetic
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.state import StmtSRef, children
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
+
 
 DATA_PAR, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
@@ -46,10 +50,10 @@ def leaves(stmt: Any) -> list[Leaf]:
     return list(found)
 
 
-def _find_leaves(stmt: Any) -> list[Leaf]:
+def _find_leaves(stmt: Stmt) -> list[Leaf]:
     out: list[Leaf] = []
 
-    def walk(s: Any, loops: tuple[Any, ...], conditional: bool) -> None:
+    def walk(s: Any, loops: tuple[For, ...], conditional: bool) -> None:
         kind = type(s)
         if kind is BlockRealize:
             out.append(Leaf(s, loops, conditional))
@@ -85,7 +89,7 @@ def scope_leaves(ref: StmtSRef) -> list[Leaf]:
     return leaves(scope_root(ref).stmt.body)
 
 
-def realize_of(ref: StmtSRef) -> Any:
+def realize_of(ref: StmtSRef) -> BlockRealize:
     """The BlockRealize of a block that is not the root."""
     if ref.parent is None:
         refuse("{0} is the root block, which has no bindings", ref.stmt)
@@ -117,7 +121,7 @@ def is_conditional(ref: StmtSRef) -> bool:
     return False
 
 
-def _under_condition(stmt: Any, target: Any, conditional: bool) -> bool:
+def _under_condition(stmt: Stmt, target: Stmt, conditional: bool) -> bool:
     if stmt is target:
         return conditional
     if type(stmt) is For:
@@ -140,5 +144,5 @@ def conjunction(conditions: Iterable[Any]) -> Any:
     return IntImm("bool", 1) if out is None else out
 
 
-def int_extent(loop: Any) -> int | None:
+def int_extent(loop: For) -> int | None:
     return loop.extent.value if isinstance(loop.extent, IntImm) else None

@@ -402,29 +402,29 @@ def same(a: Lin, b: Lin) -> bool:
     return a is b or (a.const == b.const and a.terms == b.terms)
 
 
-def uses(e: Any, variables: Mapping[Var, Any]) -> bool:
+def uses(e: Any, variables: Mapping[Var, tuple[Lin, ...]]) -> bool:
     """Whether a variable of `variables` occurs in the expression."""
     return not used_vars(e).keys().isdisjoint(variables)
 
 
-def _imm(f: Forms, e: Any, env: Env) -> Lin:
+def _imm(f: Forms, e: IntImm, env: Env) -> Lin:
     return constant(e.value)
 
 
-def _var(f: Forms, e: Any, env: Env) -> Lin:
+def _var(f: Forms, e: Var, env: Env) -> Lin:
     found = env.get(e)
     return f.var(e) if found is None else found
 
 
-def _add(f: Forms, e: Any, env: Env) -> Lin:
+def _add(f: Forms, e: Add, env: Env) -> Lin:
     return f.merge_digits(combine(f.of(e.a, env), f.of(e.b, env)))
 
 
-def _sub(f: Forms, e: Any, env: Env) -> Lin:
+def _sub(f: Forms, e: Sub, env: Env) -> Lin:
     return f.merge_digits(combine(f.of(e.a, env), f.of(e.b, env), -1))
 
 
-def _mul(f: Forms, e: Any, env: Env) -> Lin:
+def _mul(f: Forms, e: Mul, env: Env) -> Lin:
     a, b = f.of(e.a, env), f.of(e.b, env)
     if is_const(b):
         return scale(a, b.const)
@@ -433,25 +433,25 @@ def _mul(f: Forms, e: Any, env: Env) -> Lin:
     return f.tables.single(f.tables.atom(PRODUCT, *f.ordered(a, b)))
 
 
-def _div(f: Forms, e: Any, env: Env) -> Lin:
+def _div(f: Forms, e: FloorDiv, env: Env) -> Lin:
     b = f.of(e.b, env)
     if is_const(b) and b.const > 0:
         return f.div(f.of(e.a, env), b.const)
     return f._leaf(e, env)
 
 
-def _mod(f: Forms, e: Any, env: Env) -> Lin:
+def _mod(f: Forms, e: FloorMod, env: Env) -> Lin:
     b = f.of(e.b, env)
     if is_const(b) and b.const > 0:
         return f.mod(f.of(e.a, env), b.const)
     return f._leaf(e, env)
 
 
-def _min(f: Forms, e: Any, env: Env) -> Lin:
+def _min(f: Forms, e: Min, env: Env) -> Lin:
     return f.minimum(f.of(e.a, env), f.of(e.b, env))
 
 
-def _max(f: Forms, e: Any, env: Env) -> Lin:
+def _max(f: Forms, e: Max, env: Env) -> Lin:
     return f.maximum(f.of(e.a, env), f.of(e.b, env))
 
 

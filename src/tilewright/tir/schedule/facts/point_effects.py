@@ -5,12 +5,13 @@ order.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.arith.linear import LEAF, SPLIT
-from tilewright.ir import IntImm
+from tilewright.arith.linear import LEAF, SPLIT, Atom
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.tir import (
+    Block,
     BlockRealize,
     Buffer,
     BufferLoad,
@@ -27,6 +28,11 @@ from tilewright.tir import (
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, is_const, same, shift
 from tilewright.tir.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import BufferRegion
+    from tilewright.tir.expr import Var
+
 
 REDUCE = IterVar.CommReduce
 
@@ -58,7 +64,7 @@ class _Body(Visitor):
         self.loops = outer
 
     @on(IfThenElse, While)
-    def _condition(self, x: Any) -> None:
+    def _condition(self, x: IfThenElse | While) -> None:
         before, self.conditional = self.conditional, True
         self.visit_children(x)
         self.conditional = before
@@ -99,7 +105,7 @@ class Effects:
 _known: dict[int, Effects] = {}
 
 
-def effects_of(state: ScheduleState, block: Any) -> Effects:
+def effects_of(state: ScheduleState, block: Block) -> Effects:
     found = _known.get(id(block))
     if found is None or found.block is not block:
         if len(_known) > 4096:
@@ -108,7 +114,7 @@ def effects_of(state: ScheduleState, block: Any) -> Effects:
     return found
 
 
-def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) -> bool:
+def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: BufferRegion) -> bool:
     if sum([r.buffer is region.buffer for r in block.writes]) > 1:
         return False
     views = {
@@ -136,14 +142,14 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) 
     return False
 
 
-def _span(forms: Forms, index: Any, points: dict[Any, Lin]) -> tuple[Lin, int]:
+def _span(forms: Forms, index: PrimExpr, points: dict[Var, Lin]) -> tuple[Lin, int]:
     """The first value and the number of consecutive elements of an index; unknown for other vectors."""
     if isinstance(index, Ramp) and is_const(forms.of(index.stride)) and forms.of(index.stride).const == 1:
         return forms.of(index.base, points), int(index.dtype.lanes)
     return forms.of(index, points), 1
 
 
-def _is_one(extent: Any) -> bool:
+def _is_one(extent: PrimExpr) -> bool:
     return isinstance(extent, IntImm) and extent.value == 1
 
 
@@ -193,15 +199,15 @@ def clashes(state: ScheduleState, block: Any) -> str:
     return ""
 
 
-def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[Any], varying: Set[Any]) -> set[Any]:
+def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[Var], varying: Set[Var]) -> set[Var]:
     """The `wanted` variables for whose different values two boxes (first, extent) may overlap.
 
     varying: all variables that change, including those not in `wanted`.
     """
-    digits: dict[Any, list[tuple[int, int | None]]] = {}
+    digits: dict[PrimExpr, list[tuple[int, int | None]]] = {}
     for low_form, extent in places:
-        span: Any = extent.const if is_const(extent) else None
-        found: list[tuple[Any, tuple[int, int | None]]] = []
+        span = extent.const if is_const(extent) else None
+        found: list[tuple[PrimExpr, tuple[int, int | None]]] = []
         for atom, k in sorted(low_form.terms.items(), key=lambda t: abs(t[1])):
             mine = forms.leaves(Lin({atom: 1}, 0)) & varying
             if not mine:
@@ -215,7 +221,7 @@ def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[An
             span = None if low is None or high is None else span + (high - low) * abs(k)
         for v, part in found:
             digits.setdefault(v, []).append(part)
-    out: set[Any] = set()
+    out: set[Var] = set()
     for v in wanted:
         at: int | None = 1
         for lower, upper in sorted(digits.get(v, ()), key=lambda p: p[0]):
@@ -227,7 +233,7 @@ def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[An
     return out
 
 
-def _digit_of(forms: Forms, atom: Any) -> tuple[Any, tuple[int, int | None]] | None:
+def _digit_of(forms: Forms, atom: Atom) -> tuple[Any, tuple[int, int | None]] | None:
     if atom.kind == LEAF:
         return atom.leaf, (1, None)
     if atom.kind == SPLIT and len(atom.args[0].terms) == 1 and atom.args[0].const == 0:
@@ -240,7 +246,7 @@ def _digit_of(forms: Forms, atom: Any) -> tuple[Any, tuple[int, int | None]] | N
 # ---- any order
 
 
-def need_order_free(state: ScheduleState, block: Any) -> None:
+def need_order_free(state: ScheduleState, block: Block) -> None:
     """Refuse a block whose points cannot run in any order.
 
     They can if each writes elements of its own, loads only those elements of what the block writes, and reduction
@@ -268,7 +274,7 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
     reduce = [iv for iv in block.iter_vars if iv.iter_type == REDUCE and forms.ranges.get(iv.var, (0, 1)) != (0, 0)]
     if effects.nested or effects.opaque:
         return ""
-    places: dict[Any, Sequence[Any]] = {}
+    places: dict[Buffer, Sequence[PrimExpr]] = {}
     for buffer, indices, loops, _ in effects.stores:
         if loops:
             continue
@@ -292,12 +298,12 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
     return ""
 
 
-def _same_place(forms: Forms, a: Sequence[Any], b: Sequence[Any]) -> bool:
+def _same_place(forms: Forms, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     """Whether indices, including vectors of indices, are the same."""
     return all([_same_index(forms, x, y) for x, y in zip(a, b, strict=True)])
 
 
-def _same_index(forms: Forms, a: Any, b: Any) -> bool:
+def _same_index(forms: Forms, a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, Ramp) and isinstance(b, Ramp):
         return (
             a.dtype == b.dtype
@@ -307,7 +313,7 @@ def _same_index(forms: Forms, a: Any, b: Any) -> bool:
     return same(forms.of(a), forms.of(b))
 
 
-def _same_region(forms: Forms, a: Any, b: Any) -> bool:
+def _same_region(forms: Forms, a: BufferRegion, b: BufferRegion) -> bool:
     return all(
         [
             same(forms.of(x.min), forms.of(y.min)) and same(forms.of(x.extent), forms.of(y.extent))
@@ -316,6 +322,6 @@ def _same_region(forms: Forms, a: Any, b: Any) -> bool:
     )
 
 
-def _text(region: Any) -> str:
+def _text(region: BufferRegion) -> str:
     ranges = [str(r.min) if str(r.extent) == "1" else f"{r.min}:{r.min + r.extent}" for r in region.region]
     return f"{region.buffer.name}[{', '.join(ranges)}]"

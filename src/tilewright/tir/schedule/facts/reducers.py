@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import FloatImm, IntImm, Op
+from tilewright.ir import DataType, FloatImm, IntImm, Op
 from tilewright.node import Mutator, on, structural_equal
 from tilewright.tir import (
     Add,
@@ -27,6 +27,10 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.primitives.rewrite import body_list
 from tilewright.tir.stmt_functor import substitute
 
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
+
+
 _SAMPLES = (-3, -1, 0, 1, 2, 5)
 
 
@@ -39,12 +43,12 @@ class Reducer:
 
     def __init__(
         self,
-        stores: list[Any],
+        stores: list[BufferStore],
         old: list[Var],
         new: list[Var],
-        values: list[Any],
-        incoming: list[Any],
-        identities: list[Any],
+        values: Sequence[PrimExpr],
+        incoming: list[PrimExpr],
+        identities: list[PrimExpr],
     ) -> None:
         self.stores, self.old, self.new, self.values = stores, old, new, values
         self.incoming, self.identities = incoming, identities
@@ -90,15 +94,15 @@ def reducer_of(block: Block) -> Reducer:
     return reducer
 
 
-def _updates(block: Any) -> list[Any]:
+def _updates(block: Block) -> list[BufferStore]:
     """The stores of the body with lets substituted. All values are those before the first store."""
-    env: dict[Any, Any] = {}
+    env: dict[Var, PrimExpr] = {}
     body = block.body
     while isinstance(body, LetStmt):
         env[body.var] = substitute(body.value, env)
         body = body.body
     stores = []
-    stored: set[Any] = set()
+    stored: set[Buffer] = set()
     for s in body_list(body):
         if not isinstance(s, BufferStore):
             refuse("the body of {0} must be stores only", block)
@@ -111,7 +115,7 @@ def _updates(block: Any) -> list[Any]:
     return stores
 
 
-def _inits(block: Any, stores: list[Any]) -> list[Any]:
+def _inits(block: Block, stores: list[BufferStore]) -> list[BufferStore]:
     found = [] if block.init is None else body_list(block.init)
     by_buffer = {s.buffer: s for s in found if isinstance(s, BufferStore)}
     out = []
@@ -123,12 +127,12 @@ def _inits(block: Any, stores: list[Any]) -> list[Any]:
     return out
 
 
-def _touches(e: Any, buffers: set[Any]) -> bool:
+def _touches(e: PrimExpr, buffers: set[Buffer]) -> bool:
     found: list[Any] = []
 
     class _Look(Mutator):
         @on(BufferLoad)
-        def _load(self, x: BufferLoad) -> Any:
+        def _load(self, x: BufferLoad) -> PrimExpr:
             if x.buffer in buffers:
                 found.append(x)
             return self.rebuild(x)
@@ -137,7 +141,7 @@ def _touches(e: Any, buffers: set[Any]) -> bool:
     return bool(found)
 
 
-def _variables(e: Any) -> list[Any]:
+def _variables(e: PrimExpr) -> list[Var]:
     from tilewright.tir.stmt_functor import used_vars
 
     return list(used_vars(e))
@@ -146,7 +150,7 @@ def _variables(e: Any) -> list[Any]:
 class _PutOld(Mutator):
     """Replaces loads of the updated elements by variables."""
 
-    def __init__(self, stores: list[Any], old: list[Var]) -> None:
+    def __init__(self, stores: list[BufferStore], old: list[Var]) -> None:
         self.stores, self.old = stores, old
 
     @on(BufferLoad)
@@ -162,7 +166,7 @@ class _PutOld(Mutator):
 class _PutNew(Mutator):
     """Replaces incoming values by variables."""
 
-    def __init__(self, incoming: list[Any], new: list[Var]) -> None:
+    def __init__(self, incoming: list[PrimExpr], new: list[Var]) -> None:
         self.incoming, self.new = incoming, new
 
     def visit(self, x: Any) -> Any:
@@ -173,13 +177,13 @@ class _PutNew(Mutator):
         return super().visit(x)
 
 
-def _operands(e: Any) -> list[Any]:
+def _operands(e: PrimExpr) -> list[PrimExpr]:
     if isinstance(e, Call):
         return list(e.args)
     return [x for x in (getattr(e, f.name) for f in e._fields) if isinstance(x, PrimExpr)]
 
 
-def _incoming(e: Any, old: set[Any], out: list[Any]) -> None:
+def _incoming(e: Any, old: set[Var], out: list[Any]) -> None:
     """The largest parts of an expression that contain no old value, without constants."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return
@@ -190,7 +194,7 @@ def _incoming(e: Any, old: set[Any], out: list[Any]) -> None:
         _incoming(x, old, out)
 
 
-def _results(e: Any, old: set[Any], out: list[Any]) -> None:
+def _results(e: Any, old: set[Var], out: list[Any]) -> None:
     """Like `_incoming`, without conditions: the parts that may become the result."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return
@@ -208,19 +212,19 @@ def _results(e: Any, old: set[Any], out: list[Any]) -> None:
         _results(x, old, out)
 
 
-def _sample(reducer: Reducer, *numbers: int) -> list[Any]:
+def _sample(reducer: Reducer, *numbers: int) -> list[PrimExpr]:
     """Incoming values for a test, all different."""
     return [_given(v.dtype, numbers[i % len(numbers)]) for i, v in enumerate(reducer.new)]
 
 
-def _combined(analyzer: Analyzer, reducer: Reducer, a: list[Any], b: list[Any]) -> list[Any]:
+def _combined(analyzer: Analyzer, reducer: Reducer, a: list[PrimExpr], b: list[PrimExpr]) -> list[PrimExpr]:
     return [_folded(analyzer.simplify(e)) for e in reducer.combine(a, b)]
 
 
-def _need_associative(block: Any, reducer: Reducer) -> None:
+def _need_associative(block: Block, reducer: Reducer) -> None:
     """Require that any order and grouping gives the same result, tested on numbers that can be folded."""
     if len(reducer.values) == 1 and isinstance(reducer.values[0], (Add, Mul, Min, Max)):
-        value: Any = reducer.values[0]
+        value = reducer.values[0]
         if {id(value.a), id(value.b)} == {id(reducer.old[0]), id(reducer.new[0])}:
             return
     analyzer = Analyzer()
@@ -236,7 +240,7 @@ def _need_associative(block: Any, reducer: Reducer) -> None:
                 refuse("{0} must combine in a way that any order and grouping gives the same", block)
 
 
-def _need_identity(block: Any, reducer: Reducer) -> None:
+def _need_identity(block: Block, reducer: Reducer) -> None:
     """Require initial values that change nothing, or that can be combined repeatedly (as with max and min)."""
     if len(reducer.values) == 1:
         value = reducer.values[0]
@@ -256,16 +260,16 @@ def _need_identity(block: Any, reducer: Reducer) -> None:
                 )
 
 
-def _given(dtype: Any, number: int) -> Any:
+def _given(dtype: DataType, number: int) -> PrimExpr:
     """A number for a test, non-negative for unsigned types."""
     return _literal(dtype, abs(number) if dtype.is_uint else number)
 
 
-def _folded(e: Any) -> Any:
+def _folded(e: PrimExpr) -> PrimExpr:
     return _literal(e.dtype, e.value.value) if isinstance(e, Cast) and isinstance(e.value, (IntImm, FloatImm)) else e
 
 
-def _literal(dtype: Any, value: Any) -> Any:
+def _literal(dtype: DataType, value: Any) -> PrimExpr:
     return (
         FloatImm(dtype, float(value))
         if dtype.is_float

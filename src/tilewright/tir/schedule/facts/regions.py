@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.linear import MAXIMUM, MINIMUM
 from tilewright.ir import IntImm
@@ -42,11 +42,15 @@ from tilewright.tir.schedule.facts.linear_forms import (
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import substitute
 
+if TYPE_CHECKING:
+    pass
+
+
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], domain: bool = False) -> Region:
+def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[For], domain: bool = False) -> Region:
     """The region that a block may access while `loops` run, over the variables of outer loops.
 
     It can be too large if a predicate or the end of the block's domain cuts it; `certain.surely` gives a lower bound
@@ -69,7 +73,7 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
     return out
 
 
-def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
+def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[For]) -> Region:
     """`swept`, cut if the domain of the block ends inside the buffer. For comparisons, not for making loops."""
     return in_domain(state, leaf, region, swept(state, region, leaf, loops, True))
 
@@ -283,14 +287,14 @@ class _Accesses(Visitor):
         self.loops = outer
 
     @on(LetStmt, Let)
-    def _let(self, x: Any) -> None:
+    def _let(self, x: LetStmt | Let) -> None:
         self.visit(x.value)
         self.inner.add(x.var)
         self.lets[x.var] = substitute(x.value, self.lets)
         self.visit(x.body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, x: Any) -> None:
+    def _allocate(self, x: Allocate | AllocateConst) -> None:
         self.inner.add(x.buffer_var)
         self.visit_children(x)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.tir import For
 from tilewright.tir.schedule.errors import refuse
@@ -12,13 +12,16 @@ from tilewright.tir.schedule.facts.leaves import leaf_of, leaves, loops_above
 from tilewright.tir.schedule.facts.linear_forms import same
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
+
 
 def thread_tag(loop: Any) -> str:
     """The thread axis of a loop; empty for other loops."""
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
-def sharing(scope: str, loops: Iterable[Any]) -> list[Any]:
+def sharing(scope: str, loops: Iterable[For]) -> list[Any]:
     """The loops bound to threads whose threads share a buffer of the given scope.
 
     All threads of a kernel share global memory, those of a block shared memory, those of a warp its registers.
@@ -60,9 +63,9 @@ def need_one_axis(state: ScheduleState, ref: StmtSRef, tag: str) -> None:
             _need_joint(state, ref.stmt, below, tag)
 
 
-def _loops_below(stmt: Any) -> Sequence[Any]:
+def _loops_below(stmt: Stmt) -> Sequence[Stmt]:
     """The loops of the scope at and below a statement."""
-    out: list[Any] = []
+    out: list[Stmt] = []
     stack = [stmt]
     while stack:
         s = stack.pop()
@@ -73,7 +76,7 @@ def _loops_below(stmt: Any) -> Sequence[Any]:
     return out
 
 
-def _need_joint(state: ScheduleState, outer: Any, inner: Any, tag: str) -> None:
+def _need_joint(state: ScheduleState, outer: For, inner: Any, tag: str) -> None:
     if not same(state.forms.of(outer.extent), state.forms.of(inner.extent)):
         refuse(
             f"{{0}} and {{1}} around it, both of {tag}, must have the same extent, but run to {inner.extent} and {outer.extent}",

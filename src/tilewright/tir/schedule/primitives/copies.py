@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tilewright.node import Mutator, on
 from tilewright.tir import Block, Buffer, For, IterVar, Var
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
 
 
 def renewed_thread(thread: IterVar | None) -> IterVar | None:
@@ -28,7 +32,7 @@ class _Copy(Mutator):
         return self.buffers.get(b, b)
 
     @on(For)
-    def _for(self, x: For) -> Any:
+    def _for(self, x: For) -> Stmt:
         var = self.env[x.loop_var] = Var(x.loop_var.name, x.loop_var.dtype)
         return For(
             var,
@@ -42,7 +46,7 @@ class _Copy(Mutator):
         )
 
     @on(Block)
-    def _block(self, x: Block) -> Any:
+    def _block(self, x: Block) -> Block:
         iters = []
         for iv in x.iter_vars:
             var = self.env[iv.var] = Var(iv.var.name, iv.var.dtype)
@@ -55,7 +59,7 @@ class _Copy(Mutator):
         return new.replace(iter_vars=tuple(iters), name_hint=x.name_hint + self.suffix, alloc_buffers=allocs)
 
 
-def copy_statement(stmt: Any, suffix: str = "") -> Any:
+def copy_statement(stmt: Stmt, suffix: str = "") -> Stmt:
     """Copy a statement with new loop and block variables and new allocated buffers, and `suffix` after the names of
     blocks.
     """
@@ -67,16 +71,18 @@ class _Rename(Mutator):
         self.suffix = suffix
 
     @on(Block)
-    def _block(self, x: Block) -> Any:
+    def _block(self, x: Block) -> Block:
         return x.replace(name_hint=x.name_hint + self.suffix)
 
 
-def rename_blocks(stmt: Any, suffix: str) -> Any:
+def rename_blocks(stmt: Stmt, suffix: str) -> Stmt:
     """Put `suffix` after the names of the outermost blocks of a statement."""
     return _Rename(suffix).visit(stmt)
 
 
-def copy_iters(iter_vars: Any, suffix: str = "") -> tuple[tuple[Any, ...], dict[Any, Any]]:
+def copy_iters(
+    iter_vars: list[IterVar] | tuple[IterVar, ...], suffix: str = ""
+) -> tuple[tuple[IterVar, ...], Mapping[Var, Var]]:
     """New iteration variables over the same domains, and the map from the old variables."""
     env = {iv.var: Var(iv.var.name + suffix, iv.var.dtype) for iv in iter_vars}
     return tuple([IterVar(iv.dom, env[iv.var], iv.iter_type, iv.thread_tag) for iv in iter_vars]), env

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir import (
     Block,
@@ -28,6 +28,10 @@ from tilewright.tir.schedule.facts.leaves import conjunction, conjuncts
 from tilewright.tir.schedule.facts.linear_forms import Forms
 from tilewright.tir.schedule.state import children, seq_of
 from tilewright.tir.stmt_functor import used_vars
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
+
 
 _vars_of_blocks: dict[int, tuple[Any, set[Any]]] = {}
 
@@ -55,7 +59,7 @@ class SubstituteLoops(Mutator):
     `conditions` are added to the predicate of every block that the loops reach.
     """
 
-    def __init__(self, forms: Forms, env: Mapping[Any, Any], conditions: Iterable[Any] = ()) -> None:
+    def __init__(self, forms: Forms, env: Mapping[Var, PrimExpr], conditions: Iterable[PrimExpr] = ()) -> None:
         # Loops that are joined or cut may be of a wider type than the variable that they stand for.
         self.env = {v: cast_to(e, v.dtype) for v, e in env.items()}
         self.forms = forms
@@ -63,7 +67,7 @@ class SubstituteLoops(Mutator):
         self.conditions = list(conditions)
 
     @on(Var)
-    def _var(self, v: Var) -> Any:
+    def _var(self, v: Var) -> PrimExpr:
         return self.env.get(v, v)
 
     @on(BlockRealize)
@@ -101,11 +105,11 @@ class ReplaceBuffers(Mutator):
         self.reuse: dict[Any, Any] = {}
 
     @on(Buffer)
-    def _buffer(self, b: Buffer) -> Any:
+    def _buffer(self, b: Buffer) -> Buffer:
         return self.buffers.get(b, b)
 
     @on(Var)
-    def _var(self, v: Var) -> Any:
+    def _var(self, v: Var) -> Var:
         return self.data.get(v, v)
 
     @on(Block)
@@ -120,7 +124,7 @@ class ReplaceBuffers(Mutator):
         self.wanted = wanted
         return new
 
-    def _replaced(self, x: Block) -> Any:
+    def _replaced(self, x: Block) -> Stmt:
         if not touches(x, self.buffers):
             return x
         views = {
@@ -145,7 +149,7 @@ def _view_of(view: Buffer, source: Buffer) -> Buffer:
     return view.replace(data=like.data)
 
 
-def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
+def touches(block: Block, buffers: Mapping[Any, Any] | set[Any]) -> bool:
     """Whether a block declares to read, write, allocate or view one of the buffers."""
     for regions in (block.reads, block.writes):
         for r in regions:
@@ -178,25 +182,25 @@ class RewriteAccesses(Mutator):
         self.reuse: dict[Any, Any] = {}
 
     @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> Any:
+    def _load(self, x: BufferLoad) -> PrimExpr:
         new = self.rebuild(x)
         return self.load(new) if x.buffer is self.buffer else new
 
     @on(BufferStore)
-    def _store(self, x: BufferStore) -> Any:
+    def _store(self, x: BufferStore) -> Stmt:
         new = self.rebuild(x)
         return self.store(new) if self.store is not None and x.buffer is self.buffer else new
 
     @on(Var)
-    def _var(self, v: Var) -> Any:
+    def _var(self, v: Var) -> Var:
         return need_no_pointer(v, self.buffer)
 
     @on(Buffer)
-    def _buffer(self, b: Buffer) -> Any:
+    def _buffer(self, b: Buffer) -> Buffer:
         return b
 
     @on(BufferRegion)
-    def _region(self, x: BufferRegion) -> Any:
+    def _region(self, x: BufferRegion) -> BufferRegion:
         return self.region(x) if self.region is not None and x.buffer is self.buffer else x
 
     @on(MatchBufferRegion)
@@ -206,7 +210,7 @@ class RewriteAccesses(Mutator):
         return self.rebuild(x)
 
     @on(Block)
-    def _block(self, x: Block) -> Any:
+    def _block(self, x: Block) -> Block:
         if not touches(x, self.wanted):
             return x
         new = self.rebuild(x)
@@ -218,10 +222,10 @@ class RewriteAccesses(Mutator):
 class ReplaceStmts:
     """Replaces loops and block realizations of one scope by identity. None removes one, and loops that become empty."""
 
-    def __init__(self, changes: Mapping[int, Any]) -> None:
+    def __init__(self, changes: Mapping[int, Stmt | None]) -> None:
         self.changes = changes
 
-    def run(self, stmt: Any) -> Any:
+    def run(self, stmt: Stmt) -> Any:
         """The changed statement; None if nothing is left of it."""
         if id(stmt) in self.changes:
             return self.changes[id(stmt)]
@@ -254,7 +258,7 @@ def body_list(stmt: Any) -> list[Any]:
     return list(stmt.seq) if hasattr(stmt, "seq") else [stmt]
 
 
-def with_statements(body: Any, statements: list[Any]) -> Any:
+def with_statements(body: Stmt, statements: list[Stmt]) -> Any:
     """Other statements in the place of those of a body, below the buffers that it declares."""
     if type(body) is DeclBuffer:
         return body.replace(body=with_statements(body.body, statements))

@@ -15,6 +15,8 @@ from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, sampling
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.schedule.state import StmtSRef
+    from tilewright.tir.stmt import For
 
 
 @sampling
@@ -106,7 +108,7 @@ def sample_compute_location(s: Schedule, block: BlockRV | str, decision: int | N
     """
     ref = s.block(block)
     users = consumers(ref)
-    places: list[Any] = []
+    places: list[StmtSRef] = []
     if users:
         user = s.state.ref(users[0].block)
         uses = binding_of(s.state, leaf_of(user)).uses
@@ -123,7 +125,7 @@ def sample_compute_location(s: Schedule, block: BlockRV | str, decision: int | N
     return s.mark_rv(chosen) if chosen < 0 else s.loop_rv(places[chosen]), chosen  # type: ignore[return-value]
 
 
-def _possible(s: Schedule, block: Any, loop: Any) -> bool:
+def _possible(s: Schedule, block: Any, loop: For | None) -> bool:
     from tilewright.tir.schedule.primitives.computation.inline import inline_block
 
     trial = s.copy()

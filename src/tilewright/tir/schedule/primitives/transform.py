@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tilewright.ir import IntImm, Op, Range, as_prim_expr
+from tilewright.ir import IntImm, Op, PrimExpr, Range, as_prim_expr
 from tilewright.tir import (
     EQ,
     Block,
@@ -49,10 +49,12 @@ from tilewright.tir.schedule.trace import BlockRV, recorded_as
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
-def _buffer_of(block: Any, argument: tuple[str, int]) -> tuple[str, Any]:
+def _buffer_of(block: Block, argument: tuple[str, int]) -> tuple[str, Buffer]:
     kind, index = argument
     return kind, (block.writes if kind == "write" else block.reads)[index].buffer
 
@@ -122,7 +124,7 @@ def transform_layout(
 class _Placed:
     """A buffer in the layout that an index map gives it, and where its accesses and regions then lie."""
 
-    def __init__(self, state: ScheduleState, old: Any, mapping: Any) -> None:
+    def __init__(self, state: ScheduleState, old: Buffer, mapping: IndexMap) -> None:
         self.forms, self.mapping = state.forms, mapping
         self.shape = mapping.map_shape(old.shape)
         self.buffer = decl_buffer(self.shape, old.dtype, old.name, scope=old.scope())
@@ -156,7 +158,7 @@ class _Placed:
         return BufferRegion(self.buffer, tuple(out))
 
 
-def _padding_place(body: Any, old: Any, parameter: bool) -> tuple[int, bool]:
+def _padding_place(body: Stmt, old: Buffer, parameter: bool) -> tuple[int, bool]:
     """Before which statement of a buffer's scope its padding is to be set: after its last writer. Or assumed: of a parameter that
     nothing writes, the caller of the function promises what its padding holds."""
     writers = [i for i, st in enumerate(body_list(body)) if any([old in written_buffers(x.block) for x in leaves(st)])]
@@ -167,7 +169,7 @@ def _padding_place(body: Any, old: Any, parameter: bool) -> tuple[int, bool]:
 
 def _padding_nest(
     state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool
-) -> Any:
+) -> Stmt:
     """Loops that set the padding of a buffer, or that assume its value."""
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
@@ -188,16 +190,16 @@ def _padding_nest(
     for v, n in zip(iter_vars, buffer.shape, strict=True):
         state.note_range(v, IntImm(v.dtype, 0), n)
         iters.append(IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR))
-    predicate: Any = IntImm("bool", 1)
+    predicate: PrimExpr = IntImm("bool", 1)
     if assumed:
         inside = substitute(padding, dict(zip(inverse.initial_indices, iter_vars, strict=True)))
         claim = Or(Not(inside), EQ(BufferLoad(buffer, tuple(iter_vars)), value))
-        body: Any = Evaluate(Call("bool", Op.get("tir.assume"), (claim,)))
+        body = Evaluate(Call("bool", Op.get("tir.assume"), (claim,)))
         block = Block(tuple(iters), region, (), name, body)
     else:
         block = Block(tuple(iters), (), region, name, BufferStore(buffer, value, tuple(iter_vars)))
         predicate = substitute(padding, dict(zip(inverse.initial_indices, loop_vars, strict=True)))
-    nest: Any = BlockRealize(tuple(loop_vars), predicate, block)
+    nest: Stmt = BlockRealize(tuple(loop_vars), predicate, block)
     for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest
@@ -213,7 +215,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     need_order_free(state, old)
     need_whole(state, ref)
     top = _own_nest(old, leaf_of(ref))
-    extents: dict[Any, int] = {}
+    extents: dict[Var, int] = {}
     for v, iv in zip(index_map.initial_indices, old.iter_vars, strict=True):
         if not isinstance(iv.dom.extent, IntImm):
             refuse(f"{iv.var.name} of {{0}} must have a constant domain", old)
@@ -240,7 +242,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     iters = tuple([IterVar(d, v, k) for d, v, k in zip(domains, new_vars, kinds, strict=True)])
     new = substitute(old, env).replace(iter_vars=iters)
     loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
-    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), new)
+    nest: Stmt = BlockRealize(tuple(loops), IntImm("bool", 1), new)
     for v, n in reversed(list(zip(loops, sizes, strict=True))):
         state.note_range(v, IntImm("int32", 0), n)
         nest = For(v, 0, n, ForKind.SERIAL, nest)
@@ -249,7 +251,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     state.replace(scope, scope.stmt.replace(body=body), {old: new})
 
 
-def _own_nest(block: Any, leaf: Leaf) -> Any:
+def _own_nest(block: Block, leaf: Leaf) -> Any:
     """The statement that holds the block and the loops to which its iteration variables are bound, one to one, and nothing else."""
     loop_vars = [lp.loop_var for lp in leaf.loops]
     for value in leaf.realize.iter_values:
@@ -265,7 +267,7 @@ def _own_nest(block: Any, leaf: Leaf) -> Any:
     return own[0]
 
 
-def _kind_of(state: ScheduleState, block: Any, mapping: Any, e: Any) -> int:
+def _kind_of(state: ScheduleState, block: Block, mapping: IndexMap, e: PrimExpr) -> int:
     """The kind of the iteration variables in an expression of an index map."""
     used = state.forms.leaves(state.forms.of(e))
     found = {iv.iter_type for v, iv in zip(mapping.initial_indices, block.iter_vars, strict=True) if v in used}
@@ -295,7 +297,13 @@ class _Staged(NamedTuple):
 
 
 def reindex_buffer(
-    state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None
+    state: ScheduleState,
+    ref: StmtSRef,
+    kind: str,
+    old: Buffer,
+    name: str,
+    chosen: IndexMap | None,
+    storage_scope: str | None = None,
 ) -> StmtSRef:
     """Stage one access of a block in a buffer that is indexed by its iteration variables (or by `chosen`, indices over
     them).
@@ -329,11 +337,11 @@ def reindex_buffer(
     return state.ref(copier)
 
 
-def _indices_of(state: ScheduleState, block: Any, buffer: Any) -> Any:
+def _indices_of(state: ScheduleState, block: Block, buffer: Buffer) -> tuple[PrimExpr, ...]:
     """The indices at which a block accesses a buffer, everywhere the same."""
-    accesses: list[Any] = []
+    accesses: list[tuple[PrimExpr, ...]] = []
 
-    def note(x: Any) -> Any:
+    def note(x: BufferLoad | BufferStore) -> PrimExpr | Stmt:
         accesses.append(x.indices)
         return x
 
@@ -346,12 +354,14 @@ def _indices_of(state: ScheduleState, block: Any, buffer: Any) -> Any:
     return accesses[0]
 
 
-def _indexing_variables(state: ScheduleState, scope: StmtSRef, block: Any, buffer: Any, indices: Any) -> set[Any]:
+def _indexing_variables(
+    state: ScheduleState, scope: StmtSRef, block: Block, buffer: Buffer, indices: tuple[PrimExpr, ...]
+) -> set[PrimExpr]:
     """The variables in the indices of an access that can be staged: iteration variables that stay inside the buffer, of a block in the
     function's own scope."""
     forms = state.forms
     found = [forms.of(i) for i in indices]
-    used: set[Any] = {v for i in indices for v in vars_in(i)}
+    used: set[PrimExpr] = {v for i in indices for v in vars_in(i)}
     for f in found:
         used |= forms.leaves(f)
     if not used <= {iv.var for iv in block.iter_vars}:
@@ -369,7 +379,7 @@ def _indexing_variables(state: ScheduleState, scope: StmtSRef, block: Any, buffe
     return used
 
 
-def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[Any], chosen: Any) -> _Staged:
+def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[PrimExpr], chosen: Any) -> _Staged:
     """Where the staged buffer holds what is accessed: at the variables in use, or where the index map `chosen` puts it. It begins at 0,
     wherever the variables do."""
     forms = state.forms
@@ -392,8 +402,12 @@ def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[Any], chose
 
 
 def _copying_nest(
-    state: ScheduleState, block: Any, kind: str, access: tuple[Any, Any], stage: tuple[Any, _Staged]
-) -> tuple[Any, Any]:
+    state: ScheduleState,
+    block: Any,
+    kind: str,
+    access: tuple[Buffer, tuple[PrimExpr, ...]],
+    stage: tuple[Buffer, _Staged],
+) -> tuple[Stmt, Stmt]:
     """The block that copies between a buffer, at the indices of an access, and its staged form; and the loops around it."""
     forms = state.forms
     old, indices = access
@@ -413,7 +427,7 @@ def _copying_nest(
     )
     loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
     values = [forms.simplify(v + iv.dom.min) for v, iv in zip(loops, staged.iters, strict=True)]
-    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), copier)
+    nest: Stmt = BlockRealize(tuple(values), IntImm("bool", 1), copier)
     for v, iv in reversed(list(zip(loops, staged.iters, strict=True))):
         state.note_range(v, IntImm(v.dtype, 0), iv.dom.extent)
         nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
@@ -421,7 +435,7 @@ def _copying_nest(
 
 
 def _need_complete_before(
-    state: ScheduleState, scope: StmtSRef, statements: list[Any], place: int, old: Any, ref: StmtSRef
+    state: ScheduleState, scope: StmtSRef, statements: list[Stmt], place: int, old: Any, ref: StmtSRef
 ) -> None:
     """Require that a buffer is complete before the statement `place`, in which a block reads it."""
     block = ref.stmt
@@ -434,7 +448,7 @@ def _need_complete_before(
                 refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
 
 
-def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Any], old: Any, ref: StmtSRef) -> None:
+def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Stmt], old: Any, ref: StmtSRef) -> None:
     """Require that a block writes its elements of a buffer by itself, and that nothing uses them in the statements up to it."""
     block = ref.stmt
     need_whole(state, ref)
@@ -451,7 +465,7 @@ def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Any], 
 
 
 def _need_copied_written(
-    state: ScheduleState, scope: StmtSRef, before: list[Any], old: Any, block: Any, leaf: Leaf
+    state: ScheduleState, scope: StmtSRef, before: list[Stmt], old: Buffer, block: Any, leaf: Leaf
 ) -> None:
     """Require that everything a block may read is written, also where no iteration reads: the copy covers its whole
     domain.
@@ -470,5 +484,5 @@ def need_whole(state: ScheduleState, ref: StmtSRef) -> None:
         refuse(f"{{0}} must compute all of its points, but {binding.reason}", ref.stmt)
 
 
-def _point(buffer: Any, indices: Any) -> Any:
+def _point(buffer: Buffer, indices: list[Var] | tuple[PrimExpr, ...]) -> BufferRegion:
     return BufferRegion(buffer, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in indices]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, mutate_tuple, on
@@ -22,11 +20,11 @@ class _LowerInit(Mutator):
     """init -> a conditional before the body, on the first step of every reduction axis."""
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         block = self.rebuild(block)
         if block.init is None:
             return block
-        first: Any = None
+        first: PrimExpr | None = None
         for axis in block.iter_vars:
             if axis.iter_type == IterVar.CommReduce and axis.dom is not None:
                 here = eq(axis.var, axis.dom.min)
@@ -56,7 +54,7 @@ class _Allocate(Mutator):
         """Those that have their place, in the order of leaving it."""
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         here = self.at.get(id(s))
         if not here:
@@ -66,7 +64,7 @@ class _Allocate(Mutator):
         return new.replace(body=BlockRealize((), const_true(), block))
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         mark = len(self.placed)
         new = self.rebuild(block)
         inner = set(self.placed[mark:])
@@ -111,7 +109,7 @@ class _Opaque(BufferMutator):
         return self.env.get(v, v)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         block = s.block
         if not block.iter_vars:
             return self.rebuild(s)

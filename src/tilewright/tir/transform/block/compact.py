@@ -92,7 +92,7 @@ class _Collect(Visitor):
         self._chain = -1
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         # A value that is computed inside says nothing of its range.
         self.loops.append((s.var, None))  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ LARGE = 1 << 24
 
 def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
     """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
-    extent: Any = analyzer.simplify(high - low + 1)
+    extent: PrimExpr = analyzer.simplify(high - low + 1)
     if isinstance(extent, IntImm):
         most = dim.value if isinstance(dim, IntImm) else LARGE
         return extent if 0 < extent.value <= most else None
@@ -267,7 +267,7 @@ class _Rewrite(Mutator):
         return tuple(out)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         found = self.smaller.get(e.buffer)
         indices = mutate_tuple(self.visit, e.indices)
         if found is None:
@@ -275,7 +275,7 @@ class _Rewrite(Mutator):
         return BufferLoad(found[0], self._moved(indices, found[1]), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         found = self.smaller.get(s.buffer)
         if found is None:
             return self.rebuild(s)
@@ -283,7 +283,7 @@ class _Rewrite(Mutator):
         return BufferStore(found[0], self.visit(s.value), self._moved(indices, found[1]), s.predicate, s.span)
 
     @on(BufferRegion)
-    def _region(self, r: BufferRegion) -> Any:
+    def _region(self, r: BufferRegion) -> BufferRegion:
         found = self.smaller.get(r.buffer)
         if found is None:
             return self.rebuild(r)
@@ -292,7 +292,7 @@ class _Rewrite(Mutator):
         return BufferRegion(found[0], ranges)
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         new = self.rebuild(block)
         alloc = tuple([self.smaller[b][0] if b in self.smaller else b for b in block.alloc_buffers])
         matches = tuple([MatchBufferRegion(m.buffer, self.visit(m.source)) for m in block.match_buffers])

@@ -22,7 +22,7 @@ def _may_be_empty(loop: For) -> bool:
     return not isinstance(loop.extent, IntImm) or loop.extent.value <= 0
 
 
-def _vars_of(values: Any) -> set[Var]:
+def _vars_of(values: list[PrimExpr]) -> set[Var]:
     return {v for value in values for v in used_vars(value)}
 
 
@@ -46,14 +46,14 @@ class _DefineEmpty(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         self.loops.append(s)
         new = self.rebuild(s)
         self.loops.pop()
         return stmt_seq(*self.before.pop(s.loop_var, ()), new)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         if s.block.init is not None:
             self.define(s)
         outer = self.loops
@@ -119,7 +119,7 @@ class _DefineEmpty(Mutator):
         for part in conjuncts(s.predicate):
             if dropped.isdisjoint(used_vars(part)):
                 predicate = logical_and(predicate, part)
-        views: Any = substitute(block.match_buffers, points) if block.match_buffers else ()
+        views = substitute(block.match_buffers, points) if block.match_buffers else ()
         assert block.init is not None
         init = Block(
             tuple([a for a, _ in kept]), (), block.writes, f"{block.name_hint}_init", block.init, None, (), views

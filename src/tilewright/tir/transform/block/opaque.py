@@ -56,7 +56,7 @@ class _Match(BufferMutator):
             )
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         for m in block.match_buffers:
             self._declare(m)
         return self.rebuild(block.replace(match_buffers=(), reads=(), writes=()))
@@ -96,7 +96,7 @@ class _Match(BufferMutator):
         return (*starts[:skipped], *[add(a, b) for a, b in zip(starts[skipped:], indices, strict=True)])
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         indices = mutate_tuple(self.visit, e.indices)
         view = self.views.get(e.buffer)
         if view is not None:
@@ -106,7 +106,7 @@ class _Match(BufferMutator):
         return e if same else BufferLoad(buffer, indices, e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         view = self.views.get(s.buffer)
         if view is None:
             return self.rebuild(s)
@@ -131,7 +131,7 @@ class _LowerOpaque(BufferMutator):
         return self.env.get(v, v)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         block = s.block
         body = self.visit(block.body)
         if block.init is not None:
@@ -154,7 +154,7 @@ class _LowerOpaque(BufferMutator):
         return IfThenElse(condition, body)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         if s.kind == ForKind.THREAD_BINDING and s.thread_binding is not None:
             thread = s.thread_binding
@@ -180,7 +180,7 @@ def _written(body: Stmt) -> list[Var]:
     return list(dict.fromkeys([s.buffer.data for s in nodes_of(body, BufferStore)]))
 
 
-def _attr_value(value: Any) -> Any:
+def _attr_value(value: PrimExpr | str) -> PrimExpr:
     return StringImm(value) if isinstance(value, str) else value
 
 

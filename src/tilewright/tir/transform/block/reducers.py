@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,16 @@ from tilewright.tir.expr import Add, BufferLoad, CommReducer, Max, Min, Mul, Var
 from tilewright.tir.stmt import Block, BufferStore, LetStmt, SeqStmt, Stmt, stmt_list
 from tilewright.tir.stmt_functor import substitute, used_vars
 
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
 
-def _same(a: Any, b: Any) -> bool:
+
+def _same(a: PrimExpr, b: Any) -> bool:
     """Whether two expressions are equal and load from the same buffers: alone, one buffer is as good as another like it."""
     return structural_equal(a, b) and all([x is y for x, y in zip(_loaded(a), _loaded(b), strict=True)])
 
 
-def _loaded(e: Any) -> list[Any]:
+def _loaded(e: PrimExpr) -> list[Buffer]:
     return [load.buffer for load in nodes_of(e, BufferLoad)]
 
 

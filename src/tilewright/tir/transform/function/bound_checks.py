@@ -115,7 +115,7 @@ class _Checks(Mutator):
         return e
 
     @on(BufferStore, Evaluate)
-    def _leaf(self, s: Any) -> Any:
+    def _leaf(self, s: BufferStore | Evaluate) -> Stmt:
         return self._checked(s, s, s.value, *getattr(s, "indices", ()))
 
     @on(IfThenElse)
@@ -127,13 +127,13 @@ class _Checks(Mutator):
         return self._checked(self.rebuild(s), None, s.value)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         return self._checked(self.rebuild(s), None, s.min, s.extent)
 
-    def _checked(self, s: Stmt, store: Any, *expressions: PrimExpr) -> Stmt:
+    def _checked(self, s: Stmt, store: Stmt | None, *expressions: PrimExpr) -> Stmt:
         checks: list[tuple[PrimExpr, PrimExpr]] = []
 
-        def note(access: Any, under: tuple[PrimExpr, ...]) -> None:
+        def note(access: PrimExpr | Stmt, under: tuple[PrimExpr, ...]) -> None:
             self._of(access, under, checks)
 
         walk = _Accesses(note)

@@ -18,7 +18,7 @@ from tilewright.tir.transform.base import body_pass, prim_func_pass
 
 
 class _Regions(Mutator):
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
 
     @on(PrimExpr)
@@ -26,7 +26,7 @@ class _Regions(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "target":
             return s
         starts = s.attr_key in ("thread_extent", "pipeline_exec_scope", "device_scope")
@@ -36,7 +36,7 @@ class _Regions(Mutator):
 def AnnotateDeviceRegions() -> Pass:
     """Put statements that are bound to thread axes under an attribute "target", in functions whose target has a host."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
         if target is None:
             raise TVMError("AnnotateDeviceRegions: a function has no target; run BindTarget first")
@@ -68,7 +68,7 @@ class _Split(Mutator):
         return name
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != "target" or s.node is None or not hasattr(s.node, "kind"):
             return self.rebuild(s)
         used = undefined_vars(s.body)
@@ -97,7 +97,7 @@ def SplitHostDevice() -> Pass:
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[Any, Any] = {}
         taken = {g.name_hint for g in mod.functions}
-        kernels: dict[Any, Any] = {}
+        kernels: dict[GlobalVar, PrimFunc] = {}
         for gvar, func in mod.functions.items():
             if not isinstance(func, PrimFunc):
                 functions[gvar] = func
@@ -116,7 +116,7 @@ def _decorate(func: PrimFunc) -> Stmt:
     return func.body if _is_scoped(func.body) else AttrStmt(axis, "device_scope", zero, func.body)
 
 
-def _is_scoped(s: Any) -> bool:
+def _is_scoped(s: Stmt) -> bool:
     return isinstance(s, AttrStmt) and s.attr_key == "device_scope"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -14,10 +14,14 @@ from tilewright.tir.builtin import tvm_stack_make_shape
 from tilewright.tir.expr import BufferLoad, Call, IterVar, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import address_of, call_packed
-from tilewright.tir.stmt import Allocate, AttrStmt, LetStmt
+from tilewright.tir.stmt import Allocate, AttrStmt, LetStmt, Stmt
 from tilewright.tir.stmt_functor import substitute, used_vars
 from tilewright.tir.transform.base import body_pass, call_name
 from tilewright.tir.transform.thread.thread_sync import scope_of
+
+if TYPE_CHECKING:
+    from tilewright.target.target import Target
+
 
 DEVICE_KERNEL_LAUNCH = 2
 """The attribute "calling_conv" of a kernel that is launched through a packed function."""
@@ -49,14 +53,14 @@ class _Launch(Visitor):
                     "LowerDeviceKernelLaunch: a kernel allocates dynamic shared memory twice; run"
                     " MergeSharedMemoryAllocations first"
                 )
-            size: Any = const(s.dtype.bytes * s.dtype.lanes, "int32")
+            size = const(s.dtype.bytes * s.dtype.lanes, "int32")
             for e in s.extents:
                 size = multiply(size, cast_to(e, "int32"))
             self.dynamic = size
         self.visit(s.body)
 
 
-def _kind(target: Any) -> str:
+def _kind(target: Target) -> str:
     return str(getattr(getattr(target, "kind", None), "name", ""))
 
 
@@ -158,7 +162,7 @@ class _Storage(Mutator):
         self.types: dict[Var, Any] = {}
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         scope = scope_of(s.buffer_var)
         self.types[s.buffer_var] = s.dtype
         info = memory_info(scope) if "." in scope and not scope.startswith(("shared.dyn", "wmma.")) else None
@@ -214,7 +218,7 @@ class _Vtcm(Mutator):
         return e
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         new = self.rebuild(s)
         scope = scope_of(s.buffer_var)
         if scope not in ("global.vtcm", "global.vtcm.dyn"):

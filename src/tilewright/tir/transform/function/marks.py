@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
 from tilewright.node import Mutator, on
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AssertStmt
+from tilewright.tir.stmt import AssertStmt, Stmt
 from tilewright.tir.transform.base import body_pass, prim_func_pass
+
+if TYPE_CHECKING:
+    from tilewright.target.target import Target
 
 
 def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:
@@ -29,10 +32,10 @@ def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:
     return made
 
 
-def BindTarget(target: Any) -> Pass:
+def BindTarget(target: Target | str) -> Pass:
     """Set the target of functions that have none."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func if "target" in func.attrs else func.with_attr("target", target)
 
     made: Pass = prim_func_pass(run, name="tir.BindTarget")
@@ -55,7 +58,7 @@ def AnnotateEntryFunc() -> Pass:
 
 class _SkipAsserts(Mutator):
     @on(AssertStmt)
-    def _assert(self, s: AssertStmt) -> Any:
+    def _assert(self, s: AssertStmt) -> Stmt:
         return self.visit(s.body)
 
 

@@ -91,19 +91,19 @@ class _Layouts(Mutator):
         self.maps = maps
 
     def _indices(self, b: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        at: Any = mutate_tuple(self.visit, indices)
+        at = mutate_tuple(self.visit, indices)
         for m in self.maps[b][1]:
             at = tuple(m.map_indices(list(at)))
-        return at  # type: ignore[no-any-return]
+        return at
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer not in self.maps:
             return self.rebuild(e)
         return BufferLoad(self.maps[e.buffer][0], self._indices(e.buffer, e.indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer not in self.maps:
             return self.rebuild(s)
         return BufferStore(
@@ -111,7 +111,7 @@ class _Layouts(Mutator):
         )
 
     @on(BufferRegion)
-    def _region(self, r: BufferRegion) -> Any:
+    def _region(self, r: BufferRegion) -> BufferRegion:
         if r.buffer not in self.maps:
             return self.rebuild(r)
         new = self.maps[r.buffer][0]
@@ -128,7 +128,7 @@ def ApplyLayoutTransforms() -> Pass:
     Callers of the function must pass arguments in the new layouts.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         table = func.attrs.get("layout_transform_map")
         if not table:
             return func
@@ -139,7 +139,7 @@ def ApplyLayoutTransforms() -> Pass:
             if buffer is None:
                 raise TVMError(f"ApplyLayoutTransforms: {key} is not a buffer parameter of the function")
             chain = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-            shape: Any = list(buffer.shape)
+            shape = list(buffer.shape)
             for m in chain:
                 shape = m.map_shape(shape)
             maps[buffer] = (buffer.replace(shape=tuple(shape), strides=()), chain)
@@ -169,7 +169,7 @@ class _Rewrites(Visitor):
     @on(Block)
     def _block(self, b: Block) -> None:
         if b.annotations.get(PREPROC):
-            body: Any = b.body
+            body = b.body
             if not isinstance(body, BufferStore) or type(body.value) is not BufferLoad:
                 raise TVMError(
                     f"RemoveWeightLayoutRewriteBlock: block {b.name_hint} is annotated {PREPROC!r}, so it must copy one buffer"
@@ -187,20 +187,20 @@ class _Removed(Mutator):
         self.gone = gone
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         return NOTHING if s.block.annotations.get(PREPROC) else self.rebuild(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         return NOTHING if is_no_op(new.body) else new
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         return stmt_seq(*[self.visit(x) for x in s.seq])
 
     @on(Block)
-    def _block(self, b: Block) -> Any:
+    def _block(self, b: Block) -> Block:
         new = self.rebuild(b)
         kept = tuple([x for x in new.alloc_buffers if x not in self.gone])
         return new if len(kept) == len(new.alloc_buffers) else new.replace(alloc_buffers=kept)
@@ -251,7 +251,7 @@ def RemoveWeightLayoutRewriteBlock(skip_ndarray_rewrite: bool = False) -> Pass:
     Parameters get the shape of the rewritten buffer. Constants are rearranged, unless skip_ndarray_rewrite is set.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Rewrites()
         look.visit(func.body)
         if not look.found:
@@ -321,7 +321,7 @@ class _Inline(Mutator):
         return e
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         call: Any = s.value
         func = self.bodies.get(call.op) if isinstance(call, Call) and isinstance(call.op, GlobalVar) else None
         if func is None:
@@ -335,7 +335,7 @@ class _Inline(Mutator):
         return self.visit(substitute(fresh.body, env))
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = self.rebuild(s)
         return new if new is s else stmt_seq(new)
 
@@ -399,14 +399,14 @@ class _Irregular(Mutator):
         return e
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         name = call_name(s.value)
         text = getattr(s.value.args[0], "value", "") if name in ("call_extern", "call_pure_extern") else name  # type: ignore[attr-defined]
         self.jumps |= text in _JUMPS or name == "ret"
         return s
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         outer, self.jumps = self.jumps, False
         new = self.rebuild(s)
         if self.jumps:

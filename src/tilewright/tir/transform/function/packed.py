@@ -8,7 +8,6 @@ back end and the interpreter can run them. The body stands in a "compute_scope".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -65,7 +64,9 @@ class _Packed:
 
     # --- pieces
 
-    def require(self, condition: PrimExpr, kind: str, text: str, got: Any = None, late: bool = False) -> None:
+    def require(
+        self, condition: PrimExpr, kind: str, text: str, got: PrimExpr | None = None, late: bool = False
+    ) -> None:
         if isinstance(condition, IntImm) and condition.value:
             return
         message: PrimExpr = StringImm(text if got is None else text + ", but is ")
@@ -276,7 +277,7 @@ class _Returns(Mutator):
         self.half = decl_buffer((4,), "int32", "result_i32", data=ret)
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         if call_name(s.value) != "ret":
             return s
         value: PrimExpr = s.value.args[0]  # type: ignore[attr-defined]
@@ -298,7 +299,7 @@ def _free_vars(func: PrimFunc) -> set[Var]:
 def MakePackedAPI() -> Pass:
     """Make packed functions of functions with a global symbol. They check their arguments."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         name = func.attrs.get("global_symbol")
         if name is None or "calling_conv" in func.attrs:
             return func
@@ -318,7 +319,7 @@ def ExposeEntryFunc() -> Pass:
         if len(entries) != 1 or PREFIX + "main" in packed:
             return mod
         gvar = packed[entries[0]]
-        func: Any = mod[gvar]
+        func = mod[gvar]
         params = [Var(p.name, p.type_annotation) for p in func.params]
         attrs = {k: v for k, v in func.attrs.items() if k not in ("tir.is_entry_func", "tilewright.packed_name")}
         body = Evaluate(ret(Call("int32", gvar, params)))
@@ -331,7 +332,7 @@ def ExposeEntryFunc() -> Pass:
 def MakeUnpackedAPI() -> Pass:
     """Make functions of data pointers, exported as `int32_t name(void** args)`, of functions with a global symbol."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if func.attrs.get("global_symbol") is None or "calling_conv" in func.attrs:
             return func
         for param, buffer in func.buffer_map.items():

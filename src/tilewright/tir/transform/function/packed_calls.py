@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IntImm, IRModule, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
 from tilewright.tir.arithmetic import cast_to, const, const_true, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -85,7 +85,7 @@ class _Stacks:
 class _Lower(Mutator):
     """Puts the stack values that the calls of a statement need right before it."""
 
-    def __init__(self, device_type: Any, device_id: Any) -> None:
+    def __init__(self, device_type: PrimExpr, device_id: PrimExpr) -> None:
         self.stacks = _Stacks()
         self.before: list[Stmt] = []
         self.device = [device_type, device_id]
@@ -96,7 +96,7 @@ class _Lower(Mutator):
         self.stacks = outer
         return new
 
-    def _statement(self, s: Any) -> Stmt:
+    def _statement(self, s: Stmt) -> Stmt:
         outer, self.before = self.before, []
         kept = dict(self.stacks.now)
         new = self.rebuild(s)
@@ -105,11 +105,11 @@ class _Lower(Mutator):
         return stmt_seq(*first, new) if first else new
 
     @on(Evaluate, BufferStore)
-    def _leaf(self, s: Any) -> Any:
+    def _leaf(self, s: Evaluate | BufferStore) -> Stmt:
         return self._statement(s)
 
     @on(LetStmt, AssertStmt)
-    def _scoped(self, s: Any) -> Any:
+    def _scoped(self, s: LetStmt | AssertStmt) -> Any:
         outer, self.before = self.before, []
         kept = dict(self.stacks.now)
         key = "value" if isinstance(s, LetStmt) else "condition"
@@ -120,7 +120,7 @@ class _Lower(Mutator):
         return stmt_seq(*first, new) if first else new
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         return s.replace(body=self.within(s.body)) if s.kind == ForKind.PARALLEL else s.replace(body=self.visit(s.body))
 
     @on(AttrStmt)
@@ -157,7 +157,7 @@ class _Lower(Mutator):
         args = e.args[1:]
         at = self.stacks.take("arg_value", len(args))
         for k, arg in enumerate(args):
-            value: Any = self.visit(arg)
+            value = self.visit(arg)
             code = _CODES.get(value.dtype.code, HANDLE)
             if call_name(arg) == "tvm_stack_make_array":
                 code = ARRAY
@@ -214,7 +214,7 @@ def LowerTVMBuiltin() -> Pass:
     The attributes "device_type" and "device_id" give the device of workspaces. The default is the CPU (1), device 0.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Lower(IntImm("int32", 1), IntImm("int32", 0)).within(func.body))
 
     made: Pass = prim_func_pass(run, name="tir.LowerTVMBuiltin", gives=("no_packed_calls",))
@@ -240,7 +240,7 @@ class _Wrap(Mutator):
             return e
         return Call(e.dtype, e.op, (e.args[0], *args), e.span)
 
-    def _argument(self, a: Any) -> PrimExpr:
+    def _argument(self, a: PrimExpr) -> PrimExpr:
         buffer = self.shapes.get(a) if isinstance(a, Var) else None
         if buffer is None:
             out: PrimExpr = self.visit(a)
@@ -253,7 +253,7 @@ class _Wrap(Mutator):
 def LegalizePackedCalls() -> Pass:
     """Replace pointers to buffers that are passed to packed functions by tensor descriptors of the buffers."""
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         shapes = dict(func.buffer_map)
         shapes |= {b.data: b for b in func.buffer_map.values()}
         return func.replace(body=_Wrap(shapes).visit(func.body))

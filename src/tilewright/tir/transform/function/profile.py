@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import Mutator, Visitor, on
@@ -41,7 +39,7 @@ class _Heights(Visitor):
 
 
 class _Mark(Mutator):
-    def __init__(self, heights: _Heights, start: int, options: Any) -> None:
+    def __init__(self, heights: _Heights, start: int, options: dict[str, int]) -> None:
         self.heights, self.next, self.depth = heights, start, 0
         self.max_depth = int(options.get("tir.lwp_max_depth", 0))
         self.min_height = int(options.get("tir.lwp_min_height", 1))
@@ -56,7 +54,7 @@ class _Mark(Mutator):
         return stmt_seq(begin, s, end)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         wanted = (
             s.kind == ForKind.SERIAL
             and (not self.max_depth or self.depth < self.max_depth)

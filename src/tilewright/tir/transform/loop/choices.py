@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import FloatImm, IntImm, PrimExpr
+from tilewright.ir import FloatImm, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on, structural_equal
 from tilewright.tir.arithmetic import cast_to, logical_not
@@ -28,7 +28,7 @@ class _Unsafe(Visitor):
         self.found = True
 
     @on(Div, Mod, FloorDiv, FloorMod)
-    def _div(self, e: Any) -> None:
+    def _div(self, e: Div | Mod | FloorDiv | FloorMod) -> None:
         self.found |= not e.dtype.is_float and not (isinstance(e.b, IntImm) and e.b.value != 0)
         self.visit_children(e)
 
@@ -50,7 +50,7 @@ def is_unsafe(e: PrimExpr) -> bool:
 
 class _Lazy(Mutator):
     @on(Select)
-    def _select(self, e: Select) -> Any:
+    def _select(self, e: Select) -> PrimExpr:
         new = self.rebuild(e)
         if new.condition.dtype.lanes == 1 and (is_unsafe(new.true_value) or is_unsafe(new.false_value)):
             return if_then_else(new.condition, new.true_value, new.false_value)
@@ -72,7 +72,9 @@ class Known:
 
     __slots__ = ("buffer", "holds", "indices", "loops", "value")
 
-    def __init__(self, buffer: Buffer, indices: Any, holds: Any, value: PrimExpr, loops: tuple[Var, ...]) -> None:
+    def __init__(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...], holds: PrimExpr, value: PrimExpr, loops: tuple[Var, ...]
+    ) -> None:
         self.buffer, self.indices, self.holds, self.value, self.loops = buffer, indices, holds, value, loops
 
     def at(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, PrimExpr] | None:
@@ -130,13 +132,13 @@ class _Assumptions(Visitor):
             self.found = []
 
 
-def assumption(e: Any, loops: tuple[Var, ...]) -> Known | None:
+def assumption(e: PrimExpr, loops: tuple[Var, ...]) -> Known | None:
     """The assumption about an element in `holds or buffer[i] == value`; None for other conditions."""
     if not isinstance(e, Or):
         return None
-    parts: list[Any] = []
+    parts: list[PrimExpr] = []
 
-    def collect(x: Any) -> None:
+    def collect(x: PrimExpr) -> None:
         if isinstance(x, Or):
             collect(x.a)
             collect(x.b)
@@ -147,7 +149,7 @@ def assumption(e: Any, loops: tuple[Var, ...]) -> Known | None:
     for k, part in enumerate(parts):
         if isinstance(part, EQ):
             for load, value in ((part.a, part.b), (part.b, part.a)):
-                element: Any = load.value if isinstance(load, Cast) else load
+                element = load.value if isinstance(load, Cast) else load
                 if isinstance(element, BufferLoad) and not has_load(value):
                     holds: Any = None
                     for other in (*parts[:k], *parts[k + 1 :]):
@@ -164,7 +166,7 @@ class _Replace(Mutator):
         self.known, self.analyzer = known, analyzer
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         for k in self.known:
             if k.buffer is e.buffer:
                 found = k.at(e.indices)
@@ -173,7 +175,7 @@ class _Replace(Mutator):
         return self.rebuild(e)
 
 
-def _is_undef(e: Any) -> bool:
+def _is_undef(e: PrimExpr) -> bool:
     return call_name(e) == "undef"
 
 
@@ -200,7 +202,7 @@ class _Bound(Mutator):
         self.analyzer = Analyzer()
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         from tilewright.ir import Range
 
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
@@ -272,7 +274,7 @@ def UseAssumeToReduceBranches() -> Pass:
     where it begins.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Assumptions()
         look.visit(func.body)
         known = [k for k in look.found if k.buffer not in look.written]
@@ -294,7 +296,7 @@ class _Overcompute(_Bound):
         self.after: list[Known] = []
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         out: list[Stmt] = []
         for k, item in enumerate(s.seq):
             outer = self.after
@@ -305,7 +307,7 @@ class _Overcompute(_Bound):
         return s if all([a is b for a, b in zip(out, s.seq, strict=True)]) else s.replace(seq=tuple(out))
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         new = self.rebuild(s)
         stores = stmt_list(new.then_case)
         if not all([isinstance(x, BufferStore) and is_pure(x.value) for x in stores]) or not is_pure(new.condition):
@@ -322,7 +324,7 @@ class _Overcompute(_Bound):
                 return new.then_case if same else new
             return new.then_case if all([self._unseen(x) for x in stores]) else new
 
-    def _agree(self, a: Any, b: Any, replace: _Replace) -> bool:
+    def _agree(self, a: Any, b: Stmt, replace: _Replace) -> bool:
         if not isinstance(b, BufferStore) or a.buffer is not b.buffer:
             return False
         if not all([self.analyzer.can_prove_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)]):
@@ -340,7 +342,7 @@ class _Overcompute(_Bound):
         return False
 
 
-def _assumed_by(s: Any) -> list[Known]:
+def _assumed_by(s: Stmt) -> list[Known]:
     if isinstance(s, Evaluate) and call_name(s.value) == "assume":
         known = assumption(s.value.args[0], ())  # type: ignore[attr-defined]
         return [] if known is None else [known]
@@ -353,7 +355,7 @@ def ReduceBranchingThroughOvercompute() -> Pass:
     `assume(c or B[i] == undef())` right after `if c: B[i] = x` states that B[i] is not read where c is false.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Assumptions()
         look.visit(func.body)
         known = [k for k in look.found if k.buffer not in look.written]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.tir.arithmetic import add, floormod, multiply, subtract
 from tilewright.tir.buffer import Buffer
@@ -67,20 +67,20 @@ class AccessedVars(Visitor):
         self.visit_children(s)
 
 
-def touches(s: Any) -> AccessedVars:
+def touches(s: Stmt) -> AccessedVars:
     """Collect the data variables that a statement reads and writes."""
     walk = AccessedVars()
     walk.visit(s)
     return walk
 
 
-def count_uses(s: Any) -> dict[Var, int]:
+def count_uses(s: Stmt) -> dict[Var, int]:
     """The number of loads and stores of each data variable."""
     found: dict[Var, int] = {}
 
     class Uses(Visitor):
         @on(BufferLoad, BufferStore)
-        def _access(self, a: Any) -> None:
+        def _access(self, a: BufferLoad | BufferStore) -> None:
             found[a.buffer.data] = found.get(a.buffer.data, 0) + 1
             self.visit_children(a)
 
@@ -111,13 +111,13 @@ class _Halves(Mutator):
         return (add(at, by),)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer.data is not self.data:
             return self.rebuild(e)
         return BufferLoad(self._buffer(e.buffer), self._index(e.buffer, e.indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer.data is not self.data:
             return self.rebuild(s)
         return BufferStore(
@@ -141,7 +141,7 @@ class _Fits(Visitor):
         self.visit(s.body)
 
     @on(BufferLoad, BufferStore)
-    def _access(self, a: Any) -> None:
+    def _access(self, a: BufferLoad | BufferStore) -> None:
         if a.buffer.data is self.data:
             self.ok &= len(a.indices) == 1 and (isinstance(a.indices[0], Ramp) or a.indices[0].dtype.lanes == 1)
         self.visit_children(a)
@@ -159,7 +159,7 @@ class _DoubleBuffer(Mutator):
         return e
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         new = self.rebuild(s)
         if s.buffer_var in self.doubled:
             self.doubled.discard(s.buffer_var)
@@ -167,11 +167,11 @@ class _DoubleBuffer(Mutator):
         return new
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return self.rebuild(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         if new.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             return new
@@ -277,12 +277,12 @@ def _moved(half: PrimExpr, loop: For) -> PrimExpr:
     return out
 
 
-def _is_scope(s: Any) -> bool:
+def _is_scope(s: Stmt) -> bool:
     return type(s) is AttrStmt and s.attr_key == SCOPE
 
 
 def _twice(s: Allocate) -> Allocate:
-    size: Any = IntImm("int32", 2)
+    size: PrimExpr = IntImm("int32", 2)
     for e in s.extents:
         size = multiply(size, e)
     return s.replace(extents=(size,))
@@ -296,7 +296,7 @@ class _Drop(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return self.visit(s.body) if _is_scope(s) else self.rebuild(s)
 
 
@@ -321,7 +321,7 @@ def InjectDoubleBuffer() -> Pass:
     "tir.InjectDoubleBuffer": {"split_loop": the number of iterations to unroll into one}.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Marked()
         look.visit(func.body)
         if not look.found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.node import structural_equal as same
@@ -79,7 +79,7 @@ class _Divides(Visitor):
     ok = True
 
     @on(FloorDiv, FloorMod, TruncDiv, TruncMod)
-    def _div(self, e: Any) -> None:
+    def _div(self, e: FloorDiv | FloorMod | TruncDiv | TruncMod) -> None:
         self.ok &= e.dtype.is_float or (isinstance(e.b, IntImm) and e.b.value != 0)
         self.visit_children(e)
 
@@ -98,7 +98,7 @@ class _Find(Visitor):
         return _safe(e) and not any([v in self.inside or v in self.refused for v in used_vars(e)])
 
     def _condition(self, e: PrimExpr, kind: HoistedConditionals) -> None:
-        bare: Any = e.args[0] if call_name(e) == "likely" else e  # type: ignore[attr-defined]
+        bare = e.args[0] if call_name(e) == "likely" else e  # type: ignore[attr-defined]
         if not self.conditions & kind or isinstance(bare, IntImm) or bare.dtype.lanes != 1 or not self._free(bare):
             return
         if not any([same(bare, f) for f in self.found]):
@@ -121,7 +121,7 @@ class _Find(Visitor):
         self.visit(s.body)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         kind = HoistedLetBindings.LetStmt if isinstance(s, LetStmt) else HoistedLetBindings.LetExpr
         self.visit(s.value)
         needed = self.lets & (kind | HoistedLetBindings.RequiredByConditional)
@@ -134,7 +134,7 @@ class _Find(Visitor):
         self.visit(s.body)
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> None:
+    def _allocate(self, s: Allocate | AllocateConst) -> None:
         self.inside.add(s.buffer_var)
         self.visit(s.body)
 
@@ -179,13 +179,13 @@ class _Find(Visitor):
         self.visit_children(e)
 
     @on(And, Or)
-    def _connective(self, e: Any) -> None:
+    def _connective(self, e: And | Or) -> None:
         self._condition(e.a, HoistedConditionals.BooleanExpression)
         self._condition(e.b, HoistedConditionals.BooleanExpression)
         self.visit_children(e)
 
     @on(CmpExpr)
-    def _compare(self, e: Any) -> None:
+    def _compare(self, e: CmpExpr) -> None:
         self._condition(e, HoistedConditionals.BooleanExpression)
         self.visit_children(e)
 
@@ -219,7 +219,7 @@ class _Known(Mutator):
         return new
 
     @on(And, Or)
-    def _connective(self, e: Any) -> Any:
+    def _connective(self, e: And | Or) -> PrimExpr:
         if self._is(e):
             return self.value
         a, b = self.visit(e.a), self.visit(e.b)
@@ -230,14 +230,14 @@ class _Known(Mutator):
         return e if a is e.a and b is e.b else type(e)(a, b, e.span)
 
     @on(Select)
-    def _select(self, e: Select) -> Any:
+    def _select(self, e: Select) -> PrimExpr:
         new = self.rebuild(e)
         if isinstance(new.condition, IntImm):
             return new.true_value if new.condition.value else new.false_value
         return new
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         condition = self.visit(s.condition)
         if isinstance(condition, IntImm):
             if condition.value:
@@ -255,7 +255,7 @@ class _Known(Mutator):
         return new if new is s else stmt_seq(new)
 
     @on(For, Allocate, AllocateConst, DeclBuffer)
-    def _scope(self, s: Any) -> Any:
+    def _scope(self, s: For) -> Any:
         new = self.rebuild(s)
         return NOTHING if is_no_op(new.body) else new
 
@@ -276,7 +276,7 @@ class _Unbind(Mutator):
         self.moved = moved
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         return self.visit(s.body) if s.var in self.moved else self.rebuild(s)
 
 
@@ -291,7 +291,7 @@ class _Hoist(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if isinstance(s.node, IterVar):
             self.threads.add(s.node.var)
         return self.rebuild(s)
@@ -302,7 +302,7 @@ class _Hoist(Mutator):
         return self.rebuild(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         if s.kind == ForKind.THREAD_BINDING:
             if s.thread_binding is not None:
                 self.threads.update((s.loop_var, s.thread_binding.var))
@@ -326,7 +326,7 @@ class _Hoist(Mutator):
                 body = LetStmt(var, look.bindings[var], body)
         return body
 
-    def _versions(self, s: Any, conditions: list[PrimExpr]) -> Stmt:
+    def _versions(self, s: Stmt, conditions: list[PrimExpr]) -> Stmt:
         if not conditions:
             # What is left inside may still leave the loops further in.
             out: Stmt = self.rebuild(s) if type(s) is For else s
@@ -355,7 +355,7 @@ def HoistExpression() -> Pass:
     of statements.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.config.get("tir.HoistExpression") or {}
         usual = HoistedConditionals.All & ~HoistedConditionals.UsingBlockVar
         conditions = HoistedConditionals(_flag(options.get("hoisted_conditionals", usual)))

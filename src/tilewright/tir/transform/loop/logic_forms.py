@@ -11,7 +11,7 @@ from tilewright.tir.arithmetic import conjuncts, const, logical_and, logical_not
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import And, BufferLoad, Or, Var
 from tilewright.tir.op import is_pure
-from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 from tilewright.tir.stmt_functor import substitute
 
 MOST_CLAUSES = 16
@@ -32,7 +32,7 @@ def and_of_ors(e: PrimExpr) -> PrimExpr:
         return e
     out: Any = None
     for clause in clauses:
-        whole: Any = clause[0]
+        whole: PrimExpr = clause[0]
         for part in clause[1:]:
             whole = logical_or(whole, part)
         out = whole if out is None else logical_and(out, whole)
@@ -74,10 +74,10 @@ def under_each_other(e: PrimExpr, analyzer: Analyzer) -> PrimExpr:
             continue
         parts[k] = new
         k += 1
-    out: Any = parts[0]
+    out = parts[0]
     for part in parts[1:]:
         out = logical_and(out, part) if both else logical_or(out, part)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 class _Reads(Visitor):
@@ -94,13 +94,13 @@ class _Reads(Visitor):
         self.found |= v is self.buffer.data
 
 
-def _reads(e: Any, buffer: Buffer) -> bool:
+def _reads(e: PrimExpr, buffer: Buffer) -> bool:
     walk = _Reads(buffer)
     walk.visit(e)
     return walk.found
 
 
-def _one_store(s: Any) -> tuple[list[For], list[PrimExpr], BufferStore] | None:
+def _one_store(s: Stmt) -> tuple[list[For], list[PrimExpr], BufferStore] | None:
     """(loops, conditions, store) of a nest around a single store."""
     loops: list[For] = []
     conditions: list[PrimExpr] = []
@@ -117,7 +117,7 @@ def _one_store(s: Any) -> tuple[list[For], list[PrimExpr], BufferStore] | None:
             return None
 
 
-def overwritten(first: Any, then: Any) -> bool:
+def overwritten(first: Stmt, then: Stmt) -> bool:
     """Whether the next nest overwrites everything that a nest of loops around a store writes, without reading it."""
     a, b = _one_store(first), _one_store(then)
     if a is None or b is None or len(a[0]) != len(b[0]) or len(a[1]) < len(b[1]):
@@ -144,7 +144,7 @@ def overwritten(first: Any, then: Any) -> bool:
 
 def stores_itself(s: BufferStore) -> bool:
     """Whether a store writes the value that the element already has."""
-    value: Any = s.value
+    value = s.value
     return (
         type(value) is BufferLoad
         and value.buffer is s.buffer

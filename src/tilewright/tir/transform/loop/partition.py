@@ -22,7 +22,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.intervals import Evaluator
 from tilewright.arith.linear import Lin, OutOfRange, combine, mentions, scale, shift
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
@@ -121,7 +121,7 @@ class _Choices(Visitor):
         self._condition(e.condition)
         self.visit_children(e)
 
-    def _condition(self, condition: Any) -> None:
+    def _condition(self, condition: PrimExpr) -> None:
         self._found += [c for c in conjuncts(condition) if isinstance(c, Call) and call_name(c) == "likely"]
 
 
@@ -135,17 +135,17 @@ class _Chosen(Mutator):
     def _call(self, e: Call) -> Any:
         if call_name(e) == "likely" and self.certain is None:
             return e.args[0]
-        new: Any = self.rebuild(e)
+        new: Call = self.rebuild(e)
         if call_name(e) != "if_then_else":
             return new
         return self._choice(e.args[0], new, new.args[1], lambda c: Call(new.dtype, new.op, (c, *new.args[1:])))
 
     @on(Select)
-    def _select(self, e: Select) -> Any:
-        new: Any = self.rebuild(e)
+    def _select(self, e: Select) -> PrimExpr:
+        new = self.rebuild(e)
         return self._choice(e.condition, new, new.true_value, lambda c: Select(c, new.true_value, new.false_value))
 
-    def _choice(self, condition: Any, new: Any, within: Any, other: Callable[[Any], Any]) -> Any:
+    def _choice(self, condition: PrimExpr, new: PrimExpr, within: PrimExpr, other: Callable[[Any], Any]) -> PrimExpr:
         parts = list(conjuncts(condition))
         kept = [c for c in parts if self.certain is None or id(c) not in self.certain]
         if len(kept) == len(parts):
@@ -153,7 +153,7 @@ class _Chosen(Mutator):
         return other(_conjunction(kept)) if kept else within
 
 
-def _conjunction(parts: list[Any]) -> Any:
+def _conjunction(parts: list[PrimExpr]) -> PrimExpr:
     condition = parts[0]
     for c in parts[1:]:
         condition = logical_and(condition, c)
@@ -175,7 +175,7 @@ class _Plain(Mutator):
 class _Drop(Mutator):
     """Removes conditions that are certain; `choices` are those by which stores choose."""
 
-    def __init__(self, certain: set[int], choices: dict[int, list[Call]], kept: list[Any]) -> None:
+    def __init__(self, certain: set[int], choices: dict[int, list[Call]], kept: list[PrimExpr]) -> None:
         self.certain, self.choices, self.kept = certain, choices, kept
 
     @on(PrimExpr)
@@ -193,7 +193,7 @@ class _Drop(Mutator):
         return s.replace(value=value)
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         parts = list(conjuncts(s.condition))
         kept = [c for c in parts if id(c) not in self.certain]
         then = self.visit(s.then_case)
@@ -243,7 +243,7 @@ class _Partition(Mutator):
         self.hinted = False
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "pragma_loop_partition_hint":
             # The loop right below is to be split, however long it is.
             self.hinted = True
@@ -256,7 +256,7 @@ class _Partition(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         # Kernels stay small: a test costs a thread less than copies of what it guards.
         chosen = self.hinted or (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
@@ -331,7 +331,7 @@ class _Partition(Mutator):
         if forms is None or not any([_atoms_mention(f, var) for f in forms]):
             return None
         # All threads of a block take the same way, so that they meet at every barrier.
-        domains: dict[Any, Any] = {**self.threads, **threads}
+        domains: dict[Var, Range] = {**self.threads, **threads}
         domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
         relaxed = Evaluator(domains, engine)
         inside = {id(v) for v in domains}
@@ -365,8 +365,8 @@ class _Partition(Mutator):
     def _split(self, s: For, low: Lin | None, high: Lin | None, certain: set[int]) -> Stmt | None:
         engine, simplify = self.analyzer.engine, self.analyzer.simplify
         dtype = s.loop_var.dtype
-        begin: Any = s.min
-        end: Any = simplify(s.min + s.extent)
+        begin = s.min
+        end = simplify(s.min + s.extent)
         # Bounds are clipped into the loop, in order: begin <= first <= last <= end.
         first = begin if low is None else simplify(minimum(maximum(engine.emit(low, dtype), begin), end))
         last = end if high is None else simplify(maximum(minimum(engine.emit(shift(high, 1), dtype), end), first))
@@ -396,7 +396,7 @@ class _Partition(Mutator):
         return s.replace(body=IfThenElse(guard, fast, slow))
 
 
-def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+def _run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
     options = ctx.config.get("tir.LoopPartition") or {}
     choices = _Choices()
     choices.visit(func.body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PrimExpr, Range
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -45,7 +45,7 @@ class _Versions(Mutator):
         return floormod(self.iteration, IntImm(self.iteration.dtype, count))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         found = self.versions.get(e.buffer)
         if found is None:
             return self.rebuild(e)
@@ -53,7 +53,7 @@ class _Versions(Mutator):
         return BufferLoad(found[0], (self._slot(found[1]), *indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         found = self.versions.get(s.buffer)
         if found is None:
             return self.rebuild(s)
@@ -61,7 +61,7 @@ class _Versions(Mutator):
         return BufferStore(found[0], self.visit(s.value), (self._slot(found[1]), *indices), s.predicate, s.span)
 
     @on(BufferRegion)
-    def _region(self, r: BufferRegion) -> Any:
+    def _region(self, r: BufferRegion) -> BufferRegion:
         found = self.versions.get(r.buffer)
         if found is None:
             return self.rebuild(r)
@@ -252,7 +252,7 @@ class _Inject(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         return _Pipeline(new).build() if STAGE in s.annotations or ORDER in s.annotations else new
 
@@ -278,7 +278,7 @@ def InjectSoftwarePipeline() -> Pass:
     another get one version for each iteration that they span. Raises TVMError if the results would change.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Marked()
         look.visit(func.body)
         return convert_ssa(func.replace(body=_Inject().visit(func.body))) if look.found else func

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.tir.arithmetic import add
@@ -35,7 +33,7 @@ class _Unroll(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "pragma_auto_unroll_max_step" and isinstance(s.value, IntImm):
             old, self.limit = self.limit, s.value.value
             body = self.visit(s.body)
@@ -49,7 +47,7 @@ class _Unroll(Mutator):
         return self.rebuild(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         before, depth, rolled = self.steps, self.nested, self.rolled
         self.steps, self.nested, self.rolled = 0, 0, False
         body = self.visit(s.body)
@@ -82,12 +80,12 @@ class _Unroll(Mutator):
         )
 
     @on(BufferStore, Evaluate)
-    def _step(self, s: Stmt) -> Any:
+    def _step(self, s: Stmt) -> Stmt:
         self.steps += 1
         return s
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         return self.rebuild(s)
 
 
@@ -96,7 +94,7 @@ class _Local(Visitor):
         self.var, self.found = var, False
 
     @on(BufferLoad, BufferStore)
-    def _access(self, a: Any) -> None:
+    def _access(self, a: BufferLoad | BufferStore) -> None:
         local = getattr(a.buffer.data.type_annotation, "storage_scope", "") == "local"
         self.found |= local and any([self.var in used_vars(i) for i in a.indices])
         self.visit_children(a)
@@ -121,7 +119,7 @@ def _options(ctx: PassContext) -> tuple[int, int, int, bool, bool]:
 
 
 def _unroll_pass(name: str, written_out: bool) -> Pass:
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         walk = _Unroll(*_options(ctx), written_out=written_out)
         new = func.replace(body=walk.visit(func.body))
         return convert_ssa(new) if walk.expanded else new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
+from tilewright.ir import FloatImm, IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
 from tilewright.tir.arithmetic import (
@@ -115,13 +115,13 @@ class _Vectorize(Mutator):
         return self.env.get(v, v)
 
     @on(Add, Sub)
-    def _sum(self, e: Any) -> PrimExpr:
+    def _sum(self, e: Add | Sub) -> PrimExpr:
         a, b = self.visit(e.a), self.visit(e.b)
         if a is e.a and b is e.b:
-            return e  # type: ignore[no-any-return]
+            return e
         op = add if type(e) is Add else subtract
         if a.dtype.lanes == b.dtype.lanes == 1:
-            return type(e)(a, b)  # type: ignore[no-any-return]
+            return type(e)(a, b)
         if type(a) is Ramp and b.dtype.lanes == 1:
             return Ramp(op(a.base, b), a.stride, a.lanes)
         if type(b) is Ramp and a.dtype.lanes == 1:
@@ -129,7 +129,7 @@ class _Vectorize(Mutator):
             return Ramp(op(a, b.base), stride, b.lanes)
         if type(a) is Ramp and type(b) is Ramp:
             return Ramp(op(a.base, b.base), op(a.stride, b.stride), a.lanes)
-        return type(e)(*self._both(a, b))  # type: ignore[no-any-return]
+        return type(e)(*self._both(a, b))
 
     @on(Mul)
     def _mul(self, e: Mul) -> PrimExpr:
@@ -143,18 +143,18 @@ class _Vectorize(Mutator):
         return Mul(*self._both(a, b))
 
     @on(FloorDiv, FloorMod, DivExpr, ModExpr)
-    def _division(self, e: Any) -> PrimExpr:
+    def _division(self, e: FloorDiv | FloorMod | DivExpr | ModExpr) -> PrimExpr:
         a, b = self.visit(e.a), self.visit(e.b)
         if self.masks and not e.dtype.is_float and not isinstance(b, IntImm):
             if b.dtype.lanes > 1:
                 raise NotVectorizable  # a lane that is off could divide by zero
             b = self._divisor(b)
         if a is e.a and b is e.b:
-            return e  # type: ignore[no-any-return]
+            return e
         out = type(e)(*self._both(a, b))
         if out.dtype.lanes > 1 and not e.dtype.is_float:
             return self.analyzer.simplify(out)
-        return out  # type: ignore[no-any-return]
+        return out
 
     def _divisor(self, b: PrimExpr) -> PrimExpr:
         """A divisor that may be zero where all lanes are off: a size is one then, anything else asks for a lane that is on."""
@@ -165,14 +165,14 @@ class _Vectorize(Mutator):
         return b
 
     @on(BinaryOpExpr)
-    def _binary(self, e: Any) -> PrimExpr:
+    def _binary(self, e: BinaryOpExpr) -> PrimExpr:
         a, b = self.visit(e.a), self.visit(e.b)
-        return e if a is e.a and b is e.b else type(e)(*self._both(a, b))  # type: ignore[no-any-return]
+        return e if a is e.a and b is e.b else type(e)(*self._both(a, b))
 
     @on(And, Or)
-    def _logical(self, e: Any) -> PrimExpr:
+    def _logical(self, e: And | Or) -> PrimExpr:
         a, b = self.visit(e.a), self.visit(e.b)
-        return e if a is e.a and b is e.b else type(e)(*self._both(a, b))  # type: ignore[no-any-return]
+        return e if a is e.a and b is e.b else type(e)(*self._both(a, b))
 
     @on(Not)
     def _not(self, e: Not) -> PrimExpr:
@@ -200,10 +200,10 @@ class _Vectorize(Mutator):
         return Select(spread(c, lanes), spread(a, lanes), spread(b, lanes))
 
     def _mask(self) -> PrimExpr | None:
-        out: Any = None
+        out: PrimExpr | None = None
         for m in self.masks:
             out = m if out is None else logical_and(*self._both(out, m))
-        return out  # type: ignore[no-any-return]
+        return out
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> PrimExpr:
@@ -279,19 +279,19 @@ class _Vectorize(Mutator):
         return Let(var, value, self.visit(e.body))
 
     @on(Ramp, Broadcast, Shuffle, Reduce)
-    def _vector(self, e: Any) -> PrimExpr:
+    def _vector(self, e: Ramp | Broadcast | Shuffle | Reduce) -> PrimExpr:
         # A vector loop inside has made vectors already: they may not depend on this loop.
         parts = (
             (e.base, e.stride) if type(e) is Ramp else (e.value,) if type(e) is Broadcast else getattr(e, "vectors", ())
         )
         if type(e) is Reduce or any([self.visit(p) is not p for p in parts]):
             raise NotVectorizable
-        return e  # type: ignore[no-any-return]
+        return e
 
     # --- statements
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.predicate is not None or s.value.dtype.lanes != 1:
             raise NotVectorizable
         indices = tuple([self.visit(i) for i in s.indices])
@@ -392,7 +392,7 @@ class _Vectorize(Mutator):
         raise NotVectorizable
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return s.replace(body=self.visit(s.body))
 
 
@@ -409,7 +409,7 @@ class _Loops(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         if s.kind != ForKind.VECTORIZED:
             self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         body = self.visit(s.body)
@@ -433,7 +433,7 @@ class _Loops(Mutator):
         return s.replace(kind=ForKind.SERIAL, body=body)
 
 
-def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+def _run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
     walk = _Loops(not ctx.config.get("tir.disable_vectorize", False))
     new = func.replace(body=walk.visit(func.body))
     return convert_ssa(new) if walk.copied else new
@@ -444,7 +444,7 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
     become serial loops.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if enable_vectorize:
             return _run(func, mod, ctx)
         return func.replace(body=_Loops(False).visit(func.body))

@@ -42,7 +42,7 @@ class _Flat:
             wide = old.shape[0].dtype.bits > 32
         self.dtype = INT64 if wide else DataType("int32")
         self.strides: list[PrimExpr] = []
-        step: Any = IntImm(self.dtype, 1)
+        step: PrimExpr = IntImm(self.dtype, 1)
         for k in reversed(range(len(old.shape))):
             if old.strides:
                 self.strides.append(cast_to(old.strides[k], self.dtype))
@@ -52,7 +52,7 @@ class _Flat:
         self.strides.reverse()
         self.offset: PrimExpr = cast_to(old.elem_offset, self.dtype)
         if old.strides and old.shape:
-            total: Any = multiply(self.strides[0], cast_to(old.shape[0], self.dtype))
+            total = multiply(self.strides[0], cast_to(old.shape[0], self.dtype))
         else:
             total = step if old.shape else IntImm(self.dtype, 1)
         if isinstance(total, IntImm) and total.value < LIMIT and not wide:
@@ -118,14 +118,14 @@ class _Flatten(Mutator):
         return form.buffer, (form.index(indices),)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         buffer, indices = self._access(e.buffer, e.indices)
         if buffer is e.buffer and indices is e.indices:
             return e
         return BufferLoad(buffer, indices, None if e.predicate is None else self.visit(e.predicate), e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         buffer, indices = self._access(s.buffer, s.indices)
         value = self.visit(s.value)
         if buffer is s.buffer and indices is s.indices and value is s.value:
@@ -133,7 +133,7 @@ class _Flatten(Mutator):
         return BufferStore(buffer, value, indices, None if s.predicate is None else self.visit(s.predicate), s.span)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
 
     @on(AllocateConst)
@@ -141,7 +141,7 @@ class _Flatten(Mutator):
         return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
 
     @on(DeclBuffer)
-    def _decl(self, s: DeclBuffer) -> Any:
+    def _decl(self, s: DeclBuffer) -> Stmt:
         return s.replace(buffer=self.form(s.buffer).buffer, body=self.visit(s.body))
 
 
@@ -152,7 +152,7 @@ def _one_extent(extents: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     for e in extents:
         known = known * e.value if isinstance(e, IntImm) else LIMIT
     dtype = INT64 if known >= LIMIT else DataType("int32")
-    total: Any = IntImm(dtype, 1)
+    total: PrimExpr = IntImm(dtype, 1)
     for e in extents:
         total = multiply(total, cast_to(e, dtype))
     return (total,)

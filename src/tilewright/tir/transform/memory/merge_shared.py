@@ -4,10 +4,8 @@ requires.
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IntImm, IRModule, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -54,20 +52,20 @@ class _Move(Mutator):
         return self.buffers[b], (moved,)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer.data not in self.offsets:
             return self.rebuild(e)
         return BufferLoad(*self._access(e.buffer, e.indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer.data not in self.offsets:
             return self.rebuild(s)
         buffer, indices = self._access(s.buffer, s.indices)
         return BufferStore(buffer, self.visit(s.value), indices, s.predicate, s.span)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         return self.visit(s.body) if s.buffer_var in self.offsets else self.rebuild(s)
 
     @on(Var)
@@ -85,7 +83,7 @@ class _Kernels(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return self._merge(s) if s.attr_key == "thread_extent" else self.rebuild(s)
 
     @staticmethod
@@ -111,7 +109,7 @@ class _Kernels(Mutator):
             total += -(-size // ALIGN) * ALIGN
         data = Var("buf_dyn_shmem", PointerType(PrimType(DataType("uint8")), SCOPE))
         axes: list[AttrStmt] = []
-        body: Any = s
+        body: Stmt = s
         while isinstance(body, AttrStmt) and body.attr_key == "thread_extent":
             axes.append(body)
             body = body.body
@@ -127,7 +125,7 @@ def MergeSharedMemoryAllocations() -> Pass:
     buffers.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Kernels().visit(func.body))
 
     made: Pass = prim_func_pass(run, name="tir.MergeSharedMemoryAllocations", needs=("flat_buffers",))

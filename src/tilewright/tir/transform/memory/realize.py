@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer, domain_touched
-from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType, Range
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IntImm, IRModule, PointerType, PrimExpr, PrimType, Range
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const, floormod, logical_or, multiply, subtract
@@ -45,18 +45,18 @@ class _Prefetches(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         self.loops.append(s)
         out = self.rebuild(s)
         self.loops.pop()
         return out
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         body = self.visit(s.body)
         if s.attr_key != "prefetch_scope":
             return s if body is s.body else s.replace(body=body)
-        buffer: Any = s.node
+        buffer = s.node
         if not isinstance(buffer, Buffer):
             raise TVMError(f"InjectPrefetch: prefetch_scope is said of a buffer, but of {buffer}")
         bounds = domain_touched(body, buffer, True, False)
@@ -107,14 +107,14 @@ class _Rolling(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != "rolling_buffer_scope":
             return self.rebuild(s)
         self.marked[s.node] = None
         return self.visit(s.body)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         self.loops.append(s)
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         new = self.rebuild(s)
@@ -131,7 +131,7 @@ class _Rolling(Mutator):
         return new
 
     @on(BufferRealize)
-    def _realize(self, s: BufferRealize) -> Any:
+    def _realize(self, s: BufferRealize) -> Stmt:
         if s.buffer not in self.marked:
             return self.rebuild(s)
         serial = [f for f in self.loops if f.kind == ForKind.SERIAL]
@@ -200,13 +200,13 @@ class _Circular(Mutator):
         return tuple([floormod(i, self.size) if k == self.axis else i for k, i in enumerate(indices)])
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer is not self.buffer:
             return self.rebuild(e)
         return BufferLoad(e.buffer, self._indices(e.indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer is not self.buffer:
             return self.rebuild(s)
         store = BufferStore(s.buffer, self.visit(s.value), self._indices(s.indices), s.predicate, s.span)
@@ -238,7 +238,7 @@ class _Flatten(Mutator):
         shape = buffer.shape if bounds is None else tuple([r.extent for r in bounds])
         starts = None if bounds is None else tuple([r.min for r in bounds])
         sized = buffer if bounds is None else buffer.replace(shape=shape, strides=())
-        total: Any = const(1, "int32")
+        total = const(1, "int32")
         for e in shape:
             total = multiply(total, e)
         if sized.strides:
@@ -265,22 +265,22 @@ class _Flatten(Mutator):
         return flat, (indices if flat is b else (self.analyzer.simplify(index(indices)),))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         buffer, indices = self._access(e.buffer, e.indices)
         return e if buffer is e.buffer and indices is e.indices else BufferLoad(buffer, indices, e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         buffer, indices = self._access(s.buffer, s.indices)
         return BufferStore(buffer, self.visit(s.value), indices, s.predicate, s.span)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         return self.rebuild(s)
 
     @on(BufferRealize)
-    def _realize(self, s: BufferRealize) -> Any:
+    def _realize(self, s: BufferRealize) -> Stmt:
         bounds = tuple([Range.from_min_extent(self.visit(r.min), self.visit(r.extent)) for r in s.bounds])
         flat = self.declare(s.buffer, bounds)
         condition, body = self.visit(s.condition), self.visit(s.body)
@@ -291,7 +291,7 @@ class _Flatten(Mutator):
         return out
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != "buffer_bind_scope":
             return self.rebuild(s)
         view, source = s.node
@@ -319,11 +319,11 @@ class _Flatten(Mutator):
         for k, r in enumerate(s.bounds):
             var = Var(f"prefetch_{k}", r.min.dtype)
             last = k == len(s.bounds) - 1
-            count: Any = self.analyzer.simplify((r.extent + (step - 1)) // step) if last else r.extent
+            count: PrimExpr = self.analyzer.simplify((r.extent + (step - 1)) // step) if last else r.extent
             loops.append((var, count))
             indices.append(add(r.min, multiply(var, const(step, var.dtype)) if last else var))
         flat, at = self._access(buffer, tuple(indices))
-        call: Any = Call(
+        call: PrimExpr = Call(
             "int32", "prefetch", (address_of(BufferLoad(flat, at)), PREFETCH_READ, PREFETCH_KEEP, PREFETCH_DATA)
         )
         inside: Any = None
@@ -336,7 +336,7 @@ class _Flatten(Mutator):
         return body
 
 
-def _is_zero(e: Any) -> bool:
+def _is_zero(e: PrimExpr) -> bool:
     return isinstance(e, IntImm) and e.value == 0
 
 
@@ -344,7 +344,9 @@ def _moved(indices: tuple[PrimExpr, ...], starts: tuple[PrimExpr, ...] | None) -
     return indices if starts is None else tuple([subtract(i, s) for i, s in zip(indices, starts, strict=True)])
 
 
-def _moved_back(indices: tuple[PrimExpr, ...], starts: tuple[Any, ...], axes: tuple[Any, ...]) -> tuple[PrimExpr, ...]:
+def _moved_back(
+    indices: tuple[PrimExpr, ...], starts: tuple[PrimExpr, ...], axes: tuple[int, ...]
+) -> tuple[PrimExpr, ...]:
     out = list(starts)
     for i, axis in zip(indices, axes, strict=True):
         out[axis] = add(out[axis], i)
@@ -359,7 +361,7 @@ def StorageFlatten(cache_line_size: int, create_bound_attribute: bool = False) -
     with its number of elements.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         walk = _Flatten(cache_line_size, create_bound_attribute)
         for b in func.buffer_map.values():
             walk.declare(b, None)
@@ -386,8 +388,8 @@ def texture_shape(buffer: Buffer) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
         raise TVMError(f"TextureFlatten: {buffer.name} is {list(buffer.shape)}; a texture has three dimensions or more")
     cut = _SEPARATOR.get(kind, -2)
     cut = cut if cut > 0 else len(buffer.shape) + cut
-    height: Any = const(1, "int32")
-    width: Any = const(1, "int32")
+    height = const(1, "int32")
+    width = const(1, "int32")
     for k, dim in enumerate(buffer.shape[:-1]):
         if k < cut:
             height = multiply(height, dim)
@@ -409,8 +411,8 @@ class _Texture(Mutator):
         cut = _SEPARATOR.get(kind, -2)
         cut = cut if cut > 0 else len(b.shape) + cut
         at = mutate_tuple(self.visit, indices)
-        x: Any = const(0, "int32")
-        y: Any = const(0, "int32")
+        x: PrimExpr = const(0, "int32")
+        y: PrimExpr = const(0, "int32")
         for k in range(len(at) - 1):
             if k < cut:
                 y = add(multiply(y, b.shape[k]), at[k])
@@ -419,7 +421,7 @@ class _Texture(Mutator):
         return self.analyzer.simplify(x), self.analyzer.simplify(y), at[-1]
 
     @on(BufferRealize)
-    def _realize(self, s: BufferRealize) -> Any:
+    def _realize(self, s: BufferRealize) -> Stmt:
         if not self._is(s.buffer):
             return self.rebuild(s)
         width, height, channels = texture_shape(s.buffer)
@@ -437,21 +439,21 @@ class _Texture(Mutator):
         return self.rebuild(s)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if not self._is(e.buffer):
             return self.rebuild(e)
         x, y, channel = self._place(e.buffer, e.indices)
         return Call(e.dtype, "texture2d_load", (e.buffer.data, x, y, _first(channel)))
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if not self._is(s.buffer):
             return self.rebuild(s)
         x, y, channel = self._place(s.buffer, s.indices)
         return Evaluate(Call("void", "texture2d_store", (s.buffer.data, x, y, _first(channel), self.visit(s.value))))
 
 
-def _first(channel: Any) -> PrimExpr:
+def _first(channel: PrimExpr) -> PrimExpr:
     out: PrimExpr = getattr(channel, "base", channel)
     return out
 
@@ -531,21 +533,21 @@ class _Retype(Mutator):
         return out
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         n = self.width(e.buffer)
         if n == 1:
             return self.rebuild(e)
         return BufferLoad(self.buffer(e.buffer, n), (self._index(e.indices[0], n),), None, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         n = self.width(s.buffer)
         if n == 1:
             return self.rebuild(s)
         return BufferStore(self.buffer(s.buffer, n), self.visit(s.value), (self._index(s.indices[0], n),), None, s.span)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         n = self.lanes.get(s.buffer_var, 1)
         (size,) = s.extents if len(s.extents) == 1 else (None,)
         if n == 1 or not isinstance(size, IntImm) or size.value % n:
@@ -568,7 +570,7 @@ def PointerValueTypeRewrite() -> Pass:
     flat buffers.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Widths()
         look.visit(func.body)
         # Storage of the caller's keeps its type where the signature names it: it is viewed anew inside of the function.

@@ -70,7 +70,7 @@ class _Rewrite(Mutator):
         return e
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         chain: list[Stmt] = []
         body: Any = s
         while type(body) in (Allocate, DeclBuffer, AttrStmt):
@@ -87,7 +87,7 @@ class _Rewrite(Mutator):
         return self._below(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         """for i: allocate a[n]: S -> allocate a[n]: for i: S, where n is not a constant: each would be asked of the runtime."""
         body = self.visit(s.body)
         if s.kind != ForKind.SERIAL:
@@ -115,7 +115,7 @@ class _Rewrite(Mutator):
         return out
 
     @staticmethod
-    def _share(allocations: list[Any], body: SeqStmt) -> dict[Var, Var]:
+    def _share(allocations: list[Allocate], body: SeqStmt) -> dict[Var, Var]:
         """Data variable -> the one whose storage it takes over, first fit in order of first use."""
         large = [a for a in allocations if (_bytes(a) or 0) >= MIN_BYTES]
         if len(large) < 2:
@@ -128,7 +128,7 @@ class _Rewrite(Mutator):
                 if v in lives:
                     lives[v].append(k)
         moved: dict[Var, Var] = {}
-        free: list[tuple[int, Any]] = []
+        free: list[tuple[int, Allocate]] = []
         for a in sorted([a for a in large if lives[a.buffer_var]], key=lambda a: lives[a.buffer_var][0]):
             first, last = lives[a.buffer_var][0], lives[a.buffer_var][-1]
             scope = getattr(a.buffer_var.type_annotation, "storage_scope", "")

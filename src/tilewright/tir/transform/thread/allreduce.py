@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IntImm, IRModule, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, nodes_of, on, post_order_visit
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -54,7 +54,7 @@ class _LowerAllreduce(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.thread_tag.startswith("threadIdx"):
             outer_threads = self.threads
             self.threads = {**outer_threads, s.node.var: (s.node.thread_tag, s.value)}
@@ -69,7 +69,7 @@ class _LowerAllreduce(Mutator):
         return self.rebuild(s)
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         if call_name(s.value) != "tvm_thread_allreduce":
             return s
         if self.reducer is None:
@@ -102,14 +102,14 @@ class _LowerAllreduce(Mutator):
 
     def _numbers(self, axes: list[Var]) -> tuple[PrimExpr, int]:
         """The number of a thread along some axes, the first running fastest; and how many there are."""
-        number: Any = _zero()
+        number: PrimExpr = _zero()
         count = 1
         for v in sorted(axes, key=lambda v: self.threads[v][0]):
             number = number + v.astype("int32") * count
             count *= self._extent(v)
         return number, count
 
-    def _combine(self, a: list[Any], b: list[Any]) -> list[PrimExpr]:
+    def _combine(self, a: list[BufferLoad], b: list[BufferLoad]) -> list[PrimExpr]:
         assert self.reducer is not None
         env = dict(zip((*self.reducer.lhs, *self.reducer.rhs), (*a, *b), strict=True))
         return [substitute(e, env) for e in self.reducer.result]
@@ -121,7 +121,7 @@ class _LowerAllreduce(Mutator):
             self.buffers[result] = decl_buffer((1,), value.dtype, result.name, data=result)
         return BufferStore(self.buffers[result], value, (_zero(),))
 
-    def _lower(self, values: list[Any], results: list[Any], reduced: list[Var]) -> Stmt:
+    def _lower(self, values: list[PrimExpr], results: list[PrimExpr], reduced: list[Var]) -> Stmt:
         number, count = self._numbers(reduced)
         if count == 1:
             return stmt_seq(*[self._store(r, v) for r, v in zip(results, values, strict=True)])
@@ -144,13 +144,13 @@ class _LowerAllreduce(Mutator):
         return body
 
     def _by_memory(
-        self, values: list[Any], results: list[Any], reduced: list[Var], number: PrimExpr, count: int
+        self, values: list[PrimExpr], results: list[PrimExpr], reduced: list[Var], number: PrimExpr, count: int
     ) -> Stmt:
         """A tree in shared memory: half of the threads add the other half's values, then a quarter, ..."""
         kept = [v for v in self.threads if v not in reduced]
         group, groups = self._numbers(kept)
         buffers = [self._buffer(f"red_buf{k}", v.dtype, groups * count, "shared") for k, v in enumerate(values)]
-        base: Any = group * count
+        base = group * count
 
         def at(offset: Any) -> list[Any]:
             return [BufferLoad(b, (base + offset,)) for b in buffers]
@@ -172,7 +172,7 @@ class _LowerAllreduce(Mutator):
         return self._within(buffers, stmt_seq(*steps))
 
     @staticmethod
-    def _all_at_once(buffers: list[Buffer], values: list[PrimExpr], index: Any, condition: Any) -> list[Stmt]:
+    def _all_at_once(buffers: list[Buffer], values: list[PrimExpr], index: PrimExpr, condition: PrimExpr) -> list[Stmt]:
         """Stores of values none of which sees another's store."""
         if len(buffers) == 1:
             return [IfThenElse(condition, BufferStore(buffers[0], values[0], (index,)))]
@@ -182,7 +182,7 @@ class _LowerAllreduce(Mutator):
             body = LetStmt(v, value, body)
         return [IfThenElse(condition, body)]
 
-    def _by_shuffles(self, values: list[Any], results: list[Any], count: int) -> Stmt:
+    def _by_shuffles(self, values: list[PrimExpr], results: list[PrimExpr], count: int) -> Stmt:
         """Shuffles within a warp: no memory and no barrier."""
         sums = [self._buffer(f"red_buf{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
         other = [self._buffer(f"t{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
@@ -190,7 +190,7 @@ class _LowerAllreduce(Mutator):
         def first(buffers: list[Buffer]) -> list[Any]:
             return [BufferLoad(b, (_zero(),)) for b in buffers]
 
-        def shuffled(name: str, value: Any, by: int) -> PrimExpr:
+        def shuffled(name: str, value: PrimExpr, by: int) -> PrimExpr:
             mask = call_intrin("uint32", "tir.tvm_warp_activemask")
             return call_intrin(value.dtype, name, mask, value, _zero(by), _zero(count), _zero(self.warp))
 
@@ -216,7 +216,7 @@ def LowerThreadAllreduce() -> Pass:
     The target's attribute `thread_warp_size` gives the size of a warp. Without a target there are no shuffles.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
         kind = str(getattr(getattr(target, "kind", None), "name", ""))
         warp = int(getattr(target, "thread_warp_size", 1) or 1) if kind in ("cuda", "nvptx", "rocm", "metal") else 1
@@ -244,7 +244,7 @@ class _CrossThread(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         loops, inner = [s], s.body
         before: dict[int, tuple[Stmt, ...]] = {}
         # What is computed right before the reduction, inside its loops, stays there: `before[d]` inside of d loops.
@@ -304,7 +304,7 @@ class _CrossThread(Mutator):
         index = (_zero(),)
         axes = {a.var: v for a, v in zip(block.iter_vars, realize.iter_values, strict=True)}
 
-        def realized(suffix: str, body: Stmt, predicate: Any, reduces: bool) -> Stmt:
+        def realized(suffix: str, body: Stmt, predicate: PrimExpr, reduces: bool) -> Stmt:
             kept = [a for a in block.iter_vars if reduces or a.iter_type != IterVar.CommReduce]
             names = {a.var: a.var.copy_with_suffix("") for a in kept}
             made = [
@@ -333,7 +333,7 @@ class _CrossThread(Mutator):
         everywhere = AttrStmt(reducer, "reduce_scope", IntImm("int32", 0), everywhere)
         # Which elements there are holds of the result as of the parts; which steps there are was settled by the parts.
         stepping = {f.loop_var for f in inside}
-        first: Any = const_true()
+        first = const_true()
         for condition in conjuncts(realize.predicate):
             if not variables(condition) & stepping:
                 first = logical_and(first, condition)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, FloatImm, IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const, floordiv, floormod, multiply
@@ -13,7 +13,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.builtin import ptx_cp_async, ptx_ldg32
 from tilewright.tir.expr import Broadcast, BufferLoad, Call, Cast, Ramp, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BufferRegion, BufferStore, Evaluate, stmt_seq
+from tilewright.tir.stmt import AttrStmt, Block, BufferRegion, BufferStore, Evaluate, Stmt, stmt_seq
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_func_pass
 from tilewright.tir.transform.thread.thread_sync import scope_of
@@ -31,7 +31,7 @@ class _AsyncCopies(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != "async_scope":
             return self.rebuild(s)
         outer, self.inside = self.inside, True
@@ -40,11 +40,11 @@ class _AsyncCopies(Mutator):
         return body
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if not self.inside or not scope_of(s.buffer.data).startswith("shared"):
             return s
         load: Any = s.value
-        predicate: Any = s.predicate
+        predicate = s.predicate
         if call_name(load) == "if_then_else" and _is_zero(load.args[2]):
             predicate, load = load.args[0], load.args[1]
         if (
@@ -67,13 +67,13 @@ class _AsyncCopies(Mutator):
         return Evaluate(copy)
 
 
-def _is_zero(e: Any) -> bool:
+def _is_zero(e: PrimExpr) -> bool:
     if isinstance(e, Broadcast):
         e = e.value
     return isinstance(e, (IntImm, FloatImm)) and e.value == 0
 
 
-def _first(index: Any, lanes: int) -> PrimExpr | None:
+def _first(index: PrimExpr, lanes: int) -> PrimExpr | None:
     """Where a run of neighbouring elements begins; None where they are no run."""
     if lanes == 1:
         return index if index.dtype.lanes == 1 else None
@@ -106,7 +106,7 @@ class _GuardedLoads(Mutator):
         return e
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         value: Any = s.value
         if call_name(value) != "if_then_else" or scope_of(s.buffer.data) != "local" or s.value.dtype != "float32":
             return s
@@ -165,7 +165,7 @@ class _Permuted(Visitor):
         pass
 
     @on(BufferLoad, BufferStore)
-    def _access(self, a: Any) -> None:
+    def _access(self, a: BufferLoad | BufferStore) -> None:
         if scope_of(a.buffer.data).startswith("shared"):
             if self.marked:
                 self.inside.setdefault(a.buffer)
@@ -195,7 +195,7 @@ class _Permute(Mutator):
         row_size, chunk = _row(buffer)
         *outer, row, column = mutate_tuple(self.visit, indices)
         lanes = column.dtype.lanes
-        base: Any = column
+        base = column
         if lanes != 1:
             run = _first(column, lanes)
             if run is None or chunk % lanes:
@@ -211,24 +211,24 @@ class _Permute(Mutator):
         count = min(8, row_size // chunk)
         at = floordiv(base, chunk)
         group = multiply(floordiv(at, count), const(count, at.dtype))
-        swizzled: Any = add(group, floormod(at, count) ^ phase.astype(at.dtype))
-        moved: Any = add(multiply(swizzled, const(chunk, at.dtype)), floormod(base, chunk))
+        swizzled = add(group, floormod(at, count) ^ phase.astype(at.dtype))
+        moved = add(multiply(swizzled, const(chunk, at.dtype)), floormod(base, chunk))
         return (*outer, row, moved if lanes == 1 else Ramp(moved, const(1, at.dtype), lanes))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer not in self.buffers:
             return self.rebuild(e)
         return BufferLoad(e.buffer, self._swizzled(e.buffer, e.indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer not in self.buffers:
             return self.rebuild(s)
         return BufferStore(s.buffer, self.visit(s.value), self._swizzled(s.buffer, s.indices), s.predicate, s.span)
 
     @on(Block)
-    def _block(self, b: Block) -> Any:
+    def _block(self, b: Block) -> Block:
         new = self.rebuild(b)
         if PERMUTED not in b.annotations:
             return new
@@ -246,7 +246,7 @@ def InjectPermutedLayout() -> Pass:
     Threads that access a column then use different banks. All accesses of such a buffer must be in annotated blocks.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Permuted()
         look.visit(func.body)
         for b in look.inside:
@@ -312,19 +312,19 @@ class _MmaLayout(BufferMutator):
         return (*outer, floordiv(i, tile[0]), floordiv(j, tile[1]), floormod(i, tile[0]), floormod(j, tile[1]))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         buffer, indices = self.visit(e.buffer), mutate_tuple(self.visit, e.indices)
         if buffer is e.buffer and indices is e.indices:
             return e
         return BufferLoad(buffer, self._indices(e.buffer, indices), e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         buffer, indices = self.visit(s.buffer), mutate_tuple(self.visit, s.indices)
         return BufferStore(buffer, self.visit(s.value), self._indices(s.buffer, indices), s.predicate, s.span)
 
     @on(BufferRegion)
-    def _region(self, r: BufferRegion) -> Any:
+    def _region(self, r: BufferRegion) -> BufferRegion:
         buffer = self.visit(r.buffer)
         if r.buffer not in self.tiled:
             return self.rebuild(r)
@@ -341,7 +341,7 @@ class _MmaLayout(BufferMutator):
         return BufferRegion(buffer, (*outer, *whole, *inner))
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         alloc = tuple([self.visit(b) for b in block.alloc_buffers])
         new = self.rebuild(block.replace(alloc_buffers=()))
         return new.replace(alloc_buffers=alloc)

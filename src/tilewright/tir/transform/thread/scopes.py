@@ -45,7 +45,7 @@ class _Lift(Mutator):
     def _expr(self, e: PrimExpr) -> PrimExpr:
         return e
 
-    def _same(self, a: Any, b: Any) -> bool:
+    def _same(self, a: AttrStmt, b: Any) -> bool:
         return structural_equal(a.value, b.value) and (
             a.node is b.node or (a.node is not None and b.node is not None and structural_equal(a.node, b.node))
         )
@@ -67,7 +67,7 @@ class _Lift(Mutator):
         same = len(merged) == len(s.seq) and all([a is b for a, b in zip(merged, s.seq, strict=True)])
         return s if same else stmt_seq(*merged)
 
-    def _is_mark(self, s: Any) -> TypeGuard[AttrStmt]:
+    def _is_mark(self, s: Stmt) -> TypeGuard[AttrStmt]:
         return isinstance(s, AttrStmt) and s.attr_key == self.key
 
     def _out(self, s: Any, own: tuple[Var, ...]) -> Any:
@@ -86,11 +86,11 @@ class _Lift(Mutator):
         return self._out(s, (s.var,))
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> Any:
+    def _allocate(self, s: Allocate | AllocateConst) -> Any:
         return self._out(s, (s.buffer_var,))
 
     @on(DeclBuffer, While)
-    def _plain(self, s: Any) -> Any:
+    def _plain(self, s: DeclBuffer | While) -> Any:
         return self._out(s, ())
 
     @on(AttrStmt)
@@ -137,7 +137,7 @@ class _Contexts(Mutator):
         return var
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         return s.replace(body=self.within(s.body)) if s.kind == ForKind.PARALLEL else self.rebuild(s)
 
     @on(AttrStmt)
@@ -193,11 +193,11 @@ class _CoProc(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return s if s.attr_key == SCOPE else self.rebuild(s)
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         parts = [self.visit(x) for x in s.seq]
         uses = [touches(p) for p in parts]
         units = [_units(p) for p in parts]
@@ -282,7 +282,7 @@ class _Fragments(Visitor):
         self.shape: dict[Var, str] = {}
         self.layout: dict[Var, str] = {}
 
-    def _note(self, data: Any, sizes: Any, layout: Any = None) -> None:
+    def _note(self, data: Any, sizes: tuple[PrimExpr, ...], layout: Any = None) -> None:
         if not isinstance(data, Var):
             return
         shape = ", ".join([str(x) for x in sizes])
@@ -312,8 +312,8 @@ class _MarkFragments(Mutator):
         return e
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
-        new: Any = self.rebuild(s)
+    def _allocate(self, s: Allocate) -> Stmt:
+        new: Stmt = self.rebuild(s)
         for key, table in (("fragment_layout", self.found.layout), ("fragment_shape", self.found.shape)):
             if s.buffer_var in table:
                 new = AttrStmt(s.buffer_var, key, StringImm(table[s.buffer_var]), new)

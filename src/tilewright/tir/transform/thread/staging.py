@@ -35,7 +35,7 @@ LOCAL_STAGE = "tir.manifest_shared_memory_local_stage"
 ZERO = IntImm("int32", 0)
 
 
-def nest_of(s: Any) -> tuple[list[For], Any]:
+def nest_of(s: Stmt) -> tuple[list[For], Stmt]:
     """The perfect loop nest at a statement, and the statement inside it."""
     loops: list[For] = []
     while isinstance(s, For):
@@ -66,7 +66,7 @@ class _LocalStage(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         loops, inner = nest_of(s)
         if not (isinstance(inner, BlockRealize) and LOCAL_STAGE in inner.block.annotations):
             return self.rebuild(s)
@@ -78,7 +78,7 @@ class _LocalStage(Mutator):
         return rebuilt(outer, body)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         return self._staged(s, []) if LOCAL_STAGE in s.block.annotations else self.rebuild(s)
 
     @staticmethod
@@ -151,7 +151,7 @@ class _AutoCopy(Mutator):
         return e
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         axis = s.thread_binding
         if s.kind != ForKind.THREAD_BINDING or axis is None or not axis.thread_tag.startswith("threadIdx"):
             return self.rebuild(s)
@@ -175,7 +175,7 @@ class _AutoCopy(Mutator):
         return out
 
     @on(Block)
-    def _block(self, b: Block) -> Any:
+    def _block(self, b: Block) -> Block:
         if not getattr(b.annotations.get("auto_copy"), "value", b.annotations.get("auto_copy")):
             return self.rebuild(b)
         notes = {k: v for k, v in b.annotations.items() if k not in ("auto_copy", "vector_bytes", "local_stage")}
@@ -203,7 +203,7 @@ class _AutoCopy(Mutator):
         while count % lanes or sizes[-1] % lanes:
             lanes //= 2
         threads = 1
-        number: Any = ZERO
+        number: PrimExpr = ZERO
         for _, var, extent in sorted(self.threads, key=lambda t: t[0]):
             if not isinstance(extent, IntImm):
                 raise TVMError(f"LowerAutoCopy: the extent of {var.name} around {b.name_hint} is not a constant")
@@ -211,17 +211,15 @@ class _AutoCopy(Mutator):
             threads *= extent.value
         iterations = -(-count // (threads * lanes))
         iteration, lane = Var("turn", "int32"), Var("vec", "int32")
-        flat: Any = add(
-            multiply(add(multiply(iteration, const(threads, "int32")), number), const(lanes, "int32")), lane
-        )
-        rest: Any = flat
+        flat = add(multiply(add(multiply(iteration, const(threads, "int32")), number), const(lanes, "int32")), lane)
+        rest = flat
         env2: dict[Var, PrimExpr] = {}
         for k in range(len(loops) - 1, -1, -1):
             f = loops[k]
-            part: Any = rest if k == 0 else floormod(rest, sizes[k])
+            part = rest if k == 0 else floormod(rest, sizes[k])
             env2[f.loop_var] = add(f.min, part.astype(f.loop_var.dtype))
             rest = floordiv(rest, sizes[k])
-        store: Any = substitute(inner, env2)
+        store = substitute(inner, env2)
         condition = substitute(predicate, env2)
         guards = [c for c in conjuncts(condition) if not is_true(c)]
         if iterations * threads * lanes != count:
@@ -237,7 +235,7 @@ class _AutoCopy(Mutator):
         def guarded(s: Stmt) -> Stmt:
             if not guards:
                 return s
-            whole: Any = guards[0]
+            whole = guards[0]
             for g in guards[1:]:
                 whole = whole & g
             return IfThenElse(whole, s)
@@ -273,13 +271,13 @@ class _CopyIntrin(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != self.key:
             return self.rebuild(s)
         out = self.copy(s.body)
         return Evaluate(out) if isinstance(out, PrimExpr) else out
 
-    def copy(self, body: Any) -> Any:
+    def copy(self, body: Stmt) -> Any:
         loops, store = nest_of(body)
         if isinstance(store, BlockRealize) and not store.block.iter_vars:
             store = store.block.body
@@ -292,7 +290,7 @@ class _CopyIntrin(Mutator):
         if call_name(value) == "if_then_else":
             condition, value, other = value.args
         cast = type(value).__name__ == "Cast"
-        load: Any = value.value if cast else value
+        load = value.value if cast else value
         if type(load) is not BufferLoad:
             raise TVMError(
                 f"InjectCopyIntrin: the store under {self.key} must store an element of a buffer, but stores {store.value}"
@@ -309,7 +307,14 @@ class _CopyIntrin(Mutator):
         return self.make(src, dst, before, after, pad_value)
 
     def _view(
-        self, b: Buffer, indices: Any, names: list[Var], shape: Any, loops: list[For], what: str, starts: Any = None
+        self,
+        b: Buffer,
+        indices: tuple[PrimExpr, ...],
+        names: list[Var],
+        shape: list[PrimExpr],
+        loops: list[For],
+        what: str,
+        starts: list[PrimExpr] | None = None,
     ) -> Buffer:
         at = b.offset_of(indices)[0]
         found = detect_linear_equation(at, names)
@@ -317,7 +322,7 @@ class _CopyIntrin(Mutator):
             raise TVMError(
                 f"InjectCopyIntrin: {b.name} is accessed at {at}, which is not linear in the loops of the copy"
             )
-        offset: Any = found[-1]
+        offset = found[-1]
         for k, (stride, f) in enumerate(zip(found, loops, strict=False)):
             first = f.min if starts is None else add(f.min, starts[k])
             offset = add(offset, multiply(stride, first))
@@ -329,7 +334,7 @@ class _CopyIntrin(Mutator):
 
     def _padding(
         self, condition: Any, loops: list[For], analyzer: Analyzer
-    ) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+    ) -> tuple[list[PrimExpr], list[PrimExpr], list[PrimExpr], list[PrimExpr]]:
         """(before, after, shape, starts) of what a condition that bounds the loops lets through."""
         if condition is None:
             return [], [], [f.extent for f in loops], [const(0, f.loop_var.dtype) for f in loops]
@@ -343,7 +348,7 @@ class _CopyIntrin(Mutator):
         before, after, shape, starts = [], [], [], []
         for k, f in enumerate(loops):
             low, high = bounds[2 * k], bounds[2 * k + 1]
-            zero: Any = const(0, f.loop_var.dtype)
+            zero = const(0, f.loop_var.dtype)
             first = zero if low is None else analyzer.simplify(_max(low - f.min, zero))
             last = zero if high is None else analyzer.simplify(_max(f.min + f.extent - 1 - high, zero))
             before.append(first)
@@ -353,7 +358,7 @@ class _CopyIntrin(Mutator):
         return before, after, shape, starts
 
 
-def _max(a: Any, b: Any) -> PrimExpr:
+def _max(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     from tilewright.tir.arithmetic import maximum
 
     out: PrimExpr = maximum(a, b)
@@ -383,7 +388,7 @@ class _Dma(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if (
             s.attr_key == "async_wait_queue_scope"
             and isinstance(s.body, AttrStmt)
@@ -393,7 +398,7 @@ class _Dma(Mutator):
             return stmt_seq(wait, self.visit(s.body.body))
         if s.attr_key != "async_commit_queue_scope":
             return self.rebuild(s)
-        body: Any = s.body
+        body = s.body
         while isinstance(body, AttrStmt) and body.attr_key == "async_scope":
             body = body.body
         loops, store = nest_of(body)
@@ -401,12 +406,12 @@ class _Dma(Mutator):
         return made if made is not None else self.visit(body)
 
     @staticmethod
-    def _copy(loops: list[For], store: Any, queue: PrimExpr) -> Stmt | None:
+    def _copy(loops: list[For], store: Stmt, queue: PrimExpr) -> Stmt | None:
         if not isinstance(store, BufferStore) or type(store.value) is not BufferLoad:
             return None
         load = store.value
-        size: Any = load.dtype.bytes * load.dtype.lanes
-        first: dict[Var, Any] = {}
+        size = load.dtype.bytes * load.dtype.lanes
+        first: dict[Var, PrimExpr] = {}
         step = 1
         for f in reversed(loops):
             for index in (store.indices, load.indices):

@@ -65,7 +65,7 @@ class _Unify(BufferMutator):
         return body
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         if s.kind != ForKind.THREAD_BINDING or s.thread_binding is None:
             return self.rebuild(s)
         old, virtual = s.thread_binding, is_vthread(s.thread_binding.thread_tag)
@@ -86,7 +86,7 @@ class _Unify(BufferMutator):
         return make() if virtual else self._within(make)
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key != "thread_extent" or not isinstance(s.node, IterVar) or is_vthread(s.node.thread_tag):
             value, body = self.visit(s.value), self.visit(s.body)
             return s if value is s.value and body is s.body else AttrStmt(s.node, s.attr_key, value, body, s.span)
@@ -124,7 +124,7 @@ def UnifyThreadBinding() -> Pass:
 
 class _Serial(BufferMutator):
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         return new.replace(kind=ForKind.SERIAL) if s.kind == ForKind.PARALLEL else new
 
@@ -152,7 +152,7 @@ class _LiftBound(BufferMutator):
         )
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         if new.kind == ForKind.THREAD_BINDING or type(new.body) is not For or new.body.kind != ForKind.THREAD_BINDING:
             return new
@@ -162,7 +162,7 @@ class _LiftBound(BufferMutator):
         return inner.replace(body=self._for(new.replace(body=inner.body)))
 
 
-def _uses(e: Any, var: Var) -> bool:
+def _uses(e: PrimExpr, var: Var) -> bool:
     return any_node(e, lambda node: node is var)
 
 

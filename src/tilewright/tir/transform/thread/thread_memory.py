@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import PassContext
 from tilewright.node import Visitor, on, structural_equal
 from tilewright.script.underline import located
@@ -15,7 +15,7 @@ from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered,
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt
+from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import has_load
 
@@ -213,7 +213,7 @@ class _Kernels(Visitor):
         self.writes: set[Buffer] = set()
         self.apart = False
 
-    def _axis(self, tag: str, var: Var, extent: Any, body: Any) -> None:
+    def _axis(self, tag: str, var: Var, extent: PrimExpr, body: Stmt) -> None:
         outer, by_thread = self.tags, self.by_thread.get(tag)
         if tag in outer:
             self._need_joint(tag, body)
@@ -241,7 +241,7 @@ class _Kernels(Visitor):
             for store, around in self.updates:
                 self._once(store, around)
 
-    def _need_joint(self, tag: str, body: Any) -> None:
+    def _need_joint(self, tag: str, body: Stmt) -> None:
         """Refuses a loop over an axis inside of another one, unless each thread of the outer one may do its own part."""
         if not tag.startswith("threadIdx.") or not self.by_thread[tag].isdisjoint(used_vars(body)):
             raise TVMError(
@@ -267,7 +267,7 @@ class _Kernels(Visitor):
                     )
                 )
 
-    def _depends(self, var: Var, value: Any) -> None:
+    def _depends(self, var: Var, value: PrimExpr) -> None:
         """A variable that is bound inside of the kernel; which axes its value depends on."""
         self.defined.add(var)
         uses = used_vars(value)
@@ -326,7 +326,7 @@ class _Kernels(Visitor):
         if s.else_case is not None:
             self._under(s.condition, s.else_case)
 
-    def _under(self, condition: Any, body: Any) -> None:
+    def _under(self, condition: PrimExpr, body: Any) -> None:
         outer, self.guards = self.guards, (*self.guards, condition)
         self.visit(body)
         self.guards = outer

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PrimExpr, Range
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Visitor, on, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -65,7 +65,7 @@ class Access:
         self.second_half = second_half
         self.carried: frozenset[Var] | None = None
 
-    def from_last_turn(self, loop: Any) -> Access:
+    def from_last_turn(self, loop: Stmt) -> Access:
         """This access in an earlier iteration of the loop."""
         out = Access(self.data, self.write, self.indices, self.second_half)
         var = getattr(loop, "loop_var", None)
@@ -205,7 +205,7 @@ class _Planner:
             return [barrier(self.scope)], []
         return [], pending
 
-    def _whole(self, s: Any, pending: list[Access]) -> tuple[Stmt, list[Access]]:
+    def _whole(self, s: Stmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         """A statement into which no barrier goes."""
         walk = _Collect(self.scope, self.second_half)
         walk.visit(s)
@@ -214,7 +214,7 @@ class _Planner:
         first, pending = self._before(s, walk.found, pending)
         return stmt_seq(*first, s), [*pending, *walk.found]
 
-    def _apart(self, s: Any, pending: list[Access], what: str) -> tuple[Stmt, list[Access]]:
+    def _apart(self, s: Stmt, pending: list[Access], what: str) -> tuple[Stmt, list[Access]]:
         """A statement that only some threads run: it must need no barrier inside."""
         new, _ = self._children(s, [])
         if new is not s:
@@ -229,7 +229,7 @@ class _Planner:
 
     # --- statements
 
-    def run(self, s: Any, pending: list[Access]) -> tuple[Any, list[Access]]:
+    def run(self, s: Stmt, pending: list[Access]) -> tuple[Any, list[Access]]:
         """The statement with its barriers, and the accesses since the last of them."""
         if isinstance(s, IfThenElse) and self.differs(s.condition):
             return self._apart(s, pending, f"if {s.condition}")
@@ -250,7 +250,7 @@ class _Planner:
         first, pending = self._before(e, walk.found, pending)
         return first, [*pending, *walk.found]
 
-    def _children(self, s: Any, pending: list[Access]) -> tuple[Any, list[Access]]:
+    def _children(self, s: Stmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         if isinstance(s, SeqStmt):
             parts = []
             for item in s.seq:
@@ -337,7 +337,7 @@ class _Planner:
         after = left if divided else [*pending, *left]
         return self._joined(first, s if body is s.body else s.replace(body=body)), after
 
-    def _head(self, s: Any) -> tuple[list[Access], bool]:
+    def _head(self, s: Stmt) -> tuple[list[Access], bool]:
         """The accesses of a statement up to its first barrier, and whether all ways through it meet one."""
         if isinstance(s, SeqStmt):
             out: list[Access] = []
@@ -366,7 +366,7 @@ class _Planner:
             return [*before, *found], divided and sure
         return self._expr_accesses(s)
 
-    def _expr_accesses(self, e: Any) -> tuple[list[Access], bool]:
+    def _expr_accesses(self, e: PrimExpr | Stmt) -> tuple[list[Access], bool]:
         walk = _Collect(self.scope, self.second_half)
         walk.visit(e)
         return walk.found, walk.barrier
@@ -431,7 +431,7 @@ def ThreadSync(storage_scope: str) -> Pass:
     Raises TVMError if a barrier would be inside a condition that differs between threads.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         body, _ = _Planner(storage_scope).run(func.body, [])
         return func.replace(body=body)
 

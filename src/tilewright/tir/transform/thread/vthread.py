@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -104,10 +104,10 @@ class _Touched(Visitor):
         self._under(s, self.differs(s.min) or self.differs(s.extent))
 
     @on(IfThenElse, While)
-    def _condition(self, s: Any) -> None:
+    def _condition(self, s: IfThenElse | While) -> None:
         self._under(s, self.differs(s.condition))
 
-    def _under(self, s: Any, differs: bool) -> None:
+    def _under(self, s: Stmt, differs: bool) -> None:
         self.control += differs
         self.visit_children(s)
         self.control -= differs
@@ -153,7 +153,7 @@ class _Inject(Mutator):
         return (add(at, by),)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         buffer, indices = self._buffer(e.buffer), self._shifted(e.buffer, e.indices)
         predicate = None if e.predicate is None else self.visit(e.predicate)
         same = buffer is e.buffer and indices is e.indices and predicate is e.predicate
@@ -186,7 +186,7 @@ class _Inject(Mutator):
         kind = ForKind.UNROLLED if self.count <= UNROLL_UP_TO else ForKind.SERIAL
         return For(self.var, 0, self.count, kind, s)
 
-    def _leaf(self, s: Any) -> Stmt:
+    def _leaf(self, s: Stmt) -> Stmt:
         walk = _Depends(self.touched.names)
         walk.visit(s)
         if isinstance(s, BufferStore):
@@ -194,7 +194,7 @@ class _Inject(Mutator):
         new: Stmt = self._rebuilt(s)
         return self._repeated(new) if walk.found else new
 
-    def _rebuilt(self, s: Any) -> Any:
+    def _rebuilt(self, s: Stmt) -> Stmt:
         if isinstance(s, BufferStore):
             buffer, value, indices = self._buffer(s.buffer), self.visit(s.value), self._shifted(s.buffer, s.indices)
             predicate = None if s.predicate is None else self.visit(s.predicate)
@@ -202,11 +202,11 @@ class _Inject(Mutator):
         return self.rebuild(s)
 
     @on(BufferStore, Evaluate)
-    def _step(self, s: Any) -> Any:
+    def _step(self, s: BufferStore | Evaluate) -> Stmt:
         return self._leaf(s)
 
     @on(AssertStmt, LetStmt)
-    def _binding(self, s: Any) -> Any:
+    def _binding(self, s: AssertStmt | LetStmt) -> Any:
         return (
             self._whole(s)
             if self.touched.differs(getattr(s, "value", getattr(s, "condition", None)))
@@ -214,36 +214,36 @@ class _Inject(Mutator):
         )
 
     @on(IfThenElse, While)
-    def _condition(self, s: Any) -> Any:
+    def _condition(self, s: IfThenElse | While) -> Stmt:
         return self._whole(s) if self.touched.differs(s.condition) else self._spread(s)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         differs = self.touched.differs(s.min) or self.touched.differs(s.extent)
         return self._whole(s) if differs else self._spread(s)
 
-    def _spread(self, s: Any) -> Stmt:
+    def _spread(self, s: Stmt) -> Stmt:
         """A statement that all virtual threads go through together; what is below it is repeated there."""
         out: Stmt = self.rebuild(s)
         return out
 
-    def _whole(self, s: Any) -> Stmt:
+    def _whole(self, s: Stmt) -> Stmt:
         """A statement that each virtual thread runs as a whole."""
         inner = _Plain(self)
         return self._repeated(inner.visit(s))
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         if s.buffer_var not in self.touched.names:
             return self.rebuild(s)
-        size: Any = IntImm("int32", 1)
+        size: PrimExpr = IntImm("int32", 1)
         for e in s.extents:
             size = multiply(size, e)
         self.sizes[s.buffer_var] = size
         return s.replace(extents=(multiply(size, IntImm(size.dtype, self.count)),), body=self.visit(s.body))
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         return stmt_seq(*[self.visit(x) for x in s.seq])
 
     @on(DeclBuffer)
@@ -262,7 +262,7 @@ class _Plain(_Inject):
     def _repeated(self, s: Stmt) -> Stmt:
         return s
 
-    def _whole(self, s: Any) -> Stmt:
+    def _whole(self, s: Stmt) -> Stmt:
         return self._spread(s)
 
     @on(Allocate)
@@ -277,7 +277,7 @@ class _VirtualThreads(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         new = self.rebuild(s)
         axis = s.node
         virtual = s.attr_key == "virtual_thread" or (
@@ -303,7 +303,7 @@ def InjectVirtualThread() -> Pass:
     Barriers, and other statements that do not depend on the virtual thread, stay single. Needs flat buffers.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         body = _VirtualThreads().visit(func.body)
         return func if body is func.body else convert_ssa(func.replace(body=body))
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer, detect_linear_equation
-from tilewright.ir import IntImm, PointerType, PrimExpr, Range
-from tilewright.ir.transform import Pass
+from tilewright.ir import IntImm, IRModule, PointerType, PrimExpr, Range
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -17,7 +17,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_intrin
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, Stmt
 from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.thread.thread_sync import scope_of
 
@@ -64,7 +64,7 @@ class _Registers(Mutator):
 
         simplify = self.analyzer.simplify
         lane = simplify(floormod(floordiv(index, number(self.part)), number(self.width)))
-        high: Any = floordiv(index, number(self.part * self.width))
+        high = floordiv(index, number(self.part * self.width))
         register = simplify(high * self.part + floormod(index, number(self.part)))
         return register, lane
 
@@ -72,7 +72,7 @@ class _Registers(Mutator):
         return self.analyzer.simplify(floormod(self.lane, IntImm(self.lane.dtype, self.width)))
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         if s.buffer.data is not self.data:
             return self.rebuild(s)
         register, lane = self._split(s.indices[0])
@@ -87,7 +87,7 @@ class _Registers(Mutator):
         return BufferStore(self._buffer(s.buffer), self.visit(s.value), (register,), s.predicate, s.span)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer.data is not self.data:
             return self.rebuild(e)
         if e.indices[0].dtype.lanes != 1:
@@ -131,7 +131,7 @@ class _Lower(Mutator):
         return e
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         axis = s.node
         if s.attr_key == "thread_extent" and isinstance(axis, IterVar) and isinstance(s.value, IntImm):
             whole = Range.from_min_extent(IntImm(axis.var.dtype, 0), s.value)
@@ -141,13 +141,13 @@ class _Lower(Mutator):
         return self.rebuild(s)
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         # Shuffles wait for each other by themselves.
         warp_barrier = call_name(s.value) == "tvm_storage_sync" and getattr(s.value.args[0], "value", "") == "warp"  # type: ignore[attr-defined]
         return Evaluate(IntImm("int32", 0)) if warp_barrier else s
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         if scope_of(s.buffer_var) != "warp":
             return self.rebuild(s)
         body = self.visit(s.body)
@@ -200,7 +200,7 @@ def LowerWarpMemory() -> Pass:
     removed.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
         warp = int(getattr(target, "attrs", {}).get("thread_warp_size", 32)) if target is not None else 32
         return func.replace(body=_Lower(warp).visit(func.body))

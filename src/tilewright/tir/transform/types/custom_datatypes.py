@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.ir import DataType, PointerType, PrimExpr, PrimType
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IRModule, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import mutate_tuple, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BinaryOpExpr, BufferLoad, Call, Cast, Let, Select, Var
+from tilewright.tir.expr import Add, BinaryOpExpr, BufferLoad, Call, Cast, Let, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_pure_extern, if_then_else
-from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
@@ -107,13 +107,13 @@ def type_name(dtype: DataType) -> str:
     return found[1] if found else dtype.code
 
 
-def create_lower_func(extern_func_map: Mapping[Any, str]) -> Lower:
+def create_lower_func(extern_func_map: Mapping[int | tuple[int, int], str]) -> Lower:
     """Make a lowering to external functions by width: {bits: name}, for casts {(bits from, bits to): name}."""
 
-    def lower(op: Any) -> PrimExpr:
+    def lower(op: Add | Cast) -> PrimExpr:
         dtype = op.dtype
         if isinstance(op, Cast):
-            key: Any = (op.value.dtype.bits, dtype.bits)
+            key: int | tuple[int, int] = (op.value.dtype.bits, dtype.bits)
             args: tuple[PrimExpr, ...] = (op.value,)
         else:
             # A comparison is known by the width of what it compares.
@@ -160,7 +160,7 @@ class _Custom(BufferMutator):
     def _var(self, v: Var) -> Var:
         if v in self.env:
             return self.env[v]
-        kind: Any = v.type_annotation
+        kind = v.type_annotation
         if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
             inner = DataType(kind.element_type.dtype)
             if bits_of(inner) is not inner:
@@ -173,7 +173,7 @@ class _Custom(BufferMutator):
         new = super().rewrite_buffer(buffer)
         return new.replace(dtype=bits_of(new.dtype)) if bits_of(new.dtype) is not new.dtype else new
 
-    def _lowered(self, node: Any, *key: str) -> PrimExpr:
+    def _lowered(self, node: PrimExpr, *key: str) -> PrimExpr:
         lower = _lowers.get((self.target, *key))
         if lower is None:
             raise TVMError(
@@ -184,7 +184,7 @@ class _Custom(BufferMutator):
         return out
 
     @on(Cast)
-    def _cast(self, e: Cast) -> Any:
+    def _cast(self, e: Cast) -> PrimExpr:
         source, to = e.value.dtype, e.dtype
         value = self.visit(e.value)
         if bits_of(source) is source and bits_of(to) is to:
@@ -192,7 +192,7 @@ class _Custom(BufferMutator):
         return self._lowered(Cast(to, value), "Cast", type_name(to), type_name(source))
 
     @on(BinaryOpExpr)
-    def _binary(self, e: Any) -> Any:
+    def _binary(self, e: BinaryOpExpr) -> PrimExpr:
         kind = e.a.dtype
         a, b = self.visit(e.a), self.visit(e.b)
         if bits_of(kind) is kind:
@@ -217,18 +217,18 @@ class _Custom(BufferMutator):
         return self._lowered(new, "Call", str(getattr(e.op, "name", "")), type_name(e.dtype))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         predicate = None if e.predicate is None else self.visit(e.predicate)
         return BufferLoad(self.visit(e.buffer), mutate_tuple(self.visit, e.indices), predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         predicate = None if s.predicate is None else self.visit(s.predicate)
         indices = mutate_tuple(self.visit, s.indices)
         return BufferStore(self.visit(s.buffer), self.visit(s.value), indices, predicate, s.span)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         var, extents = self.visit(s.buffer_var), mutate_tuple(self.visit, s.extents)
         return s.replace(buffer_var=var, dtype=bits_of(s.dtype), extents=extents, body=self.visit(s.body))
 
@@ -237,7 +237,7 @@ class _Custom(BufferMutator):
         return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         return s.replace(value=self.visit(s.value), var=self.visit(s.var), body=self.visit(s.body))
 
 
@@ -248,7 +248,7 @@ def LowerCustomDatatypes() -> Pass:
     Raises TVMError for an operation without a lowering.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
         kind = str(getattr(getattr(target, "kind", None), "name", "") or "llvm")
         walk = _Custom(kind)

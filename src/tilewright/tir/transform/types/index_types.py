@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import mutate_tuple, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Cast, IterVar, Let, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Allocate, AllocateConst, Block, For, LetStmt
+from tilewright.tir.stmt import Allocate, AllocateConst, Block, For, LetStmt, Stmt
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import prim_func_pass
 
@@ -74,7 +74,7 @@ class _Force(BufferMutator):
         )
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         thread = None if s.thread_binding is None else self.visit(s.thread_binding)
         return s.replace(
             loop_var=self.visit(s.loop_var), min=self.visit(s.min), extent=self.visit(s.extent), body=self.visit(s.body),
@@ -82,17 +82,17 @@ class _Force(BufferMutator):
         )  # fmt: skip
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         return s.replace(var=self.visit(s.var), value=self.visit(s.value), body=self.visit(s.body))
 
     @on(Allocate, AllocateConst)
-    def _allocate(self, s: Any) -> Any:
+    def _allocate(self, s: Allocate | AllocateConst) -> Stmt:
         if s.dtype.element is WIDE:
             raise TVMError(f"ForceNarrowIndexToInt32: {s.buffer_var.name} of {self.name} is allocated as {s.dtype}")
         return self.rebuild(s)
 
     @on(Block)
-    def _block(self, block: Block) -> Any:
+    def _block(self, block: Block) -> Block:
         axes = mutate_tuple(self.visit, block.iter_vars)
         alloc = mutate_tuple(self.visit, block.alloc_buffers)
         matches = tuple(
@@ -107,7 +107,7 @@ def ForceNarrowIndexToInt32() -> Pass:
     large constants.
     """
 
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         walk = _Force(str(func.attrs.get("global_symbol", "the function")))
         buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
         params = tuple([walk.visit(p) for p in func.params])

@@ -34,7 +34,7 @@ from tilewright.tir.expr import (
 )
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect, isnan, reinterpret
-from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
@@ -71,12 +71,12 @@ class _Compute(Mutator):
         return cast_to(type(e)(self._up(a), self._up(b), e.span), e.dtype)
 
     @on(EQ, NE, LT, LE, GT, GE)
-    def _compare(self, e: Any) -> Any:
+    def _compare(self, e: EQ | LT) -> EQ | LT:
         a, b = self._up(self.visit(e.a)), self._up(self.visit(e.b))
         return e if a is e.a and b is e.b else type(e)(a, b, e.span)
 
     @on(Cast)
-    def _cast(self, e: Cast) -> Any:
+    def _cast(self, e: Cast) -> PrimExpr:
         value = self.visit(e.value)
         through = self.wide.with_lanes(e.dtype.lanes)
         if self.narrow(value.dtype) and e.dtype is not through:
@@ -147,11 +147,11 @@ class _Storage(BufferMutator):
         return IntImm(self.word, int(bits))
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> Any:
+    def _let(self, s: LetStmt | Let) -> Any:
         return s.replace(var=self.visit(s.var), value=self.visit(s.value), body=self.visit(s.body))
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         var, extents = self.visit(s.buffer_var), mutate_tuple(self.visit, s.extents)
         return s.replace(buffer_var=var, dtype=self._bits(s.dtype), extents=extents, body=self.visit(s.body))
 
@@ -160,19 +160,19 @@ class _Storage(BufferMutator):
         return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         predicate = None if e.predicate is None else self.visit(e.predicate)
         return BufferLoad(self.visit(e.buffer), mutate_tuple(self.visit, e.indices), predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         predicate = None if s.predicate is None else self.visit(s.predicate)
         return BufferStore(
             self.visit(s.buffer), self.visit(s.value), mutate_tuple(self.visit, s.indices), predicate, s.span
         )
 
     @on(Cast)
-    def _cast(self, e: Cast) -> Any:
+    def _cast(self, e: Cast) -> PrimExpr:
         value, source = self.visit(e.value), e.value.dtype
         lanes = e.dtype.lanes
         single = DataType("float32").with_lanes(lanes)
@@ -191,16 +191,16 @@ class _Storage(BufferMutator):
         return e if args is e.args and dtype is e.dtype else Call(dtype, e.op, args, e.span)
 
 
-def _word(value: int, lanes: int) -> Any:
+def _word(value: int, lanes: int) -> PrimExpr:
     return const(value, DataType("uint32").with_lanes(lanes))
 
 
-def _bf16_to_float(bits: Any, lanes: int, source: DataType) -> PrimExpr:
+def _bf16_to_float(bits: PrimExpr, lanes: int, source: DataType) -> PrimExpr:
     return reinterpret(DataType("float32").with_lanes(lanes), bits << _word(16, lanes))
 
 
-def _float_to_bf16(value: Any, lanes: int, to: DataType) -> PrimExpr:
-    bits: Any = reinterpret(DataType("uint32").with_lanes(lanes), value)
+def _float_to_bf16(value: PrimExpr, lanes: int, to: DataType) -> PrimExpr:
+    bits = reinterpret(DataType("uint32").with_lanes(lanes), value)
     # To the nearest, ties to even; adding could carry a NaN's bits into the exponent.
     rounded = (bits + (((bits >> _word(16, lanes)) & _word(1, lanes)) + _word(0x7FFF, lanes))) >> _word(16, lanes)
     return Select(isnan(value), (bits >> _word(16, lanes)) | _word(0x40, lanes), rounded)
@@ -211,13 +211,13 @@ def _fp8_format(dtype: DataType) -> tuple[int, int, int, int]:
     return (2, 15, 0x7C, 0x7E) if "e5m2" in dtype else (3, 7, 0x7F, 0x7F)
 
 
-def _fp8_to_float(bits: Any, lanes: int, source: DataType) -> PrimExpr:
+def _fp8_to_float(bits: PrimExpr, lanes: int, source: DataType) -> PrimExpr:
     """Exponent and mantissa moved to float32's places, then scaled by the difference of the biases: exact below 1 too."""
     mantissa, bias, top, _ = _fp8_format(source)
     single = DataType("float32").with_lanes(lanes)
     magnitude = bits & _word(0x7F, lanes)
     sign = (bits & _word(0x80, lanes)) << _word(24, lanes)
-    scaled: Any = reinterpret(single, magnitude << _word(23 - mantissa, lanes)) * const(2.0 ** (127 - bias), single)
+    scaled = reinterpret(single, magnitude << _word(23 - mantissa, lanes)) * const(2.0 ** (127 - bias), single)
     # What is above the finite values is infinite where it equals float32's pattern for that, else no number.
     payload = (magnitude - _word(top, lanes)) << _word(20, lanes)
     special = _word(0x7F800000, lanes) | (payload if top == 0x7C else _word(0x400000, lanes))
@@ -225,11 +225,11 @@ def _fp8_to_float(bits: Any, lanes: int, source: DataType) -> PrimExpr:
     return reinterpret(single, found | sign)
 
 
-def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
+def _float_to_fp8(value: PrimExpr, lanes: int, to: DataType) -> PrimExpr:
     """To the nearest, ties to even; what is too large becomes infinite, or NaN where the type has no infinity."""
     mantissa, bias, top, nan = _fp8_format(to)
     single, unsigned = DataType("float32").with_lanes(lanes), DataType("uint32").with_lanes(lanes)
-    bits: Any = reinterpret(unsigned, value)
+    bits = reinterpret(unsigned, value)
     sign = (bits >> _word(24, lanes)) & _word(0x80, lanes)
     magnitude = bits & _word(0x7FFFFFFF, lanes)
     shift = 23 - mantissa
@@ -237,11 +237,11 @@ def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
     normal = ((magnitude + half) >> _word(shift, lanes)) - _word((127 - bias) << mantissa, lanes)
     # Added to this number, values below the smallest normal one are rounded to the steps between those.
     magic = 2.0 ** (24 - bias - mantissa)
-    stepped: Any = reinterpret(single, magnitude) + const(magic, single)
+    stepped = reinterpret(single, magnitude) + const(magic, single)
     below = reinterpret(unsigned, stepped) - _word(int(np.float32(magic).view("uint32")), lanes)
     small = magnitude < _word((127 - bias + 1) << 23, lanes)
     finite = Select(small, below, Select(normal >= _word(top, lanes), _word(top, lanes), normal))
-    return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[no-any-return]
+    return Select(isnan(value), _word(nan, lanes), finite) | sign
 
 
 def _stored(func: PrimFunc, *options: Any) -> PrimFunc:

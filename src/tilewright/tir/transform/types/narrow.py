@@ -20,7 +20,7 @@ from tilewright.tir.expr import (
     Sub,
     Var,
 )
-from tilewright.tir.stmt import BufferStore, For
+from tilewright.tir.stmt import BufferStore, For, Stmt
 from tilewright.tir.transform.base import body_pass
 
 WIDE, NARROW = DataType("int64"), DataType("int32")
@@ -43,7 +43,7 @@ class _Narrow(Mutator):
         return found.astype(v.dtype)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         if str(s.loop_var.dtype) == "int64" and isinstance(low, IntImm) and isinstance(extent, IntImm):
             if low.value >= -(2**31) and low.value + extent.value < 2**31:
@@ -103,7 +103,7 @@ class _Narrow(Mutator):
         return e if indices is e.indices else BufferLoad(e.buffer, indices, e.predicate, e.span)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         value, indices = self.visit(s.value), mutate_tuple(self._index, s.indices)
         return s if value is s.value and indices is s.indices else s.replace(value=value, indices=indices)
 

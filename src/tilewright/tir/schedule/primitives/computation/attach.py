@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.linear import LEAF, SPLIT
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import has_node
 from tilewright.tir import GE, LT, BufferLoad, For, ForKind, Var
 from tilewright.tir.schedule.errors import refuse
@@ -45,7 +45,10 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer, BufferRegion
+    from tilewright.tir.expr import IterVar
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Block, BlockRealize, Stmt
 
 Domain = dict[Any, Bounds]
 
@@ -95,11 +98,11 @@ def _common(state: ScheduleState, ref: StmtSRef, loop: StmtSRef) -> StmtSRef:
     return scope
 
 
-def _under(stmt: Any) -> set[int]:
+def _under(stmt: Stmt) -> set[int]:
     return {id(leaf.block) for leaf in leaves(stmt)}
 
 
-def _without_block(loop: Any, ref: StmtSRef) -> Any:
+def _without_block(loop: For, ref: StmtSRef) -> For:
     """The loop without the block, if the block is inside it."""
     if id(ref.stmt) not in _under(loop):
         return loop
@@ -191,7 +194,7 @@ def _need_inputs_stay(ref: StmtSRef) -> None:
                     )
 
 
-def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[Any, ...]) -> None:
+def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[For, ...]) -> None:
     """Require that an iteration of the loops shared with a producer writes everything the moved block reads in it."""
     for source in sources:
         shared = shared_loops(source.loops, outer)
@@ -212,7 +215,7 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
                     )  # fmt: skip
 
 
-def _need_final(state: ScheduleState, source: Leaf, shared: tuple[Any, ...], reader: Any) -> None:
+def _need_final(state: ScheduleState, source: Leaf, shared: tuple[Any, ...], reader: Block) -> None:
     """Require that the shared loops are not reduction loops of the values that the reader takes."""
     uses = binding_of(state, source).uses
     for loop in shared:
@@ -277,7 +280,12 @@ def move_consumer(
 
 
 def _need_all_written(
-    state: ScheduleState, moved: Leaf, inner: list[Leaf], outer: tuple[Any, ...], provided: dict[Any, Region], loop: Any
+    state: ScheduleState,
+    moved: Leaf,
+    inner: list[Leaf],
+    outer: tuple[For, ...],
+    provided: Mapping[Buffer, Region],
+    loop: For,
 ) -> None:
     """Require that all iterations together write what the block reads. Otherwise some of its points would never run."""
     for region in moved.block.reads:
@@ -297,7 +305,7 @@ def _need_all_written(
             )
 
 
-def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:
+def _need_order(ref: StmtSRef, loop: For, under: set[int]) -> None:
     """Require that no dependence, in the loop or between the loop and the block, prevents running the block earlier."""
     block = ref.stmt
     own = {r.buffer for r in block.writes}
@@ -316,7 +324,7 @@ def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:
                 refuse("{0} must not write what {1}, in {2}, uses", block, leaf.block, loop)
 
 
-def _place(index: int, first: int, last: int, block: Any, loop: Any) -> int:
+def _place(index: int, first: int, last: int, block: Block, loop: Any) -> int:
     if first > last:
         refuse(
             f"in {{1}}, {{0}} must come after its producers and before its consumers,"
@@ -339,12 +347,12 @@ def _insert(
     scope: StmtSRef,
     loop_ref: StmtSRef,
     loop: Any,
-    statements: list[Any],
+    statements: list[Stmt],
     place: int,
-    nest: Any,
+    nest: Stmt,
 ) -> None:
     new_loop = loop.replace(body=with_statements(loop.body, [*statements[:place], nest, *statements[place:]]))
-    changes: dict[int, Any] = {id(loop_ref.stmt): new_loop}
+    changes: dict[int, Stmt | None] = {id(loop_ref.stmt): new_loop}
     old_realize = leaf_of(ref).realize
     changes[id(old_realize)] = None
     body = ReplaceStmts(changes).run(scope.stmt.body)
@@ -359,7 +367,7 @@ def build_nest(
     domain: Domain,
     preserve_unit_loops: bool,
     exact: bool = False,
-    around: tuple[Any, ...] = (),
+    around: tuple[For, ...] = (),
 ) -> tuple[Any, Any, tuple[Any, ...]]:
     """Make loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
@@ -368,7 +376,7 @@ def build_nest(
     """
     forms = state.forms
     values: list[Any] = []
-    conditions: list[Any] = []
+    conditions: list[PrimExpr] = []
     headers: list[tuple[Var, Any]] = []
     for iv in block.iter_vars:
         dtype = iv.var.dtype
@@ -409,8 +417,8 @@ def build_nest(
     from tilewright.tir import BlockRealize
 
     realize = BlockRealize(tuple(values), conjunction(conditions), block)
-    nest: Any = realize
-    made: list[Any] = []
+    nest: BlockRealize | For = realize
+    made: list[For] = []
     for var, number in reversed(headers):
         nest = For(var, 0, number, ForKind.SERIAL, nest)
         made.append(nest)
@@ -420,7 +428,7 @@ def build_nest(
 # ---- from a region of a buffer to the points of a block
 
 
-def _digits(form: Lin, own: dict[Any, Any]) -> list[tuple[int, Any, Any]] | None:
+def _digits(form: Lin, own: dict[Var, IterVar]) -> list[tuple[int, Any, Any]] | None:
     """The terms of an index as (coefficient, variable, (lower, upper) or None) by rising coefficient; None if others occur."""
     out: list[tuple[int, Any, Any]] = []
     for t, k in sorted(form.terms.items(), key=lambda x: x[1]):
@@ -436,7 +444,7 @@ def _digits(form: Lin, own: dict[Any, Any]) -> list[tuple[int, Any, Any]] | None
     return out
 
 
-def _covers_dim(forms: Forms, bounds: Bounds | None, size: Any) -> bool:
+def _covers_dim(forms: Forms, bounds: Bounds | None, size: PrimExpr) -> bool:
     if bounds is None:
         return False
     return forms.nonneg(scale(bounds[0], -1)) and forms.nonneg(combine(shift(bounds[1], 1), forms.of(size), -1))
@@ -490,7 +498,7 @@ class _Parts:
         return out, loose
 
 
-def needed_domain(forms: Forms, block: Any, region: Any, box: Region) -> Domain:
+def needed_domain(forms: Forms, block: Block, region: BufferRegion, box: Region) -> Domain:
     """Bounds of the variables of a block such that it computes at least the box. Variables without bounds are omitted."""
     own = {iv.var: iv for iv in block.iter_vars}
     parts = _Parts(forms)

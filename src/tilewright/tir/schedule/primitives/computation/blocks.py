@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm, Range
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import GE, LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
@@ -33,7 +34,9 @@ from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.expr import Add
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
 @primitive
@@ -54,17 +57,17 @@ class _Division:
     ones.
     """
 
-    def __init__(self, state: ScheduleState, outside: set[Any], preserve_unit_iters: bool) -> None:
+    def __init__(self, state: ScheduleState, outside: set[Var], preserve_unit_iters: bool) -> None:
         self.state, self.outside, self.preserve = state, outside, preserve_unit_iters
         self.iters: list[Any] = []
         self.values: list[Any] = []
         self.conditions: list[Any] = []
         self._known: list[tuple[Lin, int, int, Any]] = []
 
-    def divide(self, old: Any, realize: Any, inside: set[Any]) -> tuple[list[Any], list[Any]]:
+    def divide(self, old: Block, realize: BlockRealize, inside: set[PrimExpr]) -> tuple[list[Any], list[Any]]:
         """The bindings of a block inside the new one, and the remaining predicate."""
         forms = self.state.forms
-        inner_values: list[Any] = []
+        inner_values: list[Add | Var] = []
         for iv, value in zip(old.iter_vars, realize.iter_values, strict=True):
             inner_values.append(self._value(old, iv, value, inside))
         inner_conditions = []
@@ -82,7 +85,7 @@ class _Division:
                 refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", old)
         return inner_values, inner_conditions
 
-    def _value(self, old: Any, iv: Any, value: Any, inside: set[Any]) -> Any:
+    def _value(self, old: Block, iv: Any, value: PrimExpr, inside: set[PrimExpr]) -> Any:
         forms = self.state.forms
         dtype = iv.var.dtype
         form = forms.of(value)
@@ -131,10 +134,10 @@ class _Division:
         dtype = iv.var.dtype
         extent = iv.dom.extent
         if isinstance(extent, IntImm):
-            count: Any = IntImm(dtype, -(-extent.value // size))
+            count: PrimExpr = IntImm(dtype, -(-extent.value // size))
         else:
             count = extent if size == 1 else forms.simplify((extent + size - 1) // size)
-        low: Any = iv.dom.min if size == 1 else forms.emit(forms.div(forms.of(iv.dom.min), size), dtype)
+        low = iv.dom.min if size == 1 else forms.emit(forms.div(forms.of(iv.dom.min), size), dtype)
         if not self.preserve and isinstance(count, IntImm) and count.value == 1 and not base.terms:
             return forms.emit(base, dtype)
         for known, kind, known_size, var in self._known:
@@ -219,7 +222,7 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
             refuse("{0} must not be under a condition", x.block)
     outside = {r.stmt.loop_var for r in chains[0][1:depth]}
     division = _Division(state, outside, preserve_unit_iters)
-    changes: dict[int, Any] = {}
+    changes: dict[int, Stmt] = {}
     inside = []
     for x in found:
         values, conditions = division.divide(x.block, x.realize, {lp.loop_var for lp in x.loops})
@@ -246,13 +249,13 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
 
 
 def _inner_init(
-    state: ScheduleState, old: Any, values: list[Any], inner_loops: list[Any], conditions: list[Any]
+    state: ScheduleState, old: Any, values: Sequence[PrimExpr], inner_loops: list[For], conditions: list[Any]
 ) -> Any:
     """The initialisation of a whole tile: the spatial inner loops around the old init."""
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     kept = [v for iv, v in zip(old.iter_vars, values, strict=True) if iv.iter_type == DATA_PAR]
-    used: set[Any] = set()
+    used: set[PrimExpr] = set()
     for v in kept:
         used |= vars_in(v)
     loops = [lp for lp in inner_loops if lp.loop_var in used]
@@ -261,14 +264,16 @@ def _inner_init(
     body = substitute(old.init, env)
     block = Block(iters, (), tuple([substitute(w, env) for w in old.writes]), f"{old.name_hint}_init", body)
     predicate = conjunction([substitute(c, loop_env) for c in conditions if dropped.isdisjoint(vars_in(c))])
-    nest: Any = BlockRealize(tuple([substitute(v, loop_env) for v in kept]), predicate, block)
+    nest: Stmt = BlockRealize(tuple([substitute(v, loop_env) for v in kept]), predicate, block)
     for lp in reversed(loops):
         state.note_range(loop_env[lp.loop_var], lp.min, lp.extent)
         nest = For(loop_env[lp.loop_var], lp.min, lp.extent, ForKind.SERIAL, nest, span=lp.span)
     return nest
 
 
-def _outer_regions(state: ScheduleState, inside: list[Leaf], regions: list[Any]) -> tuple[Any, ...]:
+def _outer_regions(
+    state: ScheduleState, inside: list[Leaf], regions: list[tuple[BufferRegion, ...]]
+) -> tuple[Any, ...]:
     """For each buffer, one box around the accesses of the blocks inside."""
     forms = state.forms
     boxes: dict[Any, Any] = {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, on
 from tilewright.tir import Block, Buffer, BufferLoad, BufferStore, Var
 from tilewright.tir.arithmetic import cast_to
@@ -14,7 +15,15 @@ from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import conflict, consumers, need_complete, producers
 from tilewright.tir.schedule.facts.certain import reaches_domain
 from tilewright.tir.schedule.facts.hazards import need_settled
-from tilewright.tir.schedule.facts.leaves import DATA_PAR, conjunction, conjuncts, leaf_of, scope_leaves, scope_root
+from tilewright.tir.schedule.facts.leaves import (
+    DATA_PAR,
+    Leaf,
+    conjunction,
+    conjuncts,
+    leaf_of,
+    scope_leaves,
+    scope_root,
+)
 from tilewright.tir.schedule.facts.linear_forms import combine, same, shift
 from tilewright.tir.schedule.facts.regions import access_regions
 from tilewright.tir.schedule.facts.solve import solve
@@ -24,10 +33,12 @@ from tilewright.tir.schedule.trace import BlockRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import BufferRegion
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
-def _only_store(block: Any) -> Any:
+def _only_store(block: Block) -> BufferStore:
     if not isinstance(block.body, BufferStore) or block.init is not None:
         refuse("the body of {0} must be one plain store", block)
     if block.match_buffers:
@@ -35,7 +46,7 @@ def _only_store(block: Any) -> Any:
     return block.body
 
 
-def _need_inner_buffer(scope: StmtSRef, block: Any, buffer: Any) -> None:
+def _need_inner_buffer(scope: StmtSRef, block: Block, buffer: Buffer) -> None:
     if buffer not in scope.stmt.alloc_buffers:
         refuse("{0} must write a buffer that only this scope uses, but {1} is an output of it", block, buffer)
 
@@ -43,17 +54,17 @@ def _need_inner_buffer(scope: StmtSRef, block: Any, buffer: Any) -> None:
 class _Inline(Mutator):
     """Replaces loads of the producer's buffer by its value, and recomputes the reads of changed blocks."""
 
-    def __init__(self, state: ScheduleState, buffer: Any, variables: list[Any], value: Any) -> None:
+    def __init__(self, state: ScheduleState, buffer: Buffer, variables: Sequence[Var | None], value: PrimExpr) -> None:
         self.state, self.buffer, self.variables, self.value = state, buffer, variables, value
         self.wanted = {buffer}
         self.reuse: dict[Any, Any] = {}
 
     @on(Var)
-    def _var(self, v: Var) -> Any:
+    def _var(self, v: Var) -> Var:
         return need_no_pointer(v, self.buffer)
 
     @on(Buffer)
-    def _buffer(self, b: Buffer) -> Any:
+    def _buffer(self, b: Buffer) -> Buffer:
         return b
 
     @on(BufferLoad)
@@ -65,7 +76,7 @@ class _Inline(Mutator):
         return substitute(self.value, {v: cast_to(i, v.dtype) for v, i in pairs if v is not None})
 
     @on(Block)
-    def _block(self, x: Block) -> Any:
+    def _block(self, x: Block) -> Block:
         if not touches(x, self.wanted):
             return x
         if any([m.source.buffer is self.buffer for m in x.match_buffers]):
@@ -82,7 +93,7 @@ class _Inline(Mutator):
         return new
 
 
-def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[Any, ...]:
+def merged_reads(state: ScheduleState, old: Block, new: Block, gone: Buffer) -> tuple[BufferRegion, ...]:
     """Regions for the reads of the new body. Declared regions of buffers that were read before are kept."""
     reads, writes = access_regions(state, new.body, new.init, new)
     if old.init is None:
@@ -138,14 +149,14 @@ def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     state.replace(scope, new_scope, rewriter.reuse)
 
 
-def _need_full(state: ScheduleState, leaf: Any) -> None:
+def _need_full(state: ScheduleState, leaf: Leaf) -> None:
     """Require that the block computes its whole domain. A complete block can compute points twice."""
     binding = binding_of(state, leaf)
     if not binding.covers and binding.reason.startswith("its predicate"):
         refuse(f"{{0}} must compute its whole domain, but {binding.reason}", leaf.block)
 
 
-def _need_inputs_unchanged(ref: StmtSRef, block: Any, users: list[Any]) -> None:
+def _need_inputs_unchanged(ref: StmtSRef, block: Block, users: list[Leaf]) -> None:
     inputs = {r.buffer for r in block.reads}
     last = users[-1].block
     seen = False
@@ -219,7 +230,7 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=left), {source.block: new})
 
 
-def _need_nothing_between(ref: StmtSRef, source: Any) -> None:
+def _need_nothing_between(ref: StmtSRef, source: Stmt) -> None:
     """Require that no block between the producer and its consumer, or in loops around both, uses the consumer's output."""
     old = ref.stmt
     seen = False
@@ -236,30 +247,30 @@ def _canonical_indices(state: ScheduleState, store: Any) -> Any:
 
 
 class _Loads(Mutator):
-    def __init__(self, buffer: Any, found: list[Any]) -> None:
+    def __init__(self, buffer: Buffer, found: list[Any]) -> None:
         self.buffer, self.found = buffer, found
 
     @on(Var)
-    def _var(self, v: Var) -> Any:
+    def _var(self, v: Var) -> Var:
         return need_no_pointer(v, self.buffer)
 
     @on(Buffer)
-    def _buffer(self, b: Buffer) -> Any:
+    def _buffer(self, b: Buffer) -> Buffer:
         return b
 
     @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> Any:
+    def _load(self, x: BufferLoad) -> PrimExpr:
         if x.buffer is self.buffer:
             self.found.append(x)
         return self.rebuild(x)
 
 
 class _PutValue(Mutator):
-    def __init__(self, buffer: Any, value: Any) -> None:
+    def __init__(self, buffer: Buffer, value: PrimExpr) -> None:
         self.buffer, self.value = buffer, value
 
     @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> Any:
+    def _load(self, x: BufferLoad) -> PrimExpr:
         return self.value if x.buffer is self.buffer else self.rebuild(x)
 
 

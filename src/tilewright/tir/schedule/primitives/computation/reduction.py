@@ -30,6 +30,7 @@ from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
 @primitive
@@ -121,7 +122,7 @@ def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
         )
 
 
-def _need_no_earlier_use(state: ScheduleState, loop: Any, block: Any) -> None:
+def _need_no_earlier_use(state: ScheduleState, loop: For, block: Block) -> None:
     """Require that nothing below the loop uses an element before its initialisation. It would read the initial value."""
     found = leaves(loop.body)
     at = next(i for i, x in enumerate(found) if x.block is block)
@@ -139,5 +140,5 @@ def _init_annotations(annotations: Any) -> dict[str, Any]:
     return {k: v for k, v in annotations.items() if not k.startswith("meta_schedule.")}
 
 
-def _with_leaf(loop: Any, realize: Any, new: Any) -> Any:
+def _with_leaf(loop: For, realize: Stmt, new: Stmt) -> Any:
     return ReplaceStmts({id(realize): new}).run(loop)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import Range
+from tilewright.ir import PrimExpr, Range
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferStore, For, ForKind, IterVar, Var, decl_buffer
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
@@ -28,7 +29,9 @@ from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import LetStmt, SeqStmt, Stmt
 
 
 @primitive
@@ -212,11 +215,13 @@ class _RFactor:
             )  # fmt: skip
         return nest, block
 
-    def _at(self, indices: list[Any], factor: Any) -> tuple[Any, ...]:
+    def _at(self, indices: list[PrimExpr], factor: Var) -> tuple[Any, ...]:
         number = self.state.forms.simplify(factor - self.loop.min)
         return (*indices[: self.axis], number, *indices[self.axis :])
 
-    def _stores(self, buffers: Any, at: Any, own: Any, incoming: Any, env: Any) -> tuple[Any, Any]:
+    def _stores(
+        self, buffers: list[Buffer], at: Any, own: list[BufferLoad], incoming: Any, env: Any
+    ) -> tuple[BufferStore | LetStmt, BufferStore | SeqStmt]:
         """The update and the initialisation. The values of several buffers are computed before the first store."""
         values = self.reducer.combine(own, incoming)
         identities = [substitute(e, env) for e in self.reducer.identities]
@@ -226,11 +231,11 @@ class _RFactor:
         from tilewright.tir import LetStmt
 
         names = [Var(f"v_{b.name}", b.dtype) for b in buffers]
-        body: Any = seq_of([BufferStore(b, v, i) for b, v, i in zip(buffers, names, at, strict=True)])
+        body = seq_of([BufferStore(b, v, i) for b, v, i in zip(buffers, names, at, strict=True)])
         for v, e in reversed(list(zip(names, values, strict=True))):
             body = LetStmt(v, e, body)
         return body, init
 
-    def _block(self, iters: list[Any], body: Any, init: Any, name: str, outputs: Any) -> Any:
+    def _block(self, iters: Sequence[IterVar], body: Stmt, init: Stmt, name: str, outputs: list[Buffer]) -> Block:
         reads, writes = access_regions(self.state, body)
         return Block(tuple(iters), tuple([r for r in reads if r.buffer not in outputs]), writes, name, body, init)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.tir import Block, ForKind, IterVar, Var
 from tilewright.tir.schedule.errors import refuse
@@ -86,7 +86,7 @@ def need_kind_holds(state: ScheduleState, ref: StmtSRef) -> None:
         need_independent(state, ref, f"bound to {tag}", private=True, reduction=tag.startswith("threadIdx."))
 
 
-def set_kind(s: Schedule, ref: StmtSRef, kind: int, thread_binding: Any = None) -> None:
+def set_kind(s: Schedule, ref: StmtSRef, kind: int, thread_binding: IterVar | None = None) -> None:
     s.state.replace(ref, ref.stmt.replace(kind=kind, thread_binding=thread_binding))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import post_order_visit
 from tilewright.tir import LT, Block, FloorDiv, FloorMod, For, ForKind, Max, Var
 from tilewright.tir.arithmetic import cast_to
@@ -25,6 +25,7 @@ from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
 @primitive
@@ -146,19 +147,21 @@ def loop_partition(
     return [s.loop_rv(s.state.ref(p)) for p in parts]
 
 
-def partition_loop(state: ScheduleState, ref: StmtSRef, factors: list[Any], preserve_unit_iters: bool) -> list[Any]:
+def partition_loop(
+    state: ScheduleState, ref: StmtSRef, factors: list[int | None], preserve_unit_iters: bool
+) -> list[Any]:
     stmt = ref.stmt
     need_plain_loop(stmt)
     need_positive(stmt, factors)
     simplify, dtype = state.forms.simplify, stmt.loop_var.dtype
     extent, known = int_extent(stmt), [f for f in factors if f is not None]
-    total: Any = sum(known) if all([isinstance(f, int) for f in known]) else None
+    total = sum(known) if all([isinstance(f, int) for f in known]) else None
     if extent is not None and total is not None:
-        left: Any = extent - total
+        left: PrimExpr | int = extent - total
         if left < 0 or (left == 0 and None in factors):
             refuse(f"the factors must add up to at most the extent {extent} of {{0}}, but are {factors}", stmt)
     else:
-        taken: Any = IntImm(dtype, 0)
+        taken: PrimExpr = IntImm(dtype, 0)
         for f in known:
             taken = taken + f
         left = simplify(Max(stmt.extent - taken, IntImm(dtype, 0)))
@@ -167,8 +170,8 @@ def partition_loop(state: ScheduleState, ref: StmtSRef, factors: list[Any], pres
     sizes = [left if f is None else f for f in factors]
     if None not in factors and not (isinstance(left, int) and left == 0):
         sizes.append(left)
-    parts: list[Any] = []
-    low: Any = IntImm(dtype, 0)
+    parts: list[Stmt] = []
+    low: PrimExpr = IntImm(dtype, 0)
     for i, n in enumerate(sizes):
         var = Var(f"{stmt.loop_var.name}_{i}", dtype)
         state.note_range(var, IntImm(dtype, 0), IntImm(dtype, n) if isinstance(n, int) else n)
@@ -196,7 +199,7 @@ def need_positive(stmt: Any, factors: list[Any]) -> None:
         refuse(f"factors must be positive, but are {factors}", stmt)
 
 
-def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any]) -> None:
+def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Stmt]) -> None:
     """Replace a loop by several statements."""
     parent = ref.parent
     assert parent is not None
@@ -233,15 +236,15 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
             dtype = stmt.loop_var.dtype
     name = "_".join([x.loop_var.name for x in stmts]) + "_fused"
     var = Var(name, dtype)
-    total: Any = IntImm(dtype, 1)
+    total: PrimExpr = IntImm(dtype, 1)
     for stmt in stmts:
         total = state.forms.simplify(total * cast_to(stmt.extent, dtype))
     state.note_range(var, IntImm(dtype, 0), total)
-    env: dict[Any, Any] = {}
+    env: dict[PrimExpr, PrimExpr] = {}
     below: Any = 1
     for k in range(len(stmts) - 1, -1, -1):
         stmt = stmts[k]
-        value: Any
+        value: PrimExpr
         if int_extent(stmt) == 0 or (isinstance(below, IntImm) and below.value == 0):
             env[stmt.loop_var], below = IntImm(dtype, 0), IntImm(dtype, 0)
             continue
@@ -302,7 +305,7 @@ def reorder_loops(state: ScheduleState, refs: list[StmtSRef]) -> None:
     new_chain = [next(order) if id(r) in named else r for r in chain]
     if all([a is b for a, b in zip(chain, new_chain, strict=True)]):
         return
-    seen: set[Any] = set()
+    seen: set[Var] = set()
     for r in reversed(new_chain):
         for e in (r.stmt.min, r.stmt.extent):
             if not isinstance(e, IntImm) and not seen.isdisjoint(vars_in(e)):
@@ -317,7 +320,7 @@ def reorder_loops(state: ScheduleState, refs: list[StmtSRef]) -> None:
 
 
 def need_reorderable(
-    state: ScheduleState, above: list[StmtSRef], body: Any, chain: list[StmtSRef], new_chain: list[StmtSRef]
+    state: ScheduleState, above: list[StmtSRef], body: Stmt, chain: list[StmtSRef], new_chain: list[StmtSRef]
 ) -> None:
     """Require that blocks below can run in any order: their iterations are independent, or one reduction."""
     outer = tuple([r.stmt for r in above])
@@ -363,7 +366,7 @@ def need_single_pass(state: ScheduleState, leaf: Leaf, binding: Binding) -> None
             )
 
 
-def _is_pure(block: Any) -> bool:
+def _is_pure(block: Block) -> bool:
     """Whether a block is data parallel and does not read what it writes. Running a point twice then gives the same
     values.
     """
@@ -416,7 +419,7 @@ def replace_realize(state: ScheduleState, ref: StmtSRef, new: Any) -> None:
     state.replace(parent, rebuilt, reuse)
 
 
-def _block_in(stmt: Any) -> Any:
+def _block_in(stmt: Stmt) -> Any:
     found = leaves(stmt)
     return found[0].block if found else None
 

@@ -195,7 +195,7 @@ class _Loads(Visitor):
         self.loads.append(load)
 
 
-def _int(e: Any) -> int:
+def _int(e: PrimExpr) -> int:
     return e.value if isinstance(e, IntImm) else -1
 
 
@@ -360,7 +360,7 @@ class _Plan:
         if known is not None and known[1][1:] == [_int(b.shape[d]) for d in dims[1:]]:
             return known[0]
         put = _Put(self, digits)
-        place: Any = put.visit(indices[dims[0]])
+        place = put.visit(indices[dims[0]])
         if len(dims) == 1 and place is indices[dims[0]]:
             return place
         for d in dims[1:]:
@@ -448,7 +448,7 @@ class _Divided(Visitor):
         self.divided: list[PrimExpr] = []
 
     @on(FloorDiv, FloorMod)
-    def _divide(self, e: Any) -> None:
+    def _divide(self, e: FloorDiv | FloorMod) -> None:
         self.divided.append(e)
 
 

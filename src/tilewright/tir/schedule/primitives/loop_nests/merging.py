@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.tir import For, Var
 from tilewright.tir.schedule.errors import refuse
@@ -12,6 +12,9 @@ from tilewright.tir.schedule.facts.linear_forms import same
 from tilewright.tir.schedule.facts.loop_checks import need_plain_loop
 from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, body_list, substitute_loops
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
 
 
 def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
@@ -49,8 +52,8 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
     for chain in own:
         env = {r.stmt.loop_var: v for r, v in zip(chain, new_vars, strict=True)}
         bodies.append(substitute_loops(state.forms, chain[-1].stmt.body, env))
-    nest: Any = seq_of(bodies)
-    made: list[Any] = []
+    nest = seq_of(bodies)
+    made: list[For] = []
     for v, r in reversed(list(zip(new_vars, own[0], strict=True))):
         nest = For(v, 0, r.stmt.extent, r.stmt.kind, nest)
         made.append(nest)
@@ -58,7 +61,7 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
     around = tuple([r.stmt for r in loops_above(own[0][0])]) + tuple(made)
     old = [leaf for c in own for leaf in leaves(c[0].stmt)]
     need_same_iteration(state, leaves(made[-1].body), around, made, private_buffers(own[0][0], old))
-    changes: dict[int, Any] = {id(c[0].stmt): None for c in own[1:]}
+    changes: dict[int, Stmt | None] = {id(c[0].stmt): None for c in own[1:]}
     changes[id(own[0][0].stmt)] = nest
     state.replace(parent, parent.stmt.replace(body=ReplaceStmts(changes).run(parent.stmt.body)))
     return state.ref(made[-1])

@@ -13,10 +13,11 @@ from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
     from tilewright.tir.schedule.schedule import Schedule
 
 
-def replace_buffer(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:
+def replace_buffer(state: ScheduleState, ref: StmtSRef, old: Buffer, new: Buffer) -> None:
     """Replace an intermediate buffer in the block that allocates it and everywhere below."""
     site = alloc_site(ref, old)
     if site is None:

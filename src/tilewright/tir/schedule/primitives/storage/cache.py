@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm, Range
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import (
     Block,
     BlockRealize,
@@ -34,9 +34,10 @@ from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
-def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: Any = None) -> tuple[Any, Any]:
+def copy_block(state: ScheduleState, source: Buffer, target: Buffer, name: str, box: Any = None) -> tuple[Any, Any]:
     """Make a loop nest that copies one buffer into another of the same shape: (nest, block).
 
     box: the part to copy as (first, count) per dimension; None for a whole dimension.
@@ -61,16 +62,16 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
         name,
         BufferStore(target, BufferLoad(source, tuple(iter_vars)), tuple(iter_vars)),
     )
-    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), block)
+    nest: Stmt = BlockRealize(tuple(values), IntImm("bool", 1), block)
     for v, n in reversed(list(zip(loop_vars, extents, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest, block
 
 
-def box_of(state: ScheduleState, region: Any, buffer: Any) -> list[Any]:
+def box_of(state: ScheduleState, region: list[tuple[Lin, ...]], buffer: Buffer) -> list[Any]:
     """A region that is constant over all iterations, as (first, count) per dimension; None for a whole dimension."""
     forms = state.forms
-    out: list[Any] = []
+    out: list[tuple[PrimExpr, PrimExpr] | None] = []
     for b, n in zip(region, buffer.shape, strict=True):
         if b is None or (_is_zero(forms, b[0]) and same(shift(b[1], 1), forms.of(n))):
             out.append(None)
@@ -118,7 +119,7 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
 
 
 def need_written(
-    state: ScheduleState, scope: StmtSRef, before: list[Any], buffer: Any, region: Any, reader: Any
+    state: ScheduleState, scope: StmtSRef, before: list[Stmt], buffer: Buffer, region: Any, reader: Stmt
 ) -> None:
     """Require that the copied part of a buffer has been written, as far as this can be proved.
 
@@ -158,7 +159,7 @@ def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: 
     return region
 
 
-def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
+def need_touched(state: ScheduleState, found: list[Leaf], buffer: Buffer, writes: bool) -> Any:
     """`touched_region`; refused if no block accesses the buffer."""
     region = touched_region(state, found, buffer, writes)
     if region is None:
@@ -166,7 +167,7 @@ def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bo
     return region
 
 
-def top_statement(scope: Any, block: Any) -> int:
+def top_statement(scope: Block, block: Block) -> int:
     """The number of the statement in a scope's body that contains the block."""
     for i, st in enumerate(body_list(scope.body)):
         if any([leaf.block is block for leaf in leaves(st)]):
@@ -174,7 +175,7 @@ def top_statement(scope: Any, block: Any) -> int:
     raise AssertionError
 
 
-def need_no_outer_init(scope: Any, buffer: Any) -> None:
+def need_no_outer_init(scope: Block, buffer: Buffer) -> None:
     """Require that the block around does not initialise the buffer. It would still initialise the original."""
     if scope.init is not None and any([r.buffer is buffer for r in scope.writes]):
         refuse("{0} must not be initialised by {1}, the block around", buffer, scope)

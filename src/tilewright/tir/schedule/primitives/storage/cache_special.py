@@ -43,7 +43,9 @@ from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
 @recorded_as(read_map)
@@ -129,7 +131,7 @@ class _IndexWork(Visitor):
         self.counts: list[int] = []
 
     @on(BufferLoad, BufferStore)
-    def _access(self, x: Any) -> None:
+    def _access(self, x: BufferLoad | BufferStore) -> None:
         for i in x.indices:
             self._note(i)
         self.visit_children(x)
@@ -148,28 +150,28 @@ class _IndexWork(Visitor):
             if isinstance(getattr(e, name, None), PrimExpr):
                 self._note(getattr(e, name))
 
-    def chosen(self, threshold: int) -> list[Any]:
+    def chosen(self, threshold: int) -> list[PrimExpr]:
         """For threshold 0, whole indices; otherwise the largest parts that occur `threshold` times and are not inside
         another.
         """
         often = [e for e, n in zip(self.found, self.counts, strict=True) if n >= threshold]
-        out: list[Any] = []
+        out: list[PrimExpr] = []
         for e in often:
             if not any([_contains(other, e) for other in often if other is not e]):
                 out.append(e)
         return out
 
 
-def _contains(e: Any, part: Any) -> bool:
+def _contains(e: PrimExpr, part: PrimExpr) -> bool:
     parts = [getattr(e, name, None) for name in ("a", "b")]
     return any([isinstance(x, PrimExpr) and (structural_equal(x, part) or _contains(x, part)) for x in parts])
 
 
-def _loads(e: Any) -> bool:
+def _loads(e: PrimExpr) -> bool:
     return has_node(e, BufferLoad, Call)
 
 
-def _divides_by_numbers(e: Any) -> bool:
+def _divides_by_numbers(e: PrimExpr) -> bool:
     """Whether an expression divides only by constants other than 0. Then it can be computed at any point of a domain."""
     if isinstance(e, (FloorDiv, FloorMod)) and not (isinstance(e.b, IntImm) and e.b.value):
         return False
@@ -178,7 +180,7 @@ def _divides_by_numbers(e: Any) -> bool:
     )
 
 
-def _has_division(e: Any) -> bool:
+def _has_division(e: PrimExpr) -> bool:
     if isinstance(e, (FloorDiv, FloorMod)):
         return True
     return any([_has_division(c) for c in (getattr(e, "a", None), getattr(e, "b", None)) if isinstance(c, PrimExpr)])
@@ -189,7 +191,7 @@ class _UseCache(Mutator):
     stay.
     """
 
-    def __init__(self, state: ScheduleState, pairs: list[tuple[Any, Any]]) -> None:
+    def __init__(self, state: ScheduleState, pairs: list[tuple[PrimExpr, BufferLoad]]) -> None:
         self.state, self.pairs = state, pairs
         self.reuse: dict[Any, Any] = {}
 
@@ -213,7 +215,7 @@ class _UseCache(Mutator):
         return x.replace(body=self.visit(x.body))
 
     @on(FloorDiv, FloorMod, PrimExpr)
-    def _expr(self, x: Any) -> Any:
+    def _expr(self, x: PrimExpr) -> PrimExpr:
         for e, load in self.pairs:
             if type(e) is type(x) and structural_equal(e, x):
                 return load
@@ -234,10 +236,10 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
     work = _IndexWork()
     work.visit(old.body)
     scope = scope_root(ref)
-    pairs: list[tuple[Any, Any]] = []
-    nests: list[Any] = []
-    made: list[Any] = []
-    allocs: list[Any] = []
+    pairs: list[tuple[PrimExpr, BufferLoad]] = []
+    nests: list[Stmt] = []
+    made: list[Stmt] = []
+    allocs: list[Buffer] = []
     for e in work.chosen(cse_thresh):
         used = vars_in(e)
         own = [iv for iv in old.iter_vars if iv.var in used]
@@ -255,7 +257,7 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
         )  # fmt: skip
         loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(copies)]
         values = [state.forms.simplify(v + iv.dom.min) for iv, v in zip(own, loops, strict=True)]
-        nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), maker)
+        nest: Stmt = BlockRealize(tuple(values), IntImm("bool", 1), maker)
         for v, iv in reversed(list(zip(loops, own, strict=True))):
             nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
         nests.append(nest)

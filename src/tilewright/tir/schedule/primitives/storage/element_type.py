@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.tir import BufferLoad, BufferRegion, BufferStore, Cast, decl_buffer
 from tilewright.tir.schedule.errors import refuse
@@ -10,8 +10,11 @@ from tilewright.tir.schedule.facts.block_checks import alloc_site
 from tilewright.tir.schedule.primitives.rewrite import RewriteAccesses
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
 
-def set_buffer_dtype(state: ScheduleState, ref: StmtSRef, old: Any, dtype: str) -> None:
+
+def set_buffer_dtype(state: ScheduleState, ref: StmtSRef, old: Buffer, dtype: str) -> None:
     """Make loads cast to the old type, and stores cast to the new one."""
     site = alloc_site(ref, old)
     if site is None:

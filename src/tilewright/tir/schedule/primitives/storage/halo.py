@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm, Range
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on
 from tilewright.tir import (
     Block,
@@ -79,7 +79,7 @@ def decompose_halo(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
     reads, _ = access_regions(state, body)
     kept = old.replace(body=body, reads=reads)
     loops, values, _ = shrunk(state, leaf, list(leaf.loops), ranges)
-    realize: Any = leaf.realize.replace(iter_values=tuple(values), block=kept)
+    realize: Stmt = leaf.realize.replace(iter_values=tuple(values), block=kept)
     for lp in reversed(loops):
         realize = lp.replace(body=realize)
     changed = [realize if any([x.block is old for x in leaves(st)]) else st for st in statements]
@@ -115,7 +115,7 @@ class _Made:
         self.ranges: dict[Var, Span] = {}
 
 
-def _halo(buffer: Buffer, value: Any, spans: list[Span], sizes: list[int], name: str) -> tuple[Stmt, _Made]:
+def _halo(buffer: Buffer, value: PrimExpr, spans: list[Span], sizes: list[int], name: str) -> tuple[Stmt, _Made]:
     """The loops that write the halo: for each axis the parts before and after the inside, the inside on earlier axes,
     and all of later axes.
     """
@@ -131,14 +131,16 @@ def _halo(buffer: Buffer, value: Any, spans: list[Span], sizes: list[int], name:
                     spans[k] if k < axis else part if k == axis else (0, sizes[k] - 1) for k in range(first, len(sizes))
                 ]
                 parts.append(_constant_part(buffer, value, outer, here, f"{name}_halo_{len(parts)}", made))
-    nest: Any = seq_of(parts)
+    nest = seq_of(parts)
     for v, n in reversed(list(zip(outer, sizes, strict=False))):
         made.ranges[v] = 0, n
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest, made
 
 
-def _constant_part(buffer: Buffer, value: Any, outer: list[Var], spans: list[Span], name: str, made: _Made) -> Stmt:
+def _constant_part(
+    buffer: Buffer, value: PrimExpr, outer: list[Var], spans: list[Span], name: str, made: _Made
+) -> Stmt:
     loops = [Var(f"b{len(outer) + k}", buffer.shape[len(outer) + k].dtype) for k in range(len(spans))]
     begins, ends = [0] * len(outer) + [low for low, _ in spans], [_constant(n) for n in buffer.shape[: len(outer)]]
     ends += [high + 1 for _, high in spans]
@@ -155,11 +157,11 @@ def _constant_part(buffer: Buffer, value: Any, outer: list[Var], spans: list[Spa
     block = Block(tuple(axes), (), (region,), name, BufferStore(buffer, value, at))
     made.blocks.append(block)
     values = [v + low if low else v for v, low in zip([*outer, *loops], begins, strict=True)]
-    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), block)
+    nest: Stmt = BlockRealize(tuple(values), IntImm("bool", 1), block)
     for v, (low, high) in reversed(list(zip(loops, spans, strict=True))):
         made.ranges[v] = 0, high - low + 1
         nest = For(v, 0, high - low + 1, ForKind.SERIAL, nest)
-    return nest  # type: ignore[no-any-return]
+    return nest
 
 
 @primitive
@@ -224,7 +226,7 @@ def _shifts(state: ScheduleState, leaf: Leaf, source: Buffer, target: Buffer) ->
     loops = {lp.loop_var: lp for lp in leaf.loops}
     env = {v: forms.of(e) for v, e in where.items()}
     found: list[int] = []
-    used: set[Any] = set()
+    used: set[PrimExpr] = set()
     for at, to, n in zip(store.value.indices, store.indices, source.shape, strict=True):
         read = forms.of(at, env)
         shift = combine(forms.of(to, env), read, -1)

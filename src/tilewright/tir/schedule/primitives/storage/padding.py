@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import FloatImm, IntImm, Op, Range
+from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
 from tilewright.node import nodes_of
 from tilewright.tir import (
     GE,
@@ -53,10 +54,12 @@ from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
     from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.stmt import Stmt
 
 
-def padding_parts(block: Any) -> tuple[Any, Any, Any]:
+def padding_parts(block: Block) -> tuple[Any, Any, Any]:
     """(condition, value inside, constant outside) of `B[i] = if_then_else(condition, inside, constant)`."""
     store = block.body
     value: Any = store.value if isinstance(store, BufferStore) else None
@@ -150,13 +153,13 @@ def bounds_of(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[
 
 
 def shrunk(
-    state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]
+    state: ScheduleState, leaf: Any, below: list[For], ranges: dict[Any, list[int]]
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The loops that run only inside the ranges, their bindings, and the conditions on outer loops."""
     new_loops = {lp.loop_var: lp for lp in below}
     values: list[Any] = []
-    outer: list[Any] = []
-    uses: dict[Any, int] = {}
+    outer: list[PrimExpr] = []
+    uses: dict[PrimExpr, int] = {}
     for v in leaf.realize.iter_values:
         for x in vars_in(v):
             uses[x] = uses.get(x, 0) + 1
@@ -211,9 +214,9 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
         refuse("the body of {0} must be one store", old)
     target = old.writes[0].buffer
     _need_product(old, target, {iv.var for iv in old.iter_vars if sizes[iv.var] != iv.dom.extent})
-    buffers: dict[Any, Any] = {}
-    before: list[Any] = []
-    after: list[Any] = []
+    buffers: dict[Buffer, Buffer] = {}
+    before: list[Stmt] = []
+    after: list[Stmt] = []
     for region in (*[r for r in old.reads if r.buffer is not target], *old.writes):
         shape, buffer = _padded_shape(old, region, sizes), region.buffer
         if shape == [int(n) for n in buffer.shape]:
@@ -234,7 +237,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
 
 
-def _place_alone(statements: list[Any], block: Any, leaf: Leaf) -> int:
+def _place_alone(statements: list[For], block: Block, leaf: Leaf) -> int:
     """The number of the statement that holds a block, and nothing else; each of its iteration variables is a loop."""
     loop_vars = {lp.loop_var for lp in leaf.loops}
     if any([not isinstance(v, Var) or v not in loop_vars for v in leaf.realize.iter_values]):
@@ -245,9 +248,9 @@ def _place_alone(statements: list[Any], block: Any, leaf: Leaf) -> int:
     return at
 
 
-def _padded_sizes(block: Any, padding: list[int]) -> dict[Any, int]:
+def _padded_sizes(block: Any, padding: list[int]) -> dict[PrimExpr, int]:
     """The extents of iteration variables, rounded up to multiples of these numbers."""
-    sizes: dict[Any, int] = {}
+    sizes: dict[PrimExpr, int] = {}
     for iv, n in zip(block.iter_vars, padding, strict=True):
         if not isinstance(iv.dom.extent, IntImm) or n <= 0:
             refuse(
@@ -258,7 +261,7 @@ def _padded_sizes(block: Any, padding: list[int]) -> dict[Any, int]:
     return sizes
 
 
-def _padded_shape(block: Any, region: Any, sizes: dict[Any, int]) -> list[int]:
+def _padded_shape(block: Any, region: Any, sizes: Mapping[PrimExpr, int]) -> list[int]:
     """The shape that holds all of a buffer's padded region, which must be the whole buffer, each dimension at a variable of its own."""
     for r in region.region:
         if not isinstance(r.min, Var) or r.min not in sizes:
@@ -280,7 +283,9 @@ def _padded_shape(block: Any, region: Any, sizes: dict[Any, int]) -> list[int]:
     return [sizes[v] for v in indices]
 
 
-def _padded_nest(state: ScheduleState, leaf: Leaf, sizes: dict[Any, int], buffers: dict[Any, Any]) -> tuple[Any, Any]:
+def _padded_nest(
+    state: ScheduleState, leaf: Leaf, sizes: Mapping[PrimExpr, int], buffers: dict[Any, Any]
+) -> tuple[Any, Any]:
     """A block over padded extents and buffers, and the loops around it."""
     old = leaf.block
     iters: Any = tuple(
@@ -300,7 +305,7 @@ def _padded_nest(state: ScheduleState, leaf: Leaf, sizes: dict[Any, int], buffer
     return block, nest
 
 
-def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
+def _need_product(block: Block, target: Buffer, padded: set[Var]) -> None:
     """Require a sum of products, the only form to which zeros in the padding add nothing."""
     from tilewright.tir.schedule.facts.reducers import reducer_of
 
@@ -341,7 +346,7 @@ def _need_regions(block: Any) -> None:
             refuse("{0} must access {1} at plain iteration variables, but at " + names, block, x.buffer)
 
 
-def _vanishes(e: Any, v: Any) -> bool:
+def _vanishes(e: PrimExpr, v: Var) -> bool:
     """Whether an expression is zero if its load at the variable is padding."""
     if isinstance(e, Mul):
         return _vanishes(e.a, v) or _vanishes(e.b, v)
@@ -350,7 +355,7 @@ def _vanishes(e: Any, v: Any) -> bool:
     return isinstance(e, BufferLoad) and any([i is v for i in e.indices])
 
 
-def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit: Any) -> Any:
+def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit: tuple[IntImm, ...] | None) -> Any:
     """new[i] = source[i] over `domain`; 0 where an index reaches `limit`."""
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(domain)]
     loops = [Var(f"ax{i}", n.dtype) for i, n in enumerate(domain)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, IterVar, Or, decl_buffer
+from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.block_checks import need_complete
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class _Overlap:
     """A dimension of the buffer whose window has `window` elements and moves by `step` with each iteration of a loop."""
 
-    def __init__(self, axis: int, loop: Any, step: int, inner: Lin, window: int) -> None:
+    def __init__(self, axis: int, loop: For, step: int, inner: Lin, window: int) -> None:
         self.axis, self.loop, self.step, self.inner, self.window = axis, loop, step, inner, window
 
 
