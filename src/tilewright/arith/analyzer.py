@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from tilewright.arith.const_bounds import Bound, Modular, crt
-from tilewright.arith.intervals import Evaluator, eval_set, interval_of_range
+from tilewright.arith.intervals import Evaluator, IntervalSet, eval_set, interval_of_range
 from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.simplifier.engine import Engine, same
 from tilewright.arith.simplifier.logic import TRUE
@@ -81,7 +81,7 @@ class ConstraintScope:
         self._fexit.pop()()
 
 
-def _clip(value: Any) -> int:
+def _clip(value: float) -> int:
     return int(max(min(value, ConstIntBound.POS_INF), ConstIntBound.NEG_INF))
 
 
@@ -109,7 +109,7 @@ class Analyzer:
         else:
             self.engine.bind_value(var, as_prim_expr(expr, "value", var.dtype))
 
-    def update(self, var: Var, info: Any, override: bool = False) -> None:
+    def update(self, var: Var, info: ConstIntBound | IntervalSet, override: bool = False) -> None:
         """Adds a ConstIntBound, a ModularSet or an interval set of `var`; it replaces what was known on `override`.
 
         Raises ValueError when it contradicts what is known and `override` is not given.
@@ -269,7 +269,7 @@ class Analyzer:
         """Whether lhs <= rhs for certain, where sizes are not negative."""
         return self.can_prove(lhs <= rhs)
 
-    def int_set(self, expr: PrimExpr, dom_map: Any = None) -> Any:
+    def int_set(self, expr: PrimExpr, dom_map: dict[Var, IntervalSet | Range] | None = None) -> IntervalSet:
         """The values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""
         if dom_map is None:
             dom_map = {var: interval_of_range(domain) for var, domain in self.engine.domains.values()}
@@ -289,7 +289,7 @@ class Analyzer:
             with deep_recursion():
                 return self.engine.lin(expr)
 
-    def _pair(self, lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
+    def _pair(self, lhs: Any, rhs: PrimExpr | int) -> tuple[PrimExpr, PrimExpr]:
         a = as_prim_expr(lhs, "left side", getattr(rhs, "dtype", None))
         return a, as_prim_expr(rhs, "right side", a.dtype)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound
-from tilewright.arith.intervals import Evaluator, IntSet, as_set
+from tilewright.arith.intervals import Evaluator, IntervalSet, IntSet, as_set
 from tilewright.arith.linear import (
     LEAF,
     QUOTIENT,
@@ -25,7 +25,9 @@ from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import Call, Var
 
 
-def deduce_bound(var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_map: Mapping[Any, Any]) -> IntSet:
+def deduce_bound(
+    var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntervalSet], relax_map: Mapping[Var, IntervalSet | Range]
+) -> IntSet:
     """Values of `var` for which `cond` holds, whatever values the variables in `relax_map` take from their sets.
 
     `hint_map` gives sets (Range or IntervalSet) of other variables, which only help: to know the sign of a factor, say.

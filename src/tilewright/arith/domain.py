@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.intervals import IntervalSet, eval_set, interval_of_range, union
-from tilewright.ir import Range
+from tilewright.ir import PrimExpr, Range
 from tilewright.node import Visitor, on
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
-from tilewright.tir.stmt import AttrStmt, BufferStore, For
+from tilewright.tir.stmt import AttrStmt, BufferStore, For, Stmt
 
 
 class _Touched(Visitor):
@@ -46,12 +44,12 @@ class _Touched(Visitor):
             self._touch(store.indices)
         self.visit_children(store)
 
-    def _touch(self, indices: tuple[Any, ...]) -> None:
+    def _touch(self, indices: tuple[PrimExpr, ...]) -> None:
         for sets, index in zip(self.found, indices, strict=True):
             sets.append(eval_set(index, self.domains, self.analyzer))
 
 
-def domain_touched(stmt: Any, buffer: Buffer, consider_loads: bool, consider_stores: bool) -> list[Range]:
+def domain_touched(stmt: Stmt, buffer: Buffer, consider_loads: bool, consider_stores: bool) -> list[Range]:
     """One range for each dimension of `buffer`, around all elements that loads or stores in `stmt` touch.
 
     [] when there is none. A dimension of which nothing is known gives its whole extent.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.intervals import Evaluator
@@ -32,6 +32,10 @@ from tilewright.tir import arithmetic as A
 from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import EQ, GE, LE, Var
 from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.arith.simplifier.engine import Engine
+
 
 _MOST_PAIRS = 400
 
@@ -251,7 +255,7 @@ def undefined_in(e: PrimExpr, ranges: Mapping[Var, Range]) -> bool:
     return any_node(e, lambda x: isinstance(x, Var) and x not in ranges)
 
 
-def _divided(diagonal: _Diagonal, engine: Any) -> tuple[list[Lin | None] | None, list[Lin]]:
+def _divided(diagonal: _Diagonal, engine: Engine) -> tuple[list[Lin | None] | None, list[Lin]]:
     """(values of the diagonal's variables, None where one is free; forms that must be 0). No values: no solution."""
     known: list[Lin | None] = [None] * diagonal.columns
     conditions: list[Lin] = []
@@ -312,7 +316,7 @@ class _Group:
     def __init__(self, coef: int, lower: list[Lin], equal: list[Lin], upper: list[Lin]) -> None:
         self.coef, self.lower, self.equal, self.upper = coef, lower, equal, upper
 
-    def start(self, engine: Any, which: int) -> Lin:
+    def start(self, engine: Engine, which: int) -> Lin:
         """The least value by one bound: of `equal` if there is any, else of `lower`."""
         return scale(engine.floordiv(scale((self.equal or self.lower)[which], -1), self.coef), -1)
 

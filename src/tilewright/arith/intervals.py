@@ -138,7 +138,7 @@ Interval = tuple["Lin | None", "Lin | None"]
 class Evaluator:
     """Intervals of expressions over a domain map."""
 
-    def __init__(self, domains: Mapping[Any, Any], engine: Engine) -> None:
+    def __init__(self, domains: Mapping[Var, IntervalSet | Range], engine: Engine) -> None:
         self.engine = engine
         self.domains: dict[int, Any] = {}
         for var, domain in domains.items():
@@ -348,12 +348,14 @@ def _engine(analyzer: HasEngine | None) -> Engine:
     return Engine() if analyzer is None else analyzer.engine
 
 
-def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: HasEngine | None = None) -> IntervalSet:
+def eval_set(
+    expr: PrimExpr | int, dom_map: Mapping[Var, IntervalSet | Range], analyzer: HasEngine | None = None
+) -> IntervalSet:
     """The interval of `expr` while each variable (Var or IterVar) of `dom_map` runs over its Range or IntSet."""
     return _evaluated(as_prim_expr(expr), dom_map, _engine(analyzer))
 
 
-def _evaluated(expr: PrimExpr, dom_map: Mapping[Any, Any], engine: Engine) -> IntervalSet:
+def _evaluated(expr: PrimExpr, dom_map: Mapping[Var, IntervalSet | Range], engine: Engine) -> IntervalSet:
     if isinstance(expr, Broadcast):
         return _evaluated(expr.value, dom_map, engine)
     if isinstance(expr, Ramp):

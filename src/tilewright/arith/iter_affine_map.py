@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iterators.builder import (
@@ -25,7 +24,7 @@ from tilewright.arith.iterators.nodes import (
 )
 from tilewright.arith.linear import OutOfRange
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.tir.expr import IterVar
+from tilewright.tir.expr import IterVar, Var
 
 __all__ = [
     "IterMapExpr",
@@ -45,7 +44,7 @@ __all__ = [
 
 def detect_iter_map(
     indices: Sequence[PrimExpr],
-    input_iters: Mapping[Any, Range],
+    input_iters: Mapping[Var, Range],
     predicate: PrimExpr | bool = True,
     check_level: IterMapLevel | int | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
@@ -72,7 +71,7 @@ def detect_iter_map(
     return IterMapResult(nodes, (), padding)
 
 
-def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Any, Range]) -> IterSumExpr:
+def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
     """The index as a sum of splits, largest scales first, not fused; what is not a split goes to the base."""
     expr = as_prim_expr(index)
     builder = Builder(input_iters, Analyzer(), True)
@@ -88,7 +87,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Any, Range]) -> 
 
 def iter_map_simplify(
     indices: Sequence[PrimExpr],
-    input_iters: Mapping[Any, Range],
+    input_iters: Mapping[Var, Range],
     predicate: PrimExpr | bool = True,
     check_level: IterMapLevel | int | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,

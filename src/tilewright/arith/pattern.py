@@ -136,7 +136,7 @@ class _Occurrences(Visitor):
         self.found: dict[int, list[list[Any]]] = {}
 
     @on(PrimExpr)
-    def _expr(self, e: Any) -> None:
+    def _expr(self, e: PrimExpr) -> None:
         if not e._leaf and not isinstance(e, _NO_COMPUTATION):
             same = self.found.setdefault(structural_hash(e), [])
             for entry in same:

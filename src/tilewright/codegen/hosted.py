@@ -11,7 +11,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code, Loaded, back_end_of, back_ends
 from tilewright.codegen.hosted_code import Kernel as Kernel
@@ -19,6 +19,9 @@ from tilewright.ir import IRModule
 from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+
+if TYPE_CHECKING:
+    from tilewright.runtime.module import Module
 
 
 class HostedBackEnd(BackEnd):
@@ -81,7 +84,7 @@ class HostedBackEnd(BackEnd):
 
     def module(
         self, objects: Sequence[bytes], exports: Sequence[str], texts: Mapping[str, Callable[[], str]], target: Target
-    ) -> Any:
+    ) -> Module:
         """A runtime.Module of packed functions that objects define."""
         from tilewright.runtime.linking.module_source import ModuleSource
         from tilewright.runtime.module import Module
@@ -94,7 +97,7 @@ class HostedBackEnd(BackEnd):
         return Module.from_symbols(loaded.symbols, loaded, source)
 
 
-def load_held(data: bytes) -> Any:
+def load_held(data: bytes) -> Module:
     """The module of objects that a library holds."""
     from tilewright.runtime.module import Module
 

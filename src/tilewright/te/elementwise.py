@@ -7,7 +7,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.node import structural_equal
 from tilewright.support import lazy
@@ -15,6 +15,11 @@ from tilewright.te.compute import compute
 from tilewright.te.tensor import Tensor, install_elementwise
 from tilewright.tir.arithmetic import const
 from tilewright.tir.op import power
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+
 
 _SCALAR: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -49,7 +54,7 @@ def elementwise(name: str, lhs: Any, rhs: Any) -> Tensor:
     like = lhs if isinstance(lhs, Tensor) else rhs
     fn = _SCALAR[name]
 
-    def element(value: Any, indices: tuple[Any, ...]) -> Any:
+    def element(value: PrimExpr | Tensor | float, indices: tuple[Var, ...]) -> Any:
         if isinstance(value, Tensor):
             return value(*indices)
         return const(value, like.dtype) if isinstance(value, (int, float)) else value

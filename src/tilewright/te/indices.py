@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.node import on
 from tilewright.tir.arithmetic import cast_to, const
@@ -25,7 +23,7 @@ from tilewright.tir.expr import (
 )
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import if_then_else
-from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For
+from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, Stmt
 from tilewright.tir.substitution import BufferMutator
 
 
@@ -92,41 +90,41 @@ class _IndexDtype(BufferMutator):
         return v if new is None else cast_to(new, v.dtype)
 
     @on(CmpExpr)
-    def _compare(self, e: CmpExpr) -> Any:
+    def _compare(self, e: CmpExpr) -> PrimExpr:
         if e.a.dtype.is_int and e.a.dtype.lanes == 1:
             return type(e)(self.index(e.a), self.index(e.b))
         return self.rebuild(e)
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         return BufferLoad(self.visit_buffer(e.buffer), self.indices(e.indices), e.predicate)
 
     @on(BufferStore)
-    def _store(self, s: BufferStore) -> Any:
+    def _store(self, s: BufferStore) -> Stmt:
         return BufferStore(self.visit_buffer(s.buffer), self.visit(s.value), self.indices(s.indices), s.predicate)
 
     @on(BufferRegion)
-    def _region(self, r: BufferRegion) -> Any:
+    def _region(self, r: BufferRegion) -> BufferRegion:
         return BufferRegion(self.visit_buffer(r.buffer), tuple([self.range(d) for d in r.region]))
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         var = self.define(s.loop_var)
         body = self.visit(s.body)
         return For(var, self.index(s.min), self.index(s.extent), s.kind, body, s.thread_binding, s.annotations)
 
     @on(IterVar)
-    def _axis(self, axis: IterVar) -> Any:
+    def _axis(self, axis: IterVar) -> IterVar:
         dom = None if axis.dom is None else self.range(axis.dom)
         return axis.replace(dom=dom, var=self.define(axis.var))
 
     @on(Block)
-    def _block(self, b: Block) -> Any:
+    def _block(self, b: Block) -> Stmt:
         axes = tuple([self.visit(a) for a in b.iter_vars])
         buffers = tuple([self.visit_buffer(x) for x in b.alloc_buffers])
         return self.rebuild(b).replace(iter_vars=axes, alloc_buffers=buffers)
 
     @on(BlockRealize)
-    def _realize(self, r: BlockRealize) -> Any:
+    def _realize(self, r: BlockRealize) -> Stmt:
         block = self.visit(r.block)
         return BlockRealize(self.indices(r.iter_values), self.visit(r.predicate), block)

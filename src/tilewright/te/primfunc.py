@@ -160,7 +160,7 @@ class _BlockBody(Mutator):
         return Select(condition, self.visit(e.true_value), self.visit(e.false_value))
 
     @on(Call)
-    def _call(self, e: Call) -> Any:
+    def _call(self, e: Call) -> PrimExpr:
         if getattr(e.op, "name", "") != "tir.if_then_else":
             return self.rebuild(e)
         condition = self.visit(e.args[0])

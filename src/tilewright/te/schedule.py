@@ -122,7 +122,7 @@ class Schedule:
         ops = [r.op if isinstance(r, Tensor) else r for r in many]
         return schedule_rewrite.cache_read(self, tensor, scope, ops)
 
-    def cache_write(self, tensor: Any, scope: str) -> Any:
+    def cache_write(self, tensor: Tensor, scope: str) -> Any:
         """Computes `tensor` in storage of scope `scope`; its own stage becomes a copy from there. Returns the computed tensor.
 
         For a list or tuple with all outputs of one operation, returns the list of computed tensors.

@@ -50,7 +50,7 @@ def infer_ranges(schedule: Schedule, args: list[Any]) -> dict[IterVar, Range]:
 
 
 def _built(
-    schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None
+    schedule: Schedule, args: list[Tensor], binds: Mapping[Tensor, Buffer] | None
 ) -> tuple[ScheduleBuilder, PrimFunc]:
     builder = ScheduleBuilder(schedule)
     builder.bound = {schedule.current(t): b for t, b in (binds or {}).items()}
@@ -432,14 +432,14 @@ class _Finish(Mutator):
         return self.renamed.get(v, v)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.renamed.get(s.loop_var)
         hints = self.hints.get(id(s))
         rebuilt = self.rebuild(s if not hints else s.replace(body=stmt_seq(*hints, s.body)))
         return rebuilt if new is None else rebuilt.replace(loop_var=new)
 
     @on(BlockRealize)
-    def _realize(self, r: BlockRealize) -> Any:
+    def _realize(self, r: BlockRealize) -> Stmt:
         predicate = self.predicates.get(id(r.block))
         new = self.rebuild(r)
         return new if predicate is None else new.replace(predicate=logical_and(new.predicate, self.visit(predicate)))

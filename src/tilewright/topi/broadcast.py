@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, as_int, equal, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -59,7 +63,7 @@ def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
     out = broadcast_shape(*shapes)
     same = all(len(s) == len(out) and all(equal(a, b) for a, b in zip(s, out, strict=True)) for s in shapes)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         values = [
             a(*broadcast_index(shape_of(a), out, i)) if isinstance(a, te.Tensor) else tir.const(a, dtype) for a in args
         ]
@@ -104,7 +108,7 @@ def _trapping(b: Any) -> Any:
     return zero if b.dtype.is_uint else tir.Or(zero, tir.EQ(b, tir.const(-1, b.dtype)))
 
 
-def _divide(a: Any, b: Any) -> Any:
+def _divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     # Integer division of the classic operator truncates towards zero, as C does.
     return a / b if "float" in a.dtype else divided(tir.truncdiv, a, b)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to, whole
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import ProducerLoad, Var
 
 
 def data_index(i: Any, extent: Dim, mode: str) -> Any:
@@ -53,7 +57,7 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> ProducerLoad:
         place = _within(i, shape_of(indices), shape)
         place[at] = data_index(indices(*i), shape[at], "signed")
         return data(*place)
@@ -61,7 +65,7 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
     return compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
 
 
-def _within(place: Sequence[Any], extents: Sequence[Dim], shape: Sequence[Dim]) -> list[Any]:
+def _within(place: Sequence[Var], extents: Sequence[Dim], shape: Sequence[Dim]) -> list[PrimExpr]:
     """A place below `extents`, held to a shape where this is not known to be as large."""
     return [i if holds(d, n) else data_index(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
 
@@ -73,7 +77,7 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
     m = get_const_int(where[0])
     rest = where[1:]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> ProducerLoad:
         at = i[: len(rest)]
         picked = [data_index(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
         batch = _within(i[:batch_dims], rest[:batch_dims], shape[:batch_dims])

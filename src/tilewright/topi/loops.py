@@ -7,13 +7,18 @@ along one axis are independent and are distributed over threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.tir import ir_builder
 from tilewright.topi.lang import tir
 from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, prod
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExprLike
+    from tilewright.tir.buffer import Buffer
+    from tilewright.tir.stmt import Stmt
 
 
 def program(
@@ -29,7 +34,7 @@ def program(
     scratch: shapes and dtypes of temporary buffers for the body.
     """
 
-    def generate(ins: list[Any], outs: list[Any]) -> Any:
+    def generate(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
         body(ib, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
         return ib.get()
@@ -80,7 +85,7 @@ def unflatten(flat: Any, shape: Sequence[Dim]) -> list[Any]:
     return found
 
 
-def local(ib: Any, dtype: str, value: Any, name: str) -> Any:
+def local(ib: Any, dtype: str, value: PrimExprLike, name: str) -> Any:
     """A variable that the body can assign: `v[0]`."""
     made = ib.allocate(dtype, (1,), name=name, scope="local")
     made[0] = tir.const(value, dtype) if isinstance(value, (int, float)) else value

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.utils import get_const_int, shape_of, window_extent
+
+if TYPE_CHECKING:
+    pass
+
 
 Left = Callable[[Sequence[Any], Any, Any], Any]
 """left(leading indices, row, k): an element of the first matrix."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
-from tilewright.topi.utils import as_int, equal, normalize_axes, prod, shape_of, to
+from tilewright.topi.utils import Dim, as_int, equal, normalize_axes, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExprLike
+    from tilewright.tir.expr import Var
+
 
 Axis = int | Sequence[int] | None
 
 
-def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> list[Any]:
+def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> list[Dim]:
     """`shape` without `axes`, or with extent 1 for them if `keepdims`."""
     return [1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes]
 
@@ -49,7 +54,7 @@ def reduce(
         at[a] = place % shape[a] if a != joined[0] else place
         place = place // shape[a]
 
-    def element(*out: Any) -> Any:
+    def element(*out: Var) -> Any:
         rest = iter(out)
         index = []
         for i in range(len(shape)):
@@ -81,7 +86,7 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 }
 
 
-def _joined(shape: Sequence[Any], axes: Sequence[int], dtype: str) -> list[int]:
+def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
     """The last axes, at least two, that are all reduced, where the last alone makes no whole number of several vectors."""
     lanes = planner().lanes(dtype)
     run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
@@ -135,7 +140,7 @@ def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
     return prod(shape[a] for a in normalize_axes(axis, len(shape), exclude))
 
 
-def scale_by_count(total: te.Tensor, number: Any) -> te.Tensor:
+def scale_by_count(total: te.Tensor, number: PrimExprLike) -> te.Tensor:
     """total / number."""
     if "float" not in total.dtype:
         # Of no elements the sum is zero, whatever divides it.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of, symbolic_slice, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import ProducerLoad, Var
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
@@ -50,7 +54,7 @@ def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[int, in
     return groups
 
 
-def _flatten_index(shape: Sequence[Dim], index: Sequence[Any]) -> Any:
+def _flatten_index(shape: Sequence[Dim], index: Sequence[Var]) -> Any:
     flat: Any = None
     for d, i in zip(shape, index, strict=True):
         if isinstance(d, int) and d == 1:
@@ -59,8 +63,8 @@ def _flatten_index(shape: Sequence[Dim], index: Sequence[Any]) -> Any:
     return 0 if flat is None else flat
 
 
-def _unflatten_index(shape: Sequence[Dim], flat: Any) -> list[Any]:
-    result: list[Any] = []
+def _unflatten_index(shape: Sequence[Dim], flat: PrimExpr) -> list[PrimExpr | int]:
+    result: list[PrimExpr | int] = []
     # No element of an axis of none is asked for.
     live = [k for k, d in enumerate(shape) if not (isinstance(d, int) and d <= 1)]
     for k in reversed(range(len(shape))):
@@ -82,8 +86,8 @@ def reshape(data: te.Tensor, newshape: Sequence[Dim]) -> te.Tensor:
     old, new = shape_of(data), [as_int(d) for d in newshape]
     groups = reshape_groups(old, new) or [(0, len(old), 0, len(new))]
 
-    def element(*i: Any) -> Any:
-        index: list[Any] = []
+    def element(*i: Var) -> ProducerLoad:
+        index: list[PrimExpr | int] = []
         for a, b, c, d in groups:
             if b - a == 1 and d - c == 1:
                 index.append(i[c])
@@ -142,7 +146,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     for s in sizes[1:]:
         total = total + s
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         ends = sizes[0]
         bounds = [0]
         for s in sizes[1:]:
@@ -276,8 +280,8 @@ def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
     """start, start + step, ... below stop; 1-D."""
     number = arange_extent(start, stop, step)
     whole = "int" in dtype
-    first: Any = start
-    by: Any = step
+    first = start
+    by = step
     if isinstance(start, (int, float)):
         first, by = (int(start), int(step)) if whole else (start, step)
     return compute(
@@ -394,7 +398,7 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
     shape = shape_of(data)
 
     def element(i: Any) -> Any:
-        value: Any = to(shape[-1], dtype)
+        value = to(shape[-1], dtype)
         for k in reversed(range(len(shape) - 1)):
             value = tir.Select(i == k, to(shape[k], dtype), value)
         return value

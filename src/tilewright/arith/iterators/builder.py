@@ -84,7 +84,7 @@ class Bounded:
 class Builder:
     """Turns forms into sums of splits of the input iterators."""
 
-    def __init__(self, input_iters: Mapping[Any, Range], analyzer: Analyzer, trivial: bool) -> None:
+    def __init__(self, input_iters: Mapping[Var, Range], analyzer: Analyzer, trivial: bool) -> None:
         self.analyzer, self.engine = analyzer, analyzer.engine
         self.marks: dict[int, Mark] = {}
         self.variables: list[Var] = []
@@ -525,7 +525,7 @@ class _Replace(Mutator):
         self.builder = builder
 
     @on(PrimExpr)
-    def _expr(self, e: Any) -> Any:
+    def _expr(self, e: PrimExpr) -> PrimExpr:
         engine = self.builder.engine
         if e._leaf or isinstance(e, IntImm):
             return e

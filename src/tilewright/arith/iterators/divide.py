@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iterators.builder import (
@@ -108,7 +107,7 @@ class _Divider:
 
 def subspace_divide(
     bindings: Sequence[PrimExpr],
-    input_iters: Mapping[Any, Range],
+    input_iters: Mapping[Var, Range],
     sub_iters: Sequence[Var],
     predicate: PrimExpr | bool = True,
     check_level: IterMapLevel | int | str = IterMapLevel.Surjective,

@@ -64,7 +64,7 @@ class Choices(Truncation):
     def _generic(self, node: Any) -> PrimExpr:
         raise NotImplementedError
 
-    def _cast(self, node: Any) -> PrimExpr:
+    def _cast(self, node: Cast) -> PrimExpr:
         value = self.simp(node.value)
         dtype = node.dtype
         if value.dtype is dtype:
@@ -93,11 +93,11 @@ class Choices(Truncation):
             lambda: node if value is node.value else Cast(dtype, value),
         )
 
-    def _let(self, node: Any) -> PrimExpr:
+    def _let(self, node: Let) -> PrimExpr:
         value = self.simp(node.value)
         var = node.var
-        known: Any = None
-        found: tuple[Any, Any] = (None, None)
+        known: PrimExpr | Lin | None = None
+        found: tuple[tuple[float, float] | None, tuple[int, int] | None] = (None, None)
         if isinstance(value, (IntImm, FloatImm, Var)):
             known = self.lin(value) if self.is_index(var) else value
         elif self.is_index(var):
@@ -109,10 +109,12 @@ class Choices(Truncation):
         if known is not None or (op.is_pure(value) and not _occurs(var, body)):
             return body
         if value is node.value and body is node.body:
-            return node  # type: ignore[no-any-return]
+            return node
         return self.keep((Let, id(var), id(value), id(body)), lambda: Let(var, value, body))
 
-    def _stands_for(self, var: Var, value: Any, bound: Any, modular: Any) -> None:
+    def _stands_for(
+        self, var: Var, value: PrimExpr | Lin | None, bound: tuple[float, float] | None, modular: tuple[int, int] | None
+    ) -> None:
         """The binding of a let variable, which replaces the one of another scope."""
         t = self.leaf(var)
         before = self.values.get(id(var)), self.var_bound.get(t), self.var_mod.get(t)
@@ -137,7 +139,7 @@ class Choices(Truncation):
                 self.bind_range(axis.var, axis.dom)
         return self._generic(node)
 
-    def _select(self, node: Any) -> PrimExpr:
+    def _select(self, node: Select) -> PrimExpr:
         self._has_selects = True
         condition = self.simp(node.condition)
         if isinstance(condition, IntImm):
@@ -232,7 +234,7 @@ class Choices(Truncation):
                 return folded
         return self._generic(node)
 
-    def _bits(self, name: str, node: Any) -> PrimExpr | None:
+    def _bits(self, name: str, node: Call) -> PrimExpr | None:
         """Constants, neutral operands; shifts by constants, and masks of the low bits, are index arithmetic."""
         x, y = self.simp(node.args[0]), self.simp(node.args[1])
         if isinstance(x, IntImm) and isinstance(y, IntImm):
@@ -246,7 +248,7 @@ class Choices(Truncation):
             return self.simp(A.const(0, node.dtype)) if name == "tir.bitwise_xor" else x
         return self._shifted(name, node, x, y) if self.is_index(node) else None
 
-    def _shifted(self, name: str, node: Any, x: PrimExpr, y: PrimExpr) -> PrimExpr | None:
+    def _shifted(self, name: str, node: PrimExpr, x: PrimExpr, y: PrimExpr) -> PrimExpr | None:
         if isinstance(x, IntImm) and name == "tir.bitwise_and":
             x, y = y, x
         if not isinstance(y, IntImm):

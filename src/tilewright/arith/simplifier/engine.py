@@ -92,7 +92,7 @@ def same(a: Any, b: Any) -> bool:
     return structural_equal(a, b)
 
 
-def _all_same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def _all_same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return a is b or (len(a) == len(b) and all([same(x, y) for x, y in zip(a, b, strict=True)]))
 
 
@@ -269,10 +269,10 @@ class Engine(Choices):
             terms = {t: k for t, k in terms.items() if k}
         return self.merge(Lin(terms, const))
 
-    def _product_of(self, node: Any) -> Lin:
+    def _product_of(self, node: Mul) -> Lin:
         return self.merge(self.multiply(self.lin(node.a), self.lin(node.b)))
 
-    def _variable(self, node: Any) -> Lin:
+    def _variable(self, node: Var) -> Lin:
         known = self.values.get(id(node))
         if known is not None:
             return known  # type: ignore[return-value]
@@ -388,7 +388,7 @@ class Engine(Choices):
                     parts[place] = self.simp(c)
         return self.conjunction(parts)
 
-    def _negation(self, node: Any) -> PrimExpr:
+    def _negation(self, node: Not) -> PrimExpr:
         return self._generic(node) if node.dtype.lanes > 1 else self.negate(self.simp(node.a))
 
     def _arithmetic(self, node: Any) -> PrimExpr:
@@ -439,9 +439,9 @@ class Engine(Choices):
                     self._depth -= 1
         return out
 
-    def _generic(self, node: Any) -> PrimExpr:
+    def _generic(self, node: PrimExpr) -> PrimExpr:
         """Children simplified, equal nodes made one, then the rules of its type."""
-        key: list[Any] = [type(node)]
+        key: list[type | DataType | int | None] = [type(node)]
         values: list[Any] = []
         changed = False
         simp = self.simp
@@ -451,7 +451,7 @@ class Engine(Choices):
                 values.append(old)
                 continue
             if isinstance(old, PrimExpr) and not (f.kind == "def" and isinstance(old, Var)):
-                new: Any = simp(old)
+                new: PrimExpr | int | tuple[PrimExpr, ...] | None = simp(old)
                 key.append(id(new))
             elif type(old) is tuple:
                 new = old

@@ -351,7 +351,7 @@ class Logic(Proofs):
 
     def _connect(
         self,
-        op: Any,
+        op: type[And | Or],
         absorbing: PrimExpr,
         neutral: PrimExpr,
         conditions: list[PrimExpr],
@@ -385,7 +385,7 @@ class Logic(Proofs):
             )
         return out
 
-    def _absorbed(self, op: Any, kept: list[PrimExpr]) -> list[PrimExpr]:
+    def _absorbed(self, op: type[And | Or], kept: list[PrimExpr]) -> list[PrimExpr]:
         """a && (a || b) -> a, a && (!a || b) -> a && b, and their duals."""
         dual = Or if op is And else And
         if not any([type(c) is dual for c in kept]):
@@ -427,13 +427,13 @@ class Logic(Proofs):
             return [*a, *b]
         return [[*x, *y] for x in a for y in b] if len(a) * len(b) <= _MOST_CLAUSES else None
 
-    def _flatten(self, op: Any, conditions: Iterable[PrimExpr], out: list[PrimExpr]) -> None:
+    def _flatten(self, op: type[And | Or], conditions: Iterable[PrimExpr], out: list[PrimExpr]) -> None:
         stack = list(conditions)[::-1]
         while stack:
             c = stack.pop()
             c = self.known.get(id(c), c)
             if type(c) is op:
-                stack += (c.b, c.a)  # type: ignore[attr-defined]
+                stack += (c.b, c.a)
             else:
                 out.append(boolean(bool(c.value)) if isinstance(c, IntImm) else c)
 

@@ -49,25 +49,25 @@ class Pattern:
     def __init__(self, op: Any, *args: Any) -> None:
         self.op, self.args = op, args
 
-    def __add__(self, other: Any) -> Pattern:
+    def __add__(self, other: Term) -> Pattern:
         return Pattern(Add, self, other)
 
-    def __radd__(self, other: Any) -> Pattern:
+    def __radd__(self, other: Term) -> Pattern:
         return Pattern(Add, other, self)
 
-    def __sub__(self, other: Any) -> Pattern:
+    def __sub__(self, other: Term) -> Pattern:
         return Pattern(Sub, self, other)
 
-    def __rsub__(self, other: Any) -> Pattern:
+    def __rsub__(self, other: Term) -> Pattern:
         return Pattern(Sub, other, self)
 
-    def __mul__(self, other: Any) -> Pattern:
+    def __mul__(self, other: Term) -> Pattern:
         return Pattern(Mul, self, other)
 
-    def __floordiv__(self, other: Any) -> Pattern:
+    def __floordiv__(self, other: Term) -> Pattern:
         return Pattern(FloorDiv, self, other)
 
-    def __mod__(self, other: Any) -> Pattern:
+    def __mod__(self, other: Term) -> Pattern:
         return Pattern(FloorMod, self, other)
 
     def __eq__(self, other: object) -> Any:
@@ -76,19 +76,19 @@ class Pattern:
     def __ne__(self, other: object) -> Any:
         return Pattern(NE, self, other)
 
-    def __lt__(self, other: Any) -> Pattern:
+    def __lt__(self, other: Term) -> Pattern:
         return Pattern(LT, self, other)
 
-    def __le__(self, other: Any) -> Pattern:
+    def __le__(self, other: Term) -> Pattern:
         return Pattern(LE, self, other)
 
-    def __gt__(self, other: Any) -> Pattern:
+    def __gt__(self, other: Term) -> Pattern:
         return Pattern(GT, self, other)
 
-    def __ge__(self, other: Any) -> Pattern:
+    def __ge__(self, other: Term) -> Pattern:
         return Pattern(GE, self, other)
 
-    def __and__(self, other: Any) -> Pattern:
+    def __and__(self, other: Term) -> Pattern:
         return Pattern("and", self, other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -98,6 +98,12 @@ class Pattern:
             return str(self.args[0])
         name = self.op if isinstance(self.op, str) else self.op.__name__.lower()
         return f"{name}({', '.join(str(a) for a in self.args)})"
+
+
+Term = Pattern | int
+"""What rules are made of."""
+Rules = Iterator[tuple[Term, ...]]
+"""Rules as their generators yield them: left side, right side, and the condition of those that have one."""
 
 
 def _maker(op: Any) -> Callable[..., Pattern]:
@@ -146,7 +152,7 @@ class Rule:
 
     __slots__ = ("condition", "domain", "hits", "lhs", "rhs", "where")
 
-    def __init__(self, lhs: Pattern, rhs: Any, condition: Any, domain: str, where: str) -> None:
+    def __init__(self, lhs: Pattern, rhs: Term, condition: Pattern | None, domain: str, where: str) -> None:
         self.lhs, self.rhs, self.condition, self.domain, self.where, self.hits = (
             lhs,
             rhs,
@@ -166,19 +172,21 @@ ALL: list[Rule] = []
 _groups: dict[type, list[Rule]] = {}
 
 
-def is_literal(node: Any, value: Any) -> bool:
+def is_literal(node: Any, value: int) -> bool:
     """Whether the node is this constant, or a vector of it."""
     while type(node) is Broadcast:
         node = node.value
     return type(node) in (IntImm, FloatImm) and node.value == value
 
 
-def constant_value(node: Any) -> Any:
+def constant_value(node: PrimExpr) -> Any:
     """The value of a constant node; None for any other."""
     return node.value if type(node) is IntImm or type(node) is FloatImm else None
 
 
-def rules(*ops: type, domain: str = "any", commute: bool = False) -> Callable[[Callable[..., Iterator[Any]]], Any]:
+def rules(
+    *ops: type, domain: str = "any", commute: bool = False
+) -> Callable[[Callable[..., Rules]], Callable[..., Rules]]:
     """Registers the rules that a generator yields; `OP` in a pattern's root stands for each of `ops` in turn.
 
     `domain`: "any", "int" (not valid for floats: NaN, infinities) or "index" (valid only where nothing wraps around:
@@ -187,14 +195,14 @@ def rules(*ops: type, domain: str = "any", commute: bool = False) -> Callable[[C
     """
 
     def register(
-        generator: Callable[..., Iterator[Any]],
-    ) -> Callable[..., Iterator[Any]]:
+        generator: Callable[..., Rules],
+    ) -> Callable[..., Rules]:
         names = list(inspect.signature(generator).parameters)
         wild = {n: Pattern("wild", n) for n in names if n != "OP"}
         for op in ops:
-            source = generator(**wild, **({"OP": _maker(op)} if "OP" in names else {}))
+            source: Any = generator(**wild, **({"OP": _maker(op)} if "OP" in names else {}))
             for item in source:
-                line = f"{generator.__name__}:{source.gi_frame.f_lineno}"  # type: ignore[attr-defined]
+                line = f"{generator.__name__}:{source.gi_frame.f_lineno}"
                 lhs, rhs, condition = item if len(item) == 3 else (*item, None)
                 twins = [lhs]
                 if commute and lhs.op in COMMUTATIVE and str(lhs.args[0]) != str(lhs.args[1]):

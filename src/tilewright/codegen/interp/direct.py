@@ -117,7 +117,7 @@ class Usage(Visitor):
         self.escaping: set[Var] = set()
 
     @on(BufferLoad, BufferStore)
-    def _access(self, x: Any) -> None:
+    def _access(self, x: BufferLoad | BufferStore) -> None:
         buffer = x.buffer
         found = self.buffers.setdefault(buffer.data, [])
         if not any([b is buffer for b in found]):

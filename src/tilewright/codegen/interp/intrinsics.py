@@ -103,7 +103,7 @@ PREDICATES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _flag(x: Any) -> Any:
+def _flag(x: Any) -> bool:
     return bool(x) if np.ndim(x) == 0 else x
 
 

@@ -105,7 +105,7 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
     Between barriers the threads run one after another, forward and backward in turn, so that a missing barrier
     shows as a read of what is not written yet, or not any more. With race checks they are told apart in full.
     """
-    shared: dict[Any, Pointer] = {}
+    shared: dict[tuple[str, int], Pointer] = {}
     points = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
     lanes = [body(*point, k, shared) for k, point in enumerate(points)]
     waiting: list[tuple[Any, ...] | None] = [None] * len(lanes)

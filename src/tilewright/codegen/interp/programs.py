@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from tilewright.runtime.dtype import parse_dtype
 from tilewright.runtime.errors import error_class
 from tilewright.runtime.packed_func import global_func
 from tilewright.tir import AttrStmt, Block, BufferStore, Evaluate, For, ForKind, PrimFunc
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
+
 
 HEAD = "tilewright program 1 "
 KEPT = ("calling_conv", "global_symbol", "tilewright.packed_name")
@@ -109,7 +113,7 @@ class Linked:
     def _run(self, program: Program, name: str, args: Any) -> None:
         """A function whose arguments are addresses of tensors and of numbers."""
         interpreter = program.interpreter
-        func: Any = interpreter.mod[name]
+        func = interpreter.mod[name]
         values = [
             RawPointer(args[k] or 0)
             if p in func.buffer_map or p.dtype.code == "handle"
@@ -189,7 +193,7 @@ class _Parallel(Visitor):
         self.visit(block.body)
 
     @on(BufferStore, Evaluate)
-    def _leaf(self, s: Any) -> None:
+    def _leaf(self, s: Stmt) -> None:
         pass
 
 

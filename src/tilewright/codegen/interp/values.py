@@ -126,7 +126,7 @@ ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_CODE, ARRAY_BITS, ARRA
 """Fields of the structures on the stacks of lowered packed calls."""
 
 
-def struct_get(stack: list[dict[int, Any]], index: int, field: int) -> Any:
+def struct_get(stack: list[dict[int, Any]], index: int, field: int) -> dict[int, Pointer | int | None]:
     """A field of a structure. The address of the structure is represented by the structure itself."""
     return stack[index] if field == ARRAY_ADDRESS else stack[index][field]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen import native
 from tilewright.codegen.llvm.functions.module import emit_module, symbol_of
@@ -15,6 +15,9 @@ from tilewright.node import Visitor, on
 from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
 from tilewright.target import Target
 from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
 
 
 def exported_symbols(mod: IRModule, text: str) -> list[str]:
@@ -36,7 +39,7 @@ class _Imports(Visitor):
         self.visit(s.body)
 
     @on(BufferStore, Evaluate)
-    def _leaf(self, s: Any) -> None:
+    def _leaf(self, s: Stmt) -> None:
         pass
 
 

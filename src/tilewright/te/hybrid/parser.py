@@ -228,7 +228,7 @@ class HybridParser:
         assert isinstance(node.target, ast.Name)
         size = as_prim_expr(extent)
         var = Var(node.target.id, size.dtype)
-        value: Any = var if scale is None else var * scale[1] + scale[0]
+        value = var if scale is None else var * scale[1] + scale[0]
         dom = Range.from_min_extent(as_prim_expr(begin, dtype=size.dtype), size)
         self.axes.append(IterVar(dom, var, IterVar.DataPar))
         kept = dict(self.env)

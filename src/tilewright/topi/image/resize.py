@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
@@ -12,6 +12,10 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+
 
 COORDINATES = (
     "half_pixel",
@@ -101,7 +105,7 @@ def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[i
     return m // common, b // common, d // common, up
 
 
-def _nearest(o: Any, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
+def _nearest(o: PrimExpr, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
     if not isinstance(extent, int) or not isinstance(target, int):
         return _bound(_nearest_of_sizes(o, extent, target, mode, rounding), extent)
     m, b, d, up = nearest_ratio(extent, target, mode, rounding)
@@ -210,7 +214,7 @@ def resize_nd(
     def source(i: Sequence[Any], j: int) -> Any:
         return _source(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
 
-    def inside(i: Sequence[Any], value: Any) -> Any:
+    def inside(i: Sequence[PrimExpr], value: PrimExpr) -> Any:
         """`value`, or the extrapolation's where the place lies outside of the data."""
         if not crop:
             return value
@@ -218,7 +222,7 @@ def resize_nd(
         tests = [t for x, a in zip(places, axes, strict=True) for t in (x >= 0, x <= to(shape[a] - 1, "float32"))]
         return tir.Select(tir.all(*tests), value, tir.const(extrapolation_value, dtype))
 
-    def pick(*i: Any) -> Any:
+    def pick(*i: PrimExpr) -> Any:
         index = list(i)
         for j, a in enumerate(axes):
             if crop:

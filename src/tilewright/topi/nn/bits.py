@@ -24,7 +24,7 @@ def bitpack(
     def element(*i: Any) -> Any:
         bit = i[bit_axis]
         at = [*i[:bit_axis], *i[bit_axis + 1 :]]
-        total: Any = tir.const(0, pack_type)
+        total = tir.const(0, pack_type)
         for k in range(width):
             index = list(at)
             index[pack_axis] = at[pack_axis] * width + k

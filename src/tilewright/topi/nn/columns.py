@@ -9,7 +9,7 @@ are computed and cut off.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -17,6 +17,10 @@ from tilewright.topi.nn.pad import pad
 from tilewright.topi.planner import planner
 from tilewright.topi.stages import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExprLike
+
 
 Read = Callable[..., Any]
 """read(i, x, k): the element that kernel offset k of output column x reads, `i` being the leading indices."""
@@ -40,7 +44,7 @@ def window_columns(
     kernel: int,
     stride: int,
     dilation: int,
-    pad_value: Any = 0.0,
+    pad_value: PrimExprLike = 0.0,
     near: bool = False,
 ) -> Read:
     """A function that reads padded data at kernel offsets, for windows along the last axis. The data is padded once, into memory.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -12,6 +12,11 @@ from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import plain_conv
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, moved, numbers, shape_of, to, window_extent
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+
 
 Numbers = int | Sequence[int]
 Padding = int | str | Sequence[int]
@@ -64,7 +69,7 @@ def conv(
     channels = reduced["I"].var
     per_group = weight["O"] // groups
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         at = dict(zip(out_layout, i, strict=True))
         place = {"N": at["N"], "C": channels}
         if groups > 1:
@@ -119,7 +124,7 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
     # The group is an axis of its own, so that its filters share what they read.
     filters, groups = w.filters, [w.groups] if w.groups > 1 else []
 
-    def element(nn: Any, *i: Any) -> Any:
+    def element(nn: PrimExpr, *i: PrimExpr) -> Any:
         (group, row), at = (i[:2], i[2:]) if groups else ((0, i[0]), i[1:])
         channel, row = (group * w.per_group + rc.var, group * filters + row) if groups else (rc.var, row)
         value, weight = read(nn, channel, at), w.kernel(row, *[a.var for a in axes])
@@ -165,7 +170,7 @@ def _columns(w: Windows) -> tuple[Callable[[Any, Any, Sequence[Any]], Any], list
     pads = [0, 0, *w.before], [0, 0, *w.after]
     in_row = window_columns(w.data, *pads, columns, kernel[-1], w.strides[-1], w.dilations[-1])
 
-    def read(image: Any, channel: Any, place: Sequence[Any]) -> Any:
+    def read(image: Var, channel: PrimExpr, place: Sequence[Var]) -> Any:
         *rows, column = place
         steps = zip(rows, w.strides, offsets, w.dilations, strict=False)
         return in_row((image, channel, *[moved(p, s, t.var, d) for p, s, t, d in steps]), column, offsets[-1].var)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
@@ -15,8 +15,12 @@ from tilewright.topi.problems import Matrices
 from tilewright.topi.stages import IN_TILES, MATERIALIZE
 from tilewright.topi.utils import as_int, shape_of
 
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
-def _to(v: Any, dtype: str) -> Any:
+
+def _to(v: PrimExpr, dtype: str) -> PrimExpr:
     return v if v.dtype == dtype else tir.Cast(dtype, v)
 
 
@@ -53,7 +57,7 @@ def matmul(
             return found if bias is None else _add(found, bias, dtype)
     k = te.reduce_axis((0, inner), name="k")
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         lead, n = i[:-1], i[-1]
         left = tensor_a(*lead[:-1], k.var, lead[-1]) if transpose_a else tensor_a(*lead, k.var)
         right = tensor_b(n, k.var) if transpose_b else tensor_b(k.var, n)
@@ -95,7 +99,7 @@ def dense_pack(
     rows = planner().packed_rows(shape[:-1], nr, dtype) if whole is None else whole[1]
     source = data if whole is None else whole[0]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         lead = i[:-1] if rows is None or whole is not None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
         places = [axis.var for axis in axes[1:]]
         value = source(*lead, k.var * group[0] + places[0] if group else k.var)

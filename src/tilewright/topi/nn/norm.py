@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
@@ -11,6 +11,10 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce
 from tilewright.topi.utils import as_int, normalize_axes, normalize_axis, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def batch_norm(
@@ -47,16 +51,16 @@ def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affi
     number = _over([shape[a] for a in axes], data.dtype)
     total = reduce(data, axes, False, te.sum, lambda v, _: v, f"{name}_sum")
 
-    def rest(index: Sequence[Any]) -> list[Any]:
+    def rest(index: Sequence[PrimExpr]) -> list[PrimExpr]:
         return [p for k, p in enumerate(index) if k not in axes]
 
-    def square(v: Any, index: list[Any]) -> Any:
+    def square(v: PrimExpr, index: list[Var]) -> Any:
         d = v - total(*rest(index)) / number
         return d * d
 
     spread = reduce(data, axes, False, te.sum, square, f"{name}_var", beyond=0.0)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         at = rest(i)
         deviation = tir.sqrt(spread(*at) / number + tir.const(epsilon, data.dtype))
         return affine((data(*i) - total(*at) / number) / deviation, i)
@@ -70,7 +74,7 @@ def layer_norm(
     """Zero mean and unit variance over `axis`, then times gamma plus beta (of the shape of those axes)."""
     axes = normalize_axes(axis, len(data.shape))
 
-    def affine(v: Any, i: Sequence[Any]) -> Any:
+    def affine(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         at = [i[a] for a in axes]
         v = v * gamma(*at) if gamma is not None else v
         return v + beta(*at) if beta is not None else v

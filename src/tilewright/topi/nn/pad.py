@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import as_int, get_const_int, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
 
 
 def pad(
@@ -26,7 +29,7 @@ def pad(
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, before, after, strict=True)]
     value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index, inside = [], []
         for p, d, b, a in zip(i, shape, before, after, strict=True):
             index.append(p if isinstance(b, int) and b == 0 else p - b)

@@ -70,7 +70,7 @@ def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     shape = [batch, filters, *[a.out for a in axes]]
 
     def read(nn: Any, ff: Any, found: Sequence[tuple[Any, Any, list[Any]]], outs: Sequence[int]) -> Any:
-        channel: Any = ff
+        channel = ff
         conditions: list[Any] = []
         for a, (phase, r, when), out in zip(axes, found, outs, strict=True):
             channel = channel * a.phases + phase if a.phases > 1 else channel

@@ -16,16 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
-from tilewright.ir import DataType
+from tilewright.ir import DataType, PrimExpr
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.product import dots, in_panels, tile_attrs
 from tilewright.topi.planner import Form, planner
 from tilewright.topi.problems import Matrices, Windows
 from tilewright.topi.stages import MATERIALIZE, OWN_DATA, TILE_ROWS
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import IterVar, ProducerLoad, Var
+
 
 Read = Callable[[Any, Any, Sequence[Any], Sequence[Any]], Any]
 """read(image, channel, phase, place): an element of the padded data; places count in strides."""
@@ -64,7 +68,7 @@ def _padded(w: Windows, places: Sequence[int]) -> Read:
 def _with_borders(w: Windows, needed: Sequence[int]) -> te.Tensor:
     """The data with zeros around it."""
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         nn, cc, *at = i
         conditions = []
         for a, b, e, n in zip(at, w.before, w.extents, needed, strict=True):
@@ -85,10 +89,10 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
     extents = [per_group, *w.window]
     axes = [a for a, extent in zip((rc, *kernel_offsets), extents, strict=True) if extent > 1] or [rc]
 
-    def one(axis: Any) -> Any:
+    def one(axis: IterVar) -> Any:
         return axis.var if axis in axes else 0
 
-    def terms(group: Any, row: Any) -> tuple[Any, Any, list[Any]]:
+    def terms(group: Any, row: PrimExpr) -> tuple[PrimExpr, ProducerLoad, list[PrimExpr]]:
         chosen = row if rows == filters else tir.min(row, filters - 1)
         filter_ = chosen if w.groups == 1 else group * filters + chosen
         channel = one(rc) if w.groups == 1 else group * per_group + one(rc)
@@ -111,7 +115,7 @@ def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[
         whole = made
         made = compute(cut, lambda *i: whole(*i), name="T_filters", tag="injective", attrs={MATERIALIZE: 1})
 
-    def element(nn: Any, ff: Any, *place: Any) -> Any:
+    def element(nn: Var, ff: Var, *place: Var) -> ProducerLoad:
         if w.groups == 1:
             return made(nn, ff, *at(place))
         group, row = (ff, 0) if filters == 1 else (tir.floordiv(ff, filters), tir.floormod(ff, filters))
@@ -131,7 +135,7 @@ def _rows(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     read = _padded(w, [o + v for o, v in zip([*lead, columns], w.over, strict=True)])
     axes, terms = _sum(w, rows)
 
-    def element(nn: Any, *i: Any) -> Any:
+    def element(nn: Var, *i: Var) -> Any:
         group, row, place = (0, i[0], i[1:]) if w.groups == 1 else (i[0], i[1], i[2:])
         channel, weight, kernel_offsets = terms(group, row)
         phase, steps = w.kernel_offset(kernel_offsets)
@@ -175,7 +179,7 @@ def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     )  # fmt: skip
 
     def flat(place: Sequence[Any]) -> list[Any]:
-        at: Any = 0
+        at = 0
         for p, s in zip(place, steps, strict=True):
             at = at + (p if s == 1 else p * s)
         return [at]
@@ -241,7 +245,7 @@ def _apart(w: Windows, made: te.Tensor) -> te.Tensor:
     steps = [prod(out[i + 1 :]) for i in range(len(out))]
 
     def element(nn: Any, ff: Any, *place: Any) -> Any:
-        at: Any = 0
+        at = 0
         for q, s in zip(place, steps, strict=True):
             at = at + q * s
         return made(nn, tir.floordiv(ff, filters), tir.floormod(ff, filters), at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -23,6 +23,11 @@ from tilewright.topi.utils import (
     to,
     window_extent,
 )
+
+if TYPE_CHECKING:
+    from tilewright.ir import FloatImm, PrimExpr
+    from tilewright.tir.expr import Var
+
 
 APART = 2
 """How many times fewer steps make it worth to write the largest elements (or sums) of columns, and read them again."""
@@ -146,7 +151,7 @@ KernelOffsets = Callable[[Sequence[Any]], Any]
 
 
 def _reader(
-    data: te.Tensor, windows: Sequence[Window], ways: Sequence[tir.IterVar], outside: Any
+    data: te.Tensor, windows: Sequence[Window], ways: Sequence[tir.IterVar], outside: PrimExpr | int
 ) -> tuple[KernelOffsets, list[Dim], Dim]:
     """What an output element's windows read, the shape to compute, and the columns wanted of it: it has more when windows run along the
     last axis."""
@@ -156,7 +161,7 @@ def _reader(
         before[w.axis], after[w.axis], out[w.axis] = w.before, w.after + w.beyond, w.count
     places = {w.axis: (w, way.var) for w, way in zip(windows, ways, strict=True)}
 
-    def at(a: int, o: Any) -> Any:
+    def at(a: int, o: PrimExpr) -> Any:
         if a not in places:
             return o
         w, kernel_offset = places[a]
@@ -177,7 +182,7 @@ def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, 
     beyond = any(w.beyond for w in windows)
     whole = count_include_pad and not beyond or not (beyond or any(w.before or w.after for w in windows))
 
-    def mean(*i: Any) -> Any:
+    def mean(*i: Var) -> Any:
         number: Any
         if whole:
             number = tir.const(prod([w.kernel for w in windows]), total.dtype)
@@ -276,13 +281,13 @@ def adaptive_pool(
     for a, m in zip(axes, sizes, strict=True):
         out[a] = m
 
-    def start(j: int, o: Any) -> Any:
+    def start(j: int, o: PrimExpr) -> Any:
         return tir.floordiv(o * extents[j], sizes[j])
 
-    def end(j: int, o: Any) -> Any:
+    def end(j: int, o: PrimExpr) -> Any:
         return tir.floordiv((o + 1) * extents[j] + sizes[j] - 1, sizes[j])
 
-    def value(i: Sequence[Any], outside: Any) -> Any:
+    def value(i: Sequence[PrimExpr], outside: FloatImm) -> Any:
         index, inside = list(i), []
         for j, a in enumerate(axes):
             at = start(j, i[a]) + ways[j].var

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.reduction import largest_number, reduce
 from tilewright.topi.utils import normalize_axis
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
@@ -38,15 +42,15 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """x - max - log(sum(exp(x - max))) along `axis`."""
     at, top = _parts(x, axis)
 
-    def rest(i: Sequence[Any]) -> list[Any]:
+    def rest(i: Sequence[PrimExpr]) -> list[PrimExpr]:
         return [*i[:at], *i[at + 1 :]]
 
-    def power(v: Any, i: Sequence[Any]) -> Any:
+    def power(v: PrimExpr, i: Sequence[Var]) -> Any:
         return tir.exp(v - top(*rest(i)))
 
     total = reduce(x, [at], False, te.sum, power, "T_softmax_expsum", beyond=0.0)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         return x(*i) - top(*rest(i)) - tir.log(total(*rest(i)))
 
     return compute(x.shape, element, name="T_log_softmax", tag="log_softmax_output", attrs={"axis": at})

@@ -90,7 +90,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
             tile, (z, f, p) = at[:3], at[3:]
             return te.sum(to(kernel(*tile, f, rc.var), dtype) * d(*tile, z, rc.var, p), axis=[rc])
 
-        rows: Any = 1
+        rows = 1
     else:
         rz = te.reduce_axis((0, depth), name="r_kd")
 

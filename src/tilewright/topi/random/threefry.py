@@ -137,7 +137,7 @@ def normal(
     real = "float64" if out_dtype == "float64" else "float32"
 
     def element(*i: Any) -> Any:
-        flat: Any = tir.const(0, "int64")
+        flat = tir.const(0, "int64")
         for p, d in zip(i, out_shape, strict=True):
             flat = flat * to(d, "int64") + to(p, "int64")
         radius = tir.sqrt(tir.const(-2.0, real) * tir.log(_unit(words(flat), real, low_open=True)))

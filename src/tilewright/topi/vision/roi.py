@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.indexing import data_index
@@ -10,16 +10,21 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, program
 from tilewright.topi.utils import pair, shape_of, to
 
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+
+
 FAR = float(1 << 22)
 """The farthest element from the first one at which a corner is taken to be. float32 tells nearer samples apart."""
 
 
-def _image(number: Any, data: te.Tensor, layout: str = "NCHW") -> Any:
+def _image(number: PrimExpr, data: te.Tensor, layout: str = "NCHW") -> Any:
     """The image that a region names, or the one at the end beyond which it lies."""
     return data_index(to(number, "int32"), shape_of(data)[layout.index("N")], "clip")
 
 
-def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str, largest: bool = False) -> Any:
+def _sample(load: Any, y: PrimExpr, x: PrimExpr, height: Any, width: Any, dtype: str, largest: bool = False) -> Any:
     """The bilinear mean at a place, or the `largest` of its four terms; zero where it lies more than one element outside."""
 
     def c(v: float) -> Any:
@@ -67,7 +72,7 @@ class _Align(NamedTuple):
         found = {"N": shape_of(self.rois)[0], "C": self.shape["C"], "H": height, "W": width}
         return [found[a] for a in self.layout]
 
-    def region(self, r: Any, load: Any) -> tuple[Any, Any, Any, Any]:
+    def region(self, r: Var, load: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
         """(begin y, begin x, height and width of a bin) of region r."""
         dtype = self.data.dtype
         scale = tir.const(self.spatial_scale, dtype)
@@ -82,7 +87,7 @@ class _Align(NamedTuple):
             height, width = tir.max(height, one), tir.max(width, one)
         return y0, x0, height / tir.const(self.pooled[0], dtype), width / tir.const(self.pooled[1], dtype)
 
-    def inside(self, begin: Any, bin: Any, n: Any, o: Any, size: Any) -> tuple[Any, Any]:
+    def inside(self, begin: PrimExpr, bin: Var, n: Var, o: Var, size: Any) -> tuple[Any, Any]:
         """The samples of bin o, of those that its length decides, that may lie in the image: first, and one after the last.
 
         Positions are rounded: by some units in the last place of a region's far end.
@@ -176,7 +181,7 @@ def _by_program(p: _Align) -> te.Tensor:
                 least = tir.Select(every, tir.min_value(dtype), tir.const(0, dtype))
                 total = local(ib, dtype, 0 if average else least, "total")
 
-                def load(y: Any, z: Any) -> Any:
+                def load(y: PrimExpr, z: PrimExpr) -> Any:
                     index = {"N": image, "C": c, "H": y, "W": z}
                     return x[tuple([index[a] for a in layout])]
 

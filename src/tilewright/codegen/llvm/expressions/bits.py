@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.codegen.llvm.expressions.expr import ExprEmitter
 from tilewright.codegen.llvm.expressions.operands import Operands
 from tilewright.codegen.llvm.expressions.types import int_literal, is_literal, llvm_type, splat, suffix
@@ -68,7 +66,7 @@ class Bits:
         x, y = map(self.expr, e.args[:2])
         q, shift = e.args[2], e.args[3]
         lanes = e.dtype.lanes
-        places: Any = [a.value if type(a) is Broadcast else a for a in (q, shift)]
+        places = [a.value if type(a) is Broadcast else a for a in (q, shift)]
         known = [a.value if isinstance(a, IntImm) else None for a in places]
         if known == [31, 0] and lanes % 2 == 0 and e.dtype.is_int and e.dtype.bits == e.args[1].dtype.bits == 32:
             return self._fraction_product(x, y, e.dtype)

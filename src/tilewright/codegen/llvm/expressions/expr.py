@@ -26,7 +26,7 @@ from tilewright.tir import (
     Var,
 )
 from tilewright.tir.analysis.value_range import value_range
-from tilewright.tir.expr import BinaryOpExpr
+from tilewright.tir.expr import BinaryOpExpr, Or
 from tilewright.tir.scalars import DIVISIONS, int_range
 
 
@@ -66,7 +66,7 @@ class ExprEmitter:
 
     # --- conditions
 
-    def on_connect(self, e: Any) -> str:
+    def on_connect(self, e: And | Or) -> str:
         is_and = type(e) is And
         a = self.expr(e.a)
         if e.dtype.lanes == 1:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.codegen.llvm.memory.affine import Affine, AffineForms
 from tilewright.codegen.llvm.memory.interleave import fixed_lanes
 from tilewright.ir import DataType, IntImm, PrimExpr
@@ -113,7 +111,7 @@ class BufferUse(Visitor):
         self.visit(s.body)
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         self.visit(s.body)
 
@@ -163,7 +161,7 @@ class BufferUse(Visitor):
         start = None if found is None else self.forms.scalar(found[0])
         return start is not None and all([leaf in self._fixed for leaf, _ in start.terms])
 
-    def _access(self, buffer: Buffer, indices: tuple[Any, ...], stores: bool) -> None:
+    def _access(self, buffer: Buffer, indices: tuple[PrimExpr, ...], stores: bool) -> None:
         candidate = self._candidates.get(buffer.data)
         if candidate is None or not candidate.ok:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.llvm.expressions.expr import ExprEmitter
 from tilewright.codegen.llvm.expressions.operands import Operands
@@ -39,6 +39,10 @@ from tilewright.tir import (
     While,
 )
 from tilewright.tir.arithmetic import cast_to, multiply
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import DeclBuffer
+
 
 TILE_REGISTERS = "amx.tile"
 """Storage scope of what instructions on tile registers keep there: it takes no memory."""
@@ -103,7 +107,7 @@ class StmtEmitter:
             self.expressions.bind(s.var, s.value)
         self.stmt(s.body)
 
-    def on_declaration(self, s: Any) -> None:
+    def on_declaration(self, s: DeclBuffer) -> None:
         self.stmt(s.body)
 
     def on_attribute(self, s: AttrStmt) -> None:

@@ -5,8 +5,6 @@ The lanes are taken from a few vectors where they lie in a few runs, else put to
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.tir import Add, Broadcast, FloorDiv, FloorMod, Mul, Ramp, Sub
 
@@ -41,7 +39,7 @@ def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
         a, b = b, a
     if type(b[0]) is not IntImm or any(b[1]):
         return None
-    c: Any = b[0].value
+    c = b[0].value
     if kind is Mul:
         return a[0] * c, tuple([x * c for x in a[1]])
     # A scalar that the divisor surely divides would do as well; a constant one is what fused loops of fixed extents give.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IntImm, IRModule
 from tilewright.node import Visitor, any_node, on
 from tilewright.tir import (
@@ -44,11 +42,11 @@ class _Loops(Visitor):
         self.running.discard(s.loop_var)
 
     @on(While, Block)
-    def _other(self, s: Any) -> None:
+    def _other(self, s: While | Block) -> None:
         self.found = True
 
     @on(LetStmt, Let)
-    def _let(self, s: Any) -> None:
+    def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
         if not self.running.isdisjoint(used_vars(s.value)):
             self.running.add(s.var)

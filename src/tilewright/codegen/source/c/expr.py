@@ -50,6 +50,7 @@ from tilewright.tir.scalars import BINARY
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.c.module import ModuleEmitter
+    from tilewright.tir.expr import Max, Min, Or
 
 LONG = 80
 """Characters from which on an operand gets a name."""
@@ -175,7 +176,7 @@ class ExprEmitter:
         """The name of a function on vectors of a type."""
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
-    def on_add(self, e: Any) -> Text:
+    def on_add(self, e: Add | Mul | Sub) -> Text:
         operation, strength = BINARY[type(e)], _STRENGTH[type(e)]
         sign, name = operation.sign, operation.word
         dtype = e.dtype
@@ -196,7 +197,7 @@ class ExprEmitter:
     def _cast_to(self, text: Text, dtype: DataType) -> Text:
         return Text(f"({ctype(dtype)}){text.at(UNARY)}", UNARY)
 
-    def _fused(self, e: Any) -> Text | None:
+    def _fused(self, e: PrimExpr) -> Text | None:
         """A sum of a product and something else, of vectors; None for others."""
         dtype = e.dtype
         if not dtype.is_float:
@@ -244,7 +245,7 @@ class ExprEmitter:
             return self.function(scalars, *operands)
         return self.function(self.module.mapped(name, scalars, dtype, [a.dtype for a in args]), *operands)
 
-    def on_extreme(self, e: Any) -> Text:
+    def on_extreme(self, e: Max | Min) -> Text:
         name, dtype = BINARY[type(e)].word, e.dtype
         a, b = self.expr(e.a), self.expr(e.b)
         if dtype.lanes > 1:
@@ -260,7 +261,7 @@ class ExprEmitter:
             return self.lanes(dtype, name, a, b)
         return Text(f"{a.at(RELATION + 1)} {sign} {b.at(RELATION + 1)}", RELATION)
 
-    def on_connect(self, e: Any) -> Text:
+    def on_connect(self, e: And | Or) -> Text:
         sign, name = ("&&", "and") if type(e) is And else ("||", "or")
         a = self.expr(e.a)
         if e.dtype.lanes > 1:

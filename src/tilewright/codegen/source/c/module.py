@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.transform.types.legalize import without_narrow_floats
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Call
+
 
 HEADER = "#include <tilewright/kernel.h>"
 CALLEE = "extern TW_HIDDEN "
@@ -122,7 +126,7 @@ class ModuleEmitter:
         self._declared.setdefault(name, f"extern {result} {name}({', '.join(types) or 'void'}){label};")
         return name
 
-    def callee(self, gvar: GlobalVar, caller: FunctionEmitter, call: Any) -> tuple[str, PrimFunc]:
+    def callee(self, gvar: GlobalVar, caller: FunctionEmitter, call: Call) -> tuple[str, PrimFunc]:
         """(name, declaration) of a function of the module."""
         func = self.mod.functions.get(gvar)
         if not isinstance(func, PrimFunc):

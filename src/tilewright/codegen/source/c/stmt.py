@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewright.codegen.source.c.expr import Scope
 from tilewright.codegen.source.c.names import ATOM, UNARY, Text, ctype, kept, string
 from tilewright.codegen.source.c.packed import PackedEmitter
-from tilewright.ir import DataType, IntImm, PointerType, PrimType
+from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.tir import (
     Allocate,
     AllocateConst,
@@ -29,6 +29,10 @@ from tilewright.tir import (
 )
 from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.scalars import fits
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import DeclBuffer
+
 
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
@@ -102,7 +106,7 @@ class StmtEmitter(PackedEmitter):
         self.line(f"{element or 'void'}* {name} = {cast};")
         self.variables[s.var], self.elements[s.var] = Text(name), element
 
-    def on_declaration(self, s: Any) -> None:
+    def on_declaration(self, s: DeclBuffer) -> None:
         self.stmt(s.body)
 
     def on_attribute(self, s: AttrStmt) -> None:
@@ -141,7 +145,7 @@ class StmtEmitter(PackedEmitter):
             most = known_low[1] + known_count[1] - 1 if known_count is not None else (1 << 31) - 1
             if fits((known_low[0], most), s.loop_var.dtype):
                 self.ranges[s.loop_var] = known_low[0], max(most, known_low[0])
-        end: Any = s.extent if isinstance(s.min, IntImm) and s.min.value == 0 else s.min + s.extent
+        end: PrimExpr = s.extent if isinstance(s.min, IntImm) and s.min.value == 0 else s.min + s.extent
         low, high = self._index(s.min), self._index(end)
         if not isinstance(end, (IntImm, Var)):
             high = self.temporary(high, s.loop_var.dtype, f"{s.loop_var.name}_end")

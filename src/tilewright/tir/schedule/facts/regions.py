@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith.linear import MAXIMUM, MINIMUM
 from tilewright.ir import IntImm
@@ -41,10 +41,6 @@ from tilewright.tir.schedule.facts.linear_forms import (
 )
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import substitute
-
-if TYPE_CHECKING:
-    pass
-
 
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
