@@ -199,6 +199,10 @@ class CmpExpr(BinaryOpExpr):
 class EQ(CmpExpr, key="tir.EQ"):
     """a == b."""
 
+    if TYPE_CHECKING:
+        # The fields' converters take plain numbers, too.
+        def __init__(self, a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> None: ...
+
 
 class NE(CmpExpr, key="tir.NE"):
     """a != b."""
@@ -270,6 +274,10 @@ class Cast(PrimExpr, key="tir.Cast"):
     value: PrimExpr
     span: Skip[BaseSpan | None] = None
 
+    if TYPE_CHECKING:
+        # The fields' converters take the name of a type and plain numbers, too.
+        def __init__(self, dtype: str, value: PrimExprLike, span: BaseSpan | None = None) -> None: ...
+
     def _derive(self) -> None:
         if self.dtype.lanes != self.value.dtype.lanes:
             raise TypeError(f"Cast keeps the number of lanes, but goes from {self.value.dtype} to {self.dtype}")
@@ -282,6 +290,16 @@ class Select(PrimExpr, key="tir.Select"):
     true_value: PrimExpr
     false_value: PrimExpr
     span: Skip[BaseSpan | None] = None
+
+    if TYPE_CHECKING:
+        # The fields' converters take plain numbers, too.
+        def __init__(
+            self,
+            condition: PrimExprLike,
+            true_value: PrimExprLike,
+            false_value: PrimExprLike,
+            span: BaseSpan | None = None,
+        ) -> None: ...
 
     def _derive(self) -> None:
         dtype, by = self.true_value.dtype, self.condition.dtype

@@ -455,8 +455,8 @@ def comm_reducer(
     return reducer
 
 
-sum = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), name="sum")
-prod = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), name="prod")
+sum: Callable[..., PrimExpr] = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), name="sum")
+prod: Callable[..., PrimExpr] = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), name="prod")
 
 
 def lowest(dtype: str) -> PrimExpr:

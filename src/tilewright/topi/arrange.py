@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import unflatten
 from tilewright.topi.utils import Dim, as_int, get_const_int, normalize_axis, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
@@ -90,7 +93,7 @@ def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
     rank = get_const_int(shape.shape[0])
 
     def element(axis: Any, *i: Any) -> Any:
-        rest = x(*i)
+        rest: PrimExpr = x(*i)
         found = rest
         for k in range(rank - 1, -1, -1):
             # What stands in `shape` is known when it runs: an extent of zero, which has no elements, must not trap.
@@ -118,7 +121,7 @@ def matrix_set_diag(
     def element(*i: Any) -> Any:
         *batch, r, c = i
         d = c - r
-        place = tir.Select(d >= 0, r, c)
+        place: PrimExpr = tir.Select(d >= 0, r, c)
         if several:
             extent = tir.min(rows + tir.min(d, 0), columns - tir.max(d, 0))
             gap = longest - extent
@@ -198,7 +201,8 @@ def batch_to_space_nd(
         out.append(as_int(shape[1 + k] * block_shape[k] - (crop_begin_list[k] + crop_end_list[k])))
 
     def element(b: Any, *i: Any) -> Any:
-        places, block = [], 0
+        places: list[PrimExpr] = []
+        block: PrimExpr | int = 0
         for k in range(m):
             p = i[k] + crop_begin_list[k]
             places.append(tir.floordiv(p, block_shape[k]))

@@ -1,5 +1,4 @@
-"""The expression language for computes. Operators of expressions are looked up at run time, so the type checker sees Any; `compute`
-returns a Tensor."""
+"""The expression language for computes: `tir`, and `compute`, which returns one tensor."""
 
 from __future__ import annotations
 
@@ -7,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright import tir as _tir
-
-tir: Any = _tir
+from tilewright import tir as tir
 
 
 def compute(

@@ -12,7 +12,7 @@ from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, as_int, equal, normalize_axes, prod, shape_of, to
 
 if TYPE_CHECKING:
-    from tilewright.ir import PrimExprLike
+    from tilewright.ir import PrimExpr, PrimExprLike
     from tilewright.tir.expr import Var
 
 
@@ -194,7 +194,7 @@ def _arg(
         position: Any = 0
         for a in axes:
             position = position * shape[a] + index[a]
-        hit = tir.EQ(v, top(*broadcast.broadcast_index(own, shape, index)))
+        hit: PrimExpr = tir.EQ(v, top(*broadcast.broadcast_index(own, shape, index)))
         if "float" in data.dtype:
             hit = tir.Or(hit, tir.NE(v, v))
         return tir.Select(hit, to(position, dtype), none)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import Lines, local, program
 from tilewright.topi.utils import Dim, normalize_axis, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+
 
 SHORT = 48
 """Up to this length, lines are sorted by insertion."""
@@ -49,7 +53,7 @@ def _sortable(x: Any, is_ascend: bool) -> Any:
         plain = tir.Select(tir.EQ(value, tir.const(0, value.dtype)), tir.const(0, word), tir.reinterpret(word, value))
         nan = tir.const(0x7FF8 << 48 if wide else 0x7FC0 << 16, word)
         plain = tir.Select(tir.NE(value, value), nan, plain)
-        key = tir.Select(plain >= top, tir.bitwise_not(plain), tir.bitwise_or(plain, top))
+        key: PrimExpr = tir.Select(plain >= top, tir.bitwise_not(plain), tir.bitwise_or(plain, top))
     else:
         bits, word = (64, "uint64") if kind in ("int64", "uint64") else (32, "uint32")
         key = to(x, word)

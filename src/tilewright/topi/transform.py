@@ -152,7 +152,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
         for s in sizes[1:]:
             bounds.append(ends)
             ends = ends + s
-        value = tensors[-1](*i[:at], i[at] - bounds[-1], *i[at + 1 :])
+        value: PrimExpr = tensors[-1](*i[:at], i[at] - bounds[-1], *i[at + 1 :])
         for t, begin, after in reversed(list(zip(tensors[:-1], bounds[:-1], bounds[1:], strict=True))):
             here = i[at] - begin if not (isinstance(begin, int) and begin == 0) else i[at]
             value = tir.if_then_else(i[at] < after, t(*i[:at], here, *i[at + 1 :]), value)

@@ -71,7 +71,7 @@ def conv(
 
     def element(*i: Var) -> Any:
         at = dict(zip(out_layout, i, strict=True))
-        place = {"N": at["N"], "C": channels}
+        place: dict[str, PrimExpr] = {"N": at["N"], "C": channels}
         if groups > 1:
             place["C"] = tir.floordiv(at["C"], per_group) * weight["I"] + channels
         for k, c in enumerate(letters):

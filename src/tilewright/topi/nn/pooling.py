@@ -25,7 +25,7 @@ from tilewright.topi.utils import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.ir import FloatImm, PrimExpr
+    from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
 
 
@@ -287,7 +287,7 @@ def adaptive_pool(
     def end(j: int, o: PrimExpr) -> Any:
         return tir.floordiv((o + 1) * extents[j] + sizes[j] - 1, sizes[j])
 
-    def value(i: Sequence[PrimExpr], outside: FloatImm) -> Any:
+    def value(i: Sequence[PrimExpr], outside: PrimExpr) -> Any:
         index, inside = list(i), []
         for j, a in enumerate(axes):
             at = start(j, i[a]) + ways[j].var

@@ -76,7 +76,8 @@ class _Align(NamedTuple):
         """(begin y, begin x, height and width of a bin) of region r."""
         dtype = self.data.dtype
         scale = tir.const(self.spatial_scale, dtype)
-        far = tir.const(min(FAR, tir.max_value(dtype).value), dtype)
+        highest: Any = tir.max_value(dtype)
+        far = tir.const(min(FAR, highest.value), dtype)
         x0, y0, x1, y1 = [tir.min(tir.max(to(load(r, k), dtype) * scale, -far), far) for k in range(1, 5)]
         height, width = y1 - y0, x1 - x0
         if self.aligned:

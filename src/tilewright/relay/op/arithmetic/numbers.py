@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import DataType, TensorType, Type
+from tilewright.ir import DataType, PrimExpr, TensorType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, constructor, need
 from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type
@@ -133,7 +133,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
 
         def element(*i: Any) -> Any:
             at = [i[a] for a in axes]
-            wide = tir.Cast("int64", data(*i))
+            wide: PrimExpr = tir.Cast("int64", data(*i))
             if self.is_lshift_required:
                 wide = tir.shift_left(wide, tir.Cast("int64", lshift(*at)))
             total = tir.const(31, "int64")
