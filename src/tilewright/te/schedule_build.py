@@ -303,7 +303,7 @@ class _Step(Mutator):
         return self.step if v is self.op.axis[0].var else v
 
     @on(ProducerLoad)
-    def _load(self, load: ProducerLoad) -> Any:
+    def _load(self, load: ProducerLoad) -> PrimExpr:
         tensor = load.producer
         time = self.op.axis[0].var
         first = load.indices[0] if load.indices else None

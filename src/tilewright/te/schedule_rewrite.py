@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import PrimExpr, Range, as_prim_expr
 from tilewright.node import Mutator, on
@@ -25,7 +25,7 @@ class _Redirect(Mutator):
         self.tensors = tensors
 
     @on(ProducerLoad)
-    def _load(self, load: ProducerLoad) -> Any:
+    def _load(self, load: ProducerLoad) -> PrimExpr:
         indices = tuple([self.visit(i) for i in load.indices])
         return ProducerLoad(self.tensors.get(load.producer, load.producer), indices)
 

@@ -189,7 +189,7 @@ class Stage:
     def refuse(self, primitive: str, rule: str) -> ScheduleError:
         return ScheduleError(f"{primitive}: stage {self.name}: {rule}")
 
-    def _leaf(self, primitive: str, axis: Any) -> int:
+    def _leaf(self, primitive: str, axis: IterVar) -> int:
         if not isinstance(axis, IterVar):
             raise TypeError(f"{primitive}: stage {self.name}: an axis (IterVar) is needed, but was given {axis!r}")
         if isinstance(self.op, (PlaceholderOp, ScanOp)) or self.members is not None:

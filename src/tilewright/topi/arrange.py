@@ -13,6 +13,8 @@ from tilewright.topi.utils import Dim, as_int, get_const_int, normalize_axis, pr
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
@@ -25,7 +27,7 @@ def sliding_window(data: te.Tensor, axis: int, window_shape: Sequence[int], stri
     at = normalize_axis(axis, len(shape))
     windows = [as_int((d - w) // s + 1) for d, w, s in zip(shape[at:], window_shape, strides, strict=True)]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         place, inner = i[at : len(shape)], i[len(shape) :]
         return data(*i[:at], *[p * s + k for p, s, k in zip(place, strides, inner, strict=True)])
 
@@ -51,7 +53,7 @@ def reverse_sequence(a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, ba
     shape = shape_of(a)
     seq, batch = normalize_axis(seq_axis, len(shape)), normalize_axis(batch_axis, len(shape))
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         length = seq_lengths(i[batch])
         last = to(length, i[seq].dtype) - 1
         # A length of 0 is as good as 1; none reaches past the end.
@@ -74,7 +76,7 @@ def strided_set(
         (*slice_bounds(get_const_int(d), b, e, s), s) for d, b, e, s in zip(shape, begin, end, steps, strict=False)
     ]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         inside, place = [], list(i)
         for k, (start, count, step) in enumerate(bounds):
             ahead = i[k] - start if step > 0 else start - i[k]
@@ -92,7 +94,7 @@ def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
     """Converts flat indices into indices along each axis of `shape`: (number of axes, ...)."""
     rank = get_const_int(shape.shape[0])
 
-    def element(axis: Any, *i: Any) -> Any:
+    def element(axis: Var, *i: Var) -> Any:
         rest: PrimExpr = x(*i)
         found = rest
         for k in range(rank - 1, -1, -1):
@@ -118,7 +120,7 @@ def matrix_set_diag(
     super_right, sub_right = align in ("RIGHT_LEFT", "RIGHT_RIGHT"), align in ("LEFT_RIGHT", "RIGHT_RIGHT")
     longest = shape_of(diagonal)[-1]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         *batch, r, c = i
         d = c - r
         place: PrimExpr = tir.Select(d >= 0, r, c)
@@ -151,7 +153,7 @@ def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
     shape = shape_of(data)
     where: list[Dim] = broadcast_shape(*[shape_of(t) for t in indices])
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         place = []
         for t, extent in zip(indices, shape, strict=False):
             index = t(*broadcast_index(shape_of(t), where, i[: len(where)]))
@@ -161,11 +163,11 @@ def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
     return _injective([*where, *shape[len(indices) :]], element, "T_adv_index")
 
 
-def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
+def trilu(data: te.Tensor, k: te.Tensor, upper: bool) -> te.Tensor:
     """The upper (or lower) triangle of the last two axes from diagonal k on, and zeros elsewhere."""
     offset = k() if isinstance(k, te.Tensor) and not k.shape else k(0) if isinstance(k, te.Tensor) else k
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         first = to(i[-2], "int64") + to(offset, "int64")
         kept = first <= to(i[-1], "int64") if upper else first >= to(i[-1], "int64")
         return tir.Select(kept, data(*i), tir.const(0, data.dtype))
@@ -177,7 +179,7 @@ def invert_permutation(data: te.Tensor) -> te.Tensor:
     """result[data[i]] = i, and 0 at positions that no element refers to. Elements that are out of bounds are ignored."""
     from tilewright.topi.loops import program
 
-    def body(ib: Any, x: Any, out: Any) -> None:
+    def body(ib: IRBuilder, x: BufferVar, out: BufferVar) -> None:
         (extent,) = shape_of(data)
         with ib.for_range(0, extent, "i") as i:
             out[i] = tir.const(0, data.dtype)
@@ -200,7 +202,7 @@ def batch_to_space_nd(
     for k in range(m):
         out.append(as_int(shape[1 + k] * block_shape[k] - (crop_begin_list[k] + crop_end_list[k])))
 
-    def element(b: Any, *i: Any) -> Any:
+    def element(b: Var, *i: Var) -> Any:
         places: list[PrimExpr] = []
         block: PrimExpr | int = 0
         for k in range(m):
@@ -232,7 +234,7 @@ def space_to_batch_nd(
         *shape[1 + m :],
     ]
 
-    def element(b: Any, *i: Any) -> Any:
+    def element(b: Var, *i: Var) -> Any:
         blocks = unflatten(tir.floordiv(b, batch), block_shape)
         return padded(tir.floormod(b, batch), *[i[k] * block_shape[k] + blocks[k] for k in range(m)], *i[m:])
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import loop_kind, program, unflatten
 from tilewright.topi.utils import prod, shape_of, to, whole
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
+
 
 HERE = "\1"
 """Stands in the text of an assertion for the first of two numbers; the second is after the text."""
@@ -23,7 +28,7 @@ def low_of(below: bool) -> str:
     return "-extent" if below else "0"
 
 
-def _assertion(ib: Any, condition: Any, *parts: Any) -> None:
+def _assertion(ib: IRBuilder, condition: PrimExpr, *parts: PrimExpr | str) -> None:
     """Emits an assertion over all that follows; parts: kind of the error, text, numbers."""
     texts = [tir.StringImm(p) if isinstance(p, str) else to(p, "int64") for p in parts]
     message = tir.tvm_tuple(*texts)
@@ -38,7 +43,7 @@ def checked_indices(
     shape = shape_of(indices)
     each = shape[1:] if rows else shape
 
-    def body(ib: Any, given: Any, sizes: Any, out: Any) -> None:
+    def body(ib: IRBuilder, given: BufferVar, sizes: BufferVar, out: BufferVar) -> None:
         with ib.for_range(0, prod(each), "k", kind=loop_kind(*each)) as k:
             for row, axis in enumerate(axes):
                 place = (row, *unflatten(k, each)) if rows else tuple(unflatten(k, each))
@@ -56,7 +61,7 @@ def checked_divisor(divisor: te.Tensor, name: str) -> te.Tensor:
     """The divisor, after a check that no element is zero. The error names the operator `name`."""
     shape = shape_of(divisor)
 
-    def body(ib: Any, given: Any, out: Any) -> None:
+    def body(ib: IRBuilder, given: BufferVar, out: BufferVar) -> None:
         with ib.for_range(0, prod(shape), "k", kind=loop_kind(*shape)) as k:
             place = tuple(unflatten(k, shape))
             value = given[place]

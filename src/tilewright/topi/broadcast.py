@@ -11,7 +11,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, as_int, equal, shape_of
 
 if TYPE_CHECKING:
-    from tilewright.ir import PrimExpr
+    from tilewright.ir import PrimExpr, PrimExprLike
     from tilewright.tir.expr import Var
 
 
@@ -93,14 +93,14 @@ def divided(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return tir.Select(odd, a * b, f(a, tir.Select(odd, tir.const(1, b.dtype), b)))
 
 
-def remainder(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def remainder(f: Callable[[Any, Any], Any], a: PrimExprLike, b: Any) -> Any:
     """The integer remainder f(a, b). It is 0 if b is 0, as in NumPy, or -1."""
     odd = _trapping(b)
     # By 1, which stands for both, nothing is left either.
     return f(a, b) if odd is None else f(a, tir.Select(odd, tir.const(1, b.dtype), b))
 
 
-def _trapping(b: Any) -> Any:
+def _trapping(b: PrimExpr) -> Any:
     """Whether processors might trap at a division by b: None where they surely do not."""
     if isinstance(b, tir.IntImm) and b.value not in (0, -1):
         return None
@@ -113,11 +113,11 @@ def _divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return a / b if "float" in a.dtype else divided(tir.truncdiv, a, b)
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
+def _floor_divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return tir.floor(a / b) if "float" in a.dtype else divided(tir.floordiv, a, b)
 
 
-def _floor_mod(a: Any, b: Any) -> Any:
+def _floor_mod(a: PrimExpr, b: PrimExpr) -> Any:
     if "float" not in a.dtype:
         return remainder(tir.floormod, a, b)
     # Exact also where a / b is not, and for an infinite b.
@@ -127,11 +127,11 @@ def _floor_mod(a: Any, b: Any) -> Any:
     return tir.Select(turned, rest + b, rest)
 
 
-def _mod(a: Any, b: Any) -> Any:
+def _mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return tir.fmod(a, b) if "float" in a.dtype else remainder(tir.truncmod, a, b)
 
 
-def _power(a: Any, b: Any) -> Any:
+def _power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if isinstance(b, tir.FloatImm):
         if b.value == 2.0:
             return a * a
@@ -176,7 +176,7 @@ squared_difference = _binary("squared_difference", lambda a, b: (a - b) * (a - b
 def where(condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
     """x where the condition holds, else y; all three are broadcast."""
 
-    def choose(c: Any, a: Any, b: Any) -> Any:
+    def choose(c: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         # Both sides are loads that are always valid, so the branch-free form is right and vectorises.
         return tir.Select(c if c.dtype == "bool" else tir.NE(c, tir.const(0, c.dtype)), a, b)
 

@@ -3,13 +3,16 @@ possible size, and return the number."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.sort import first
 from tilewright.topi.utils import prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 def argwhere(condition: te.Tensor) -> list[te.Tensor]:
@@ -18,7 +21,7 @@ def argwhere(condition: te.Tensor) -> list[te.Tensor]:
     shape = shape_of(condition)
     rank, total = len(shape), prod(shape)
 
-    def body(ib: Any, x: Any, out: Any, count: Any) -> None:
+    def body(ib: IRBuilder, x: BufferVar, out: BufferVar, count: BufferVar) -> None:
         found = local(ib, "int32", 0, "found")
         with ib.for_range(0, total, "i") as i:
             index = unflatten(i, shape)
@@ -47,7 +50,16 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
     outs = ["int32", "int32", "int32", "int32"]
 
     def body(
-        ib: Any, v: Any, p: Any, kinds: Any, first: Any, which: Any, number: Any, counts: Any, group: Any, at: Any
+        ib: IRBuilder,
+        v: BufferVar,
+        p: BufferVar,
+        kinds: BufferVar,
+        first: BufferVar,
+        which: BufferVar,
+        number: BufferVar,
+        counts: BufferVar,
+        group: BufferVar,
+        at: BufferVar,
     ) -> None:
         # Group g of the sorted elements begins at the first place of its element; at[i] is its group, or -1.
         total = local(ib, "int32", 0, "total")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute
 from tilewright.topi.utils import Dim, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
 
 
 def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -70,7 +73,7 @@ def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:
     summed = [c for c in dict.fromkeys("".join(terms)) if c not in result]
     axes = {c: te.reduce_axis((0, sizes[c]), name=f"k_{c}") for c in summed}
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         at = {**dict(zip(result, i, strict=True)), **{c: a.var for c, a in axes.items()}}
         value: Any = None
         for t, term, shape in zip(operands, terms, shapes, strict=True):

@@ -11,11 +11,11 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to, whole
 
 if TYPE_CHECKING:
-    from tilewright.ir import PrimExpr
+    from tilewright.ir import PrimExpr, PrimExprLike
     from tilewright.tir.expr import ProducerLoad, Var
 
 
-def data_index(i: Any, extent: Dim, mode: str) -> Any:
+def data_index(i: Any, extent: Dim, mode: str) -> PrimExpr:
     """An index from data, made valid for an axis. mode: clip, bounded: clipped; wrap: modulo the extent; signed: negative indices
     count from the end, then clipped; fast: negative indices count from the end, not checked."""
     i = whole(i)
@@ -45,7 +45,7 @@ def take(
 
     places = compute(where, lambda *i: data_index(indices(*i), shape[at], mode), name="T_places", tag=tag.INJECTIVE)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         return a(*i[:at], places(*i[:batch], *i[at : at + inner]), *i[at + inner :])
 
     return compute(shape[:at] + where[batch:] + shape[at + 1 :], element, name="T_take", tag=tag.INJECTIVE)
@@ -86,7 +86,9 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
     return compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
 
 
-def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str) -> te.Tensor:
+def one_hot(
+    indices: te.Tensor, on_value: PrimExprLike, off_value: PrimExprLike, depth: int, axis: int, dtype: str
+) -> te.Tensor:
     """on_value where the position along the new axis equals the index, else off_value."""
     where = shape_of(indices)
     at = len(where) if axis == -1 else normalize_axis(axis, len(where) + 1)
@@ -94,7 +96,7 @@ def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis:
     def value(v: Any) -> Any:
         return tir.const(v, dtype) if isinstance(v, (int, float)) else v
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index = whole(indices(*i[:at], *i[at + 1 :]))
         return tir.Select(tir.EQ(index, to(i[at], index.dtype)), value(on_value), value(off_value))
 

@@ -16,7 +16,7 @@ from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, prod
 
 if TYPE_CHECKING:
-    from tilewright.ir import PrimExprLike
+    from tilewright.ir import PrimExpr, PrimExprLike
     from tilewright.tir.buffer import Buffer
     from tilewright.tir.stmt import Stmt
 
@@ -58,9 +58,9 @@ class Lines:
         self.rest = [d for i, d in enumerate(shape) if i != axis]
         self.count, self.length = prod(self.rest), shape[axis]
 
-    def index(self, line: Any, k: Any) -> tuple[Any, ...]:
+    def index(self, line: PrimExprLike, k: Any) -> tuple[Any, ...]:
         """The index of element k of a line."""
-        found: list[Any] = unflatten(line, self.rest)
+        found: list[PrimExpr] = unflatten(line, self.rest)
         found.insert(self.axis, k)
         return tuple(found)
 
@@ -69,9 +69,9 @@ class Lines:
         return ib.for_range(0, self.count, "line", kind=loop_kind(self.count, self.length, weight))
 
 
-def unflatten(flat: Any, shape: Sequence[Dim]) -> list[Any]:
+def unflatten(flat: Any, shape: Sequence[Dim]) -> list[PrimExpr]:
     """The index of an element from its row-major position. Extents of 1 need no arithmetic."""
-    found: list[Any] = []
+    found: list[PrimExpr] = []
     for i in range(len(shape) - 1, -1, -1):
         d = shape[i]
         if isinstance(d, int) and d == 1:

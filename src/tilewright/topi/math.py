@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 def elementwise(x: te.Tensor, f: Callable[[Any], Any], name: str) -> te.Tensor:
@@ -28,17 +31,17 @@ def _relu(v: Any) -> Any:
     return tir.max(v, tir.const(0, v.dtype))
 
 
-def _sign(v: Any) -> Any:
+def _sign(v: PrimExpr) -> PrimExpr:
     zero, one = tir.const(0, v.dtype), tir.const(1, v.dtype)
     return tir.Select(v < zero, zero - one, tir.Select(v > zero, one, zero))
 
 
-def _isnan(v: Any) -> Any:
+def _isnan(v: PrimExpr) -> PrimExpr:
     # The comparison is what every back end vectorises; a NaN is the only value that differs from itself.
     return tir.NE(v, v)
 
 
-def _negative(v: Any) -> Any:
+def _negative(v: PrimExpr) -> PrimExpr:
     # -1 * v keeps the sign of zero, 0 - v does not.
     return v * tir.const(-1, v.dtype)
 
@@ -93,7 +96,7 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
 def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
     """min(max(x, a_min), a_max)."""
 
-    def bound(v: Any) -> Any:
+    def bound(v: PrimExpr) -> PrimExpr:
         if a_min != float("-inf"):
             v = tir.max(v, tir.const(a_min, v.dtype))
         return v if a_max == float("inf") else tir.min(v, tir.const(a_max, v.dtype))

@@ -169,7 +169,7 @@ def variance(
     own = shape_of(mean_)
     full = shape_of(data)
 
-    def square(v: Any, index: list[Any]) -> Any:
+    def square(v: PrimExpr, index: list[Var]) -> PrimExpr:
         d = v - mean_(*broadcast.broadcast_index(own, full, index))
         return d * d
 
@@ -190,8 +190,8 @@ def _arg(
     # Before the first and after the last element: values that lose against every position.
     none = tir.const(-1, dtype) if last else tir.max_value(dtype)
 
-    def place(v: Any, index: list[Any]) -> Any:
-        position: Any = 0
+    def place(v: PrimExpr, index: list[Var]) -> Any:
+        position = 0
         for a in axes:
             position = position * shape[a] + index[a]
         hit: PrimExpr = tir.EQ(v, top(*broadcast.broadcast_index(own, shape, index)))
@@ -243,7 +243,7 @@ def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
     if not axes:
         return data
 
-    def element(*out: Any) -> Any:
+    def element(*out: Var) -> Any:
         index = [axes[i].var for i in range(lead)]
         for i, at in enumerate(out, lead):
             known = isinstance(target[i - lead], int)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, loop_kind, program, unflatten
 from tilewright.topi.utils import normalize_axis, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.ir_builder import BufferVar
 
 
 def scanop(
@@ -32,8 +36,8 @@ def scanop(
     outer, inner, n = shape[:at], shape[at + 1 :], shape[at]
     start = tir.const(identity_value, result) if isinstance(identity_value, (int, float)) else identity_value
 
-    def body(ib: Any, x: Any, out: Any) -> None:
-        def step(i: list[Any], k: Any, j: list[Any], before: Any) -> None:
+    def body(ib: Any, x: BufferVar, out: BufferVar) -> None:
+        def step(i: list[Any], k: PrimExpr, j: list[PrimExpr], before: PrimExpr) -> None:
             index = (*i, k, *j)
             out[index] = before if exclusive else binop(before, to(x[index], result))
 

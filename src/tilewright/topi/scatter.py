@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import copy, loop_kind, program, unflatten
 from tilewright.topi.utils import Dim, get_const_int, holds, inside, normalize_axis, prod, shape_of, to, whole
 
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr, PrimExprLike
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
+
+
 MODES = ("update", "add", "mul", "min", "max", "mean")
 
 
-def combine(mode: str, old: Any, new: Any) -> Any:
+def combine(mode: str, old: Any, new: PrimExprLike) -> Any:
     """The value at a position that held `old`, after the update `new`."""
     if mode == "update":
         return new
@@ -27,7 +32,7 @@ def combine(mode: str, old: Any, new: Any) -> Any:
     raise ValueError(f"the reduction of a scatter must be one of {', '.join(MODES)}, but is {mode!r}")
 
 
-def wrapped(index: Any, extent: Dim) -> Any:
+def wrapped(index: Any, extent: Dim) -> PrimExpr:
     """An index, with `extent` added if it is negative."""
     index = whole(index)
     return tir.Select(index < 0, index + to(extent, index.dtype), index)
@@ -44,7 +49,9 @@ def scatter_elements(
     # Updates that agree before the axis fall on one part of the data, of which no other thread writes.
     outer, rest = where[:at], where[at:]
 
-    def body(ib: Any, x: Any, idx: Any, upd: Any, out: Any, count: Any = None) -> None:
+    def body(
+        ib: IRBuilder, x: BufferVar, idx: BufferVar, upd: BufferVar, out: BufferVar, count: BufferVar | None = None
+    ) -> None:
         copy(ib, x, out, shape)
         if count is not None:
             _fill(ib, count, shape, 1)
@@ -65,12 +72,12 @@ def scatter_elements(
     return program([shape], [data.dtype], [data, indices, updates], body, "scatter_elements", scratch)[0]
 
 
-def _fill(ib: Any, target: Any, shape: list[Dim], value: int) -> None:
+def _fill(ib: IRBuilder, target: BufferVar, shape: list[Dim], value: int) -> None:
     with ib.for_range(0, prod(shape), "i") as i:
         target[tuple(unflatten(i, shape))] = tir.const(value, target.dtype)
 
 
-def _divide(ib: Any, target: Any, count: Any, shape: list[Dim]) -> None:
+def _divide(ib: IRBuilder, target: BufferVar, count: BufferVar, shape: list[Dim]) -> None:
     with ib.for_range(0, prod(shape), "i") as i:
         index = tuple(unflatten(i, shape))
         number = to(count[index], target.dtype)
@@ -86,7 +93,7 @@ def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: st
     rest, tail = where[1:], shape[m:]
     combine(mode, tir.const(0, data.dtype), tir.const(0, data.dtype))
 
-    def body(ib: Any, x: Any, idx: Any, upd: Any, out: Any, count: Any = None) -> None:
+    def body(ib: IRBuilder, x: BufferVar, idx: BufferVar, upd: BufferVar, out: BufferVar, count: Any = None) -> None:
         copy(ib, x, out, shape)
         if count is not None:
             _fill(ib, count, shape, 1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import as_int, shape_of, to
 
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
-def _turned(k: Any, n: Any, dtype: str) -> tuple[Any, Any]:
+
+def _turned(k: PrimExpr, n: Any, dtype: str) -> tuple[PrimExpr, PrimExpr]:
     """(cosine, sine) of 2 pi k / n. The angle is taken from the nearest quarter turn, in integers, so that both are exact there."""
     whole = to(n, "int64")
     part = tir.floormod(to(k, "int64"), whole)
@@ -45,7 +49,7 @@ def stft(
     offset = (n_fft - win_length) // 2
     k = te.reduce_axis((0, win_length), name="k")
 
-    def element(b: Any, f: Any, t: Any, part: Any) -> Any:
+    def element(b: Var, f: Var, t: Var, part: Var) -> Any:
         place = t * hop_length + offset + k.var
         value = (data(b, place) if batched else data(place)) * window(k.var)
         cosine, sine = _turned(f * (offset + k.var), n_fft, dtype)
@@ -68,7 +72,7 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor
     def part(imaginary: bool) -> te.Tensor:
         k = te.reduce_axis((0, n), name="k")
 
-        def element(*i: Any) -> Any:
+        def element(*i: Var) -> Any:
             c, sine = _turned(to(i[-1], "int64") * to(k.var, "int64"), n, dtype)
             s = sine * tir.const(sign, dtype)
             re, im = re_data(*i[:-1], k.var), im_data(*i[:-1], k.var)

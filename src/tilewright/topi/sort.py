@@ -17,6 +17,8 @@ from tilewright.topi.utils import Dim, normalize_axis, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Select, Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 SHORT = 48
@@ -40,7 +42,7 @@ def before(a: Any, b: Any, is_ascend: bool) -> Any:
     return tir.Or(a < b, tir.And(tir.NE(b, b), tir.EQ(a, a)))
 
 
-def _sortable(x: Any, is_ascend: bool) -> Any:
+def _sortable(x: PrimExpr, is_ascend: bool) -> PrimExpr:
     """An unsigned number that is the smaller the earlier x comes."""
     kind = x.dtype
     if "float" in kind:
@@ -63,7 +65,7 @@ def _sortable(x: Any, is_ascend: bool) -> Any:
     return key if is_ascend else tir.bitwise_not(key)
 
 
-def _insert(ib: Any, keys: Any, places: Any, line: Any, n: Dim) -> None:
+def _insert(ib: IRBuilder, keys: BufferVar, places: BufferVar, line: Var, n: Dim) -> None:
     """Sorts keys[line, 0] and places[line, 0] along by insertion."""
     with ib.for_range(1, n, "at") as at:
         key, place = local(ib, keys.dtype, keys[line, 0, at], "key"), local(ib, "int32", places[line, 0, at], "place")
@@ -125,7 +127,15 @@ def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str
     word = "uint64" if wide else "uint32"
     short, long = isinstance(n, int) and n <= SHORT, isinstance(n, int) and n > SHORT
 
-    def body(ib: Any, x: Any, values: Any, places: Any, keys: Any, order: Any, counts: Any) -> None:
+    def body(
+        ib: IRBuilder,
+        x: BufferVar,
+        values: BufferVar,
+        places: BufferVar,
+        keys: BufferVar,
+        order: BufferVar,
+        counts: BufferVar,
+    ) -> None:
         with lines.each(ib, 8) as line:
             with ib.for_range(0, n, "k") as k:
                 keys[line, 0, k] = _sortable(x[lines.index(line, k)], is_ascend)
@@ -199,17 +209,25 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
     word = "uint32"
     worst, most_places = tir.const((1 << 32) - 1, word), tir.const((1 << 64) - 1, "uint64")
 
-    def one_if(condition: Any, kind: str = "int32") -> Any:
+    def one_if(condition: PrimExpr, kind: str = "int32") -> PrimExpr:
         return tir.Select(condition, tir.const(1, kind), tir.const(0, kind))
 
-    def body(ib: Any, x: Any, values: Any, places: Any, keys: Any, order: Any, pairs: Any) -> None:
+    def body(
+        ib: IRBuilder,
+        x: BufferVar,
+        values: BufferVar,
+        places: BufferVar,
+        keys: BufferVar,
+        order: BufferVar,
+        pairs: BufferVar,
+    ) -> None:
         def counted(condition: Callable[[Any], Any], extent: int, kind: str = "int32") -> Any:
             count = local(ib, kind, 0, "count")
             with ib.for_range(0, extent, "k") as k:
                 count[0] = count[0] + one_if(condition(k), kind)
             return count[0]
 
-        def pair(key: Any, place: Any) -> Any:
+        def pair(key: PrimExpr, place: Var) -> PrimExpr:
             """One number of both: equal keys keep their order."""
             return tir.bitwise_or(tir.shift_left(to(key, "uint64"), tir.const(32, "uint64")), to(place, "uint64"))
 
@@ -317,7 +335,7 @@ def _argsort_valid(data: te.Tensor, valid_count: te.Tensor, axis: int, is_ascend
     worst = tir.max_value(data.dtype) if is_ascend else tir.min_value(data.dtype)
     flat_axes = [i for i in range(len(data.shape)) if i != axis]
 
-    def kept(*i: Any) -> Any:
+    def kept(*i: Var) -> Select:
         count = valid_count(*[i[a] for a in flat_axes])
         return tir.Select(i[axis] < to(count, i[axis].dtype), data(*i), worst)
 
@@ -327,7 +345,7 @@ def _argsort_valid(data: te.Tensor, valid_count: te.Tensor, axis: int, is_ascend
 
 def topk(
     data: te.Tensor, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int64"
-) -> Any:
+) -> list[te.Tensor]:
     """The k largest (or smallest, if `is_ascend`) elements along `axis`, in order: [values, indices], or one of them. k < 1 means
     all."""
     if ret_type not in ("both", "values", "indices"):
@@ -347,7 +365,7 @@ def searchsorted(
     shape, wanted = shape_of(sorted_sequence), shape_of(values)
     n = shape[-1]
 
-    def body(ib: Any, s: Any, v: Any, out: Any) -> None:
+    def body(ib: IRBuilder, s: BufferVar, v: BufferVar, out: BufferVar) -> None:
         flat: Sequence[Dim] = wanted or [1]
         lines = Lines(flat, len(flat) - 1)
         with lines.each(ib, 4) as line, ib.for_range(0, lines.length, "k") as k:

@@ -6,13 +6,18 @@ Entries whose row bounds or columns are out of bounds are ignored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
 from tilewright.topi.utils import Dim, as_int, equal, get_const_int, inside, prod, shape_of, to, whole
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 def least(a: Dim, b: Dim) -> Dim:
@@ -46,7 +51,9 @@ def sparse_dense(
     shape = [others, rows] if sparse_lhs else [rows, others]
     dtype = dense_data.dtype
 
-    def body(ib: Any, dense: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
+    def body(
+        ib: IRBuilder, dense: BufferVar, data: BufferVar, indices: BufferVar, indptr: BufferVar, out: BufferVar
+    ) -> None:
         kind = loop_kind(rows, others, inner)
         with (
             ib.for_range(0, rows, "m", kind=kind) as m,
@@ -69,7 +76,15 @@ def sparse_transpose(sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_i
     """(data, indices, indptr) of the transpose of a square CSR matrix."""
     count, n = shape_of(sparse_data)[0], as_int(shape_of(sparse_indptr)[0] - 1)
 
-    def body(ib: Any, data: Any, indices: Any, indptr: Any, out: Any, columns: Any, begin: Any) -> None:
+    def body(
+        ib: IRBuilder,
+        data: BufferVar,
+        indices: BufferVar,
+        indptr: BufferVar,
+        out: BufferVar,
+        columns: BufferVar,
+        begin: BufferVar,
+    ) -> None:
         kind = sparse_indptr.dtype
         with ib.for_range(0, n + 1, "i") as i:
             begin[i] = tir.const(0, kind)
@@ -109,7 +124,9 @@ def sparse_add(
     """dense (M, N) plus a CSR matrix."""
     shape = shape_of(dense_data)
 
-    def body(ib: Any, dense: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
+    def body(
+        ib: IRBuilder, dense: BufferVar, data: BufferVar, indices: BufferVar, indptr: BufferVar, out: BufferVar
+    ) -> None:
         copy(ib, dense, out, shape)
         rows = least(shape[0], as_int(shape_of(sparse_indptr)[0] - 1))
         with ib.for_range(0, rows, "row") as row, entries(ib, sparse_data, sparse_indices, indptr, row) as e:
@@ -130,7 +147,7 @@ def sparse_to_dense(
     rank = len(sparse_indices.shape)
     count = shape_of(sparse_indices)[0] if rank else 1
 
-    def body(ib: Any, indices: Any, values: Any, default: Any, out: Any) -> None:
+    def body(ib: IRBuilder, indices: BufferVar, values: BufferVar, default: BufferVar, out: BufferVar) -> None:
         with ib.for_range(0, prod(shape), "i", kind=loop_kind(*shape)) as i:
             out[tuple(unflatten(i, shape))] = default[()] if not default_value.shape else default[0]
         with ib.for_range(0, count, "k") as k:
@@ -151,7 +168,7 @@ def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: 
     rank, before = get_const_int(new_shape.shape[0]), get_const_int(prev_shape.shape[0])
     dtype = new_shape.dtype
 
-    def extent(k: Any) -> Any:
+    def extent(k: Var) -> PrimExpr:
         whole, rest = tir.const(1, dtype), tir.const(1, dtype)
         for a in range(before):
             whole = whole * to(prev_shape(a), dtype)
@@ -162,7 +179,7 @@ def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: 
     shape = compute([rank], extent, name="new_shape", tag="injective")
     kind = sparse_indices.dtype
 
-    def element(i: Any, k: Any) -> Any:
+    def element(i: Var, k: Var) -> Any:
         flat = to(sparse_indices(i, 0), kind)
         for a in range(1, before):
             flat = flat * to(prev_shape(a), kind) + sparse_indices(i, a)

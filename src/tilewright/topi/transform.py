@@ -104,7 +104,7 @@ def transpose(data: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
     order = list(range(n))[::-1] if not axes else [normalize_axis(int(a), n) for a in axes]
     shape = shape_of(data)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index: list[Any] = [None] * n
         for place, a in zip(i, order, strict=True):
             index[a] = place
@@ -130,7 +130,7 @@ def squeeze(data: te.Tensor, axis: Sequence[int] | int | None = None) -> te.Tens
     else:
         gone = [normalize_axis(int(a), len(shape)) for a in ([axis] if isinstance(axis, int) else axis)]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         rest = iter(i)
         return data(*[0 if k in gone else next(rest) for k in range(len(shape))])
 
@@ -218,7 +218,7 @@ def strided_slice(
             start, out[a] = symbolic_slice(whole, known[0], known[1], s)
         starts[a] = (start, s)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index = list(i)
         for a, (start, step) in starts.items():
             index[a] = (i[a] if step == 1 else i[a] * step) + start
@@ -234,7 +234,7 @@ def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
     own = [1] * (len(times) - len(shape)) + shape
     skip = len(times) - len(shape)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         return data(
             *[
                 p if isinstance(r, int) and r == 1 else tir.floormod(p, d)
@@ -343,9 +343,9 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
         raise ValueError(f"layouts {src_layout} and {dst_layout} have different axes")
     out = layout_shape(shape, src_layout, dst_layout)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         # Position along each primal axis from the destination's parts, outermost first; then its parts in the source.
-        value: dict[str, Any] = {}
+        value: dict[str, PrimExpr] = {}
         for (letter, size), p in zip(dst, i, strict=True):
             key = letter.upper()
             value[key] = p if key not in value else value[key] * size + p
@@ -397,7 +397,7 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The extents of data as a 1-D tensor."""
     shape = shape_of(data)
 
-    def element(i: Any) -> Any:
+    def element(i: Var) -> Any:
         value = to(shape[-1], dtype)
         for k in reversed(range(len(shape) - 1)):
             value = tir.Select(i == k, to(shape[k], dtype), value)

@@ -7,21 +7,21 @@ from typing import Any
 
 from tilewright import te
 from tilewright.arith import Analyzer
-from tilewright.ir import DataType
+from tilewright.ir import DataType, PrimExpr, PrimExprLike
 from tilewright.topi.lang import tir
 
 Dim = Any
 """An extent or index: an int where it is known, else an integer PrimExpr."""
 
 
-def as_int(value: Any) -> Dim:
+def as_int(value: PrimExprLike) -> Dim:
     """A known integer as an int, any other expression unchanged."""
     if isinstance(value, tir.IntImm):
         return int(value.value)
     return value
 
 
-def get_const_int(value: Any) -> int:
+def get_const_int(value: PrimExprLike) -> int:
     """The int that `value` is. Raises ValueError if it is not known."""
     known = as_int(value)
     if not isinstance(known, int):
@@ -71,7 +71,7 @@ def whole(index: Any) -> Any:
     return to(index, "int32") if DataType(index.dtype).bits < 32 else index
 
 
-def inside(index: Any, extent: Dim) -> Any:
+def inside(index: Any, extent: Dim) -> PrimExpr:
     """The condition that an index lies within an extent."""
     index = whole(index)
     return tir.And(index >= 0, index < to(extent, index.dtype))

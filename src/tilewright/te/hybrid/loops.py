@@ -49,7 +49,7 @@ class _Change(Mutator):
         self.var, self.change = var, change
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         return self.change(s) if s.loop_var is self.var else self.rebuild(s)
 
 
@@ -65,7 +65,7 @@ class _Rename(Mutator):
         self.env: dict[Var, Var] = {}
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         if "." in s.loop_var.name:
             self.env[s.loop_var] = Var(s.loop_var.name.replace(".", "_"), s.loop_var.dtype)
         new = self.rebuild(s)
@@ -152,7 +152,7 @@ class _Reorder(Mutator):
         self.stage, self.wanted, self.whole = stage, wanted, whole
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         chain = _Chain(s)
         chain.body = self.visit(chain.body)
         loops = sorted(chain.loops, key=lambda lp: self.wanted.index(lp.loop_var))

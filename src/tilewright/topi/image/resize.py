@@ -15,6 +15,7 @@ from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 COORDINATES = (
@@ -34,14 +35,14 @@ def _ratio(a: Dim, b: Dim) -> Any:
     return to(a, "float32") / to(b, "float32")
 
 
-def _only(target: Dim, one: Any, other: Any) -> Any:
+def _only(target: Dim, one: PrimExpr, other: PrimExpr) -> PrimExpr:
     """`one` where there is one output place, else `other`."""
     if isinstance(target, int):
         return one if target == 1 else other
     return tir.Select(tir.EQ(target, tir.const(1, target.dtype)), one, other)
 
 
-def _source(o: Any, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
+def _source(o: PrimExpr, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
     """Where output place o lies among the input places, as float32. `start` and `end` bound the part of tf_crop_and_resize."""
     x = to(o, "float32")
     half = tir.const(0.5, "float32")
@@ -66,7 +67,7 @@ def _source(o: Any, extent: Dim, target: Dim, mode: str, start: float = 0.0, end
     raise ValueError(f"coordinate_transformation_mode must be one of {', '.join(COORDINATES)}, but is {mode!r}")
 
 
-def _bound(index: Any, extent: Dim) -> Any:
+def _bound(index: PrimExpr, extent: Dim) -> PrimExpr:
     return tir.max(tir.min(index, extent - 1), 0)
 
 
@@ -105,7 +106,7 @@ def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[i
     return m // common, b // common, d // common, up
 
 
-def _nearest(o: PrimExpr, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
+def _nearest(o: PrimExpr, extent: Dim, target: Dim, mode: str, rounding: str) -> PrimExpr:
     if not isinstance(extent, int) or not isinstance(target, int):
         return _bound(_nearest_of_sizes(o, extent, target, mode, rounding), extent)
     m, b, d, up = nearest_ratio(extent, target, mode, rounding)
@@ -137,22 +138,22 @@ def _nearest_of_sizes(o: Any, extent: Dim, target: Dim, mode: str, rounding: str
     return tir.floordiv(to(o, "int64") * m + b + shift, d)
 
 
-def _cubic(t: Any, a: float) -> list[Any]:
+def _cubic(t: PrimExpr, a: float) -> list[PrimExpr]:
     """Weights of the four neighbours at distance 1 + t, t, 1 - t, 2 - t."""
 
     def c(v: float) -> Any:
         return tir.const(v, "float32")
 
-    def near(d: Any) -> Any:
+    def near(d: PrimExpr) -> Any:
         return ((c(a + 2) * d - c(a + 3)) * d) * d + c(1)
 
-    def far(d: Any) -> Any:
+    def far(d: PrimExpr) -> Any:
         return ((c(a) * d - c(5 * a)) * d + c(8 * a)) * d - c(4 * a)
 
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
 
 
-def _taps(x: Any, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[Any, Any]]:
+def _taps(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[PrimExpr, PrimExpr]]:
     """(index, weight) of the input places around place x that are read for it."""
     base = tir.floor(x)
     t = x - base
@@ -211,10 +212,10 @@ def resize_nd(
     if method not in ("nearest_neighbor", "linear", "cubic"):
         raise ValueError(f'method must be "nearest_neighbor", "linear" or "cubic", but is {method!r}')
 
-    def source(i: Sequence[Any], j: int) -> Any:
+    def source(i: Sequence[PrimExpr], j: int) -> Any:
         return _source(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
 
-    def inside(i: Sequence[PrimExpr], value: PrimExpr) -> Any:
+    def inside(i: Sequence[PrimExpr], value: PrimExpr) -> PrimExpr:
         """`value`, or the extrapolation's where the place lies outside of the data."""
         if not crop:
             return value
@@ -222,7 +223,7 @@ def resize_nd(
         tests = [t for x, a in zip(places, axes, strict=True) for t in (x >= 0, x <= to(shape[a] - 1, "float32"))]
         return tir.Select(tir.all(*tests), value, tir.const(extrapolation_value, dtype))
 
-    def pick(*i: PrimExpr) -> Any:
+    def pick(*i: PrimExpr) -> PrimExpr:
         index = list(i)
         for j, a in enumerate(axes):
             if crop:
@@ -232,11 +233,11 @@ def resize_nd(
                 index[a] = _nearest(i[a], shape[a], target[j], mode, rounding)
         return inside(i, to(data(*index), dtype))
 
-    def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Any]) -> Any:
+    def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Var]) -> Any:
         """The blend of a tensor's elements along some of the axes."""
         ways = {j: _taps(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
 
-        def along(left: Sequence[int], index: list[Any]) -> Any:
+        def along(left: Sequence[int], index: list[PrimExpr]) -> Any:
             if not left:
                 return to(source_of(*index), "float32")
             total: Any = None
@@ -248,7 +249,7 @@ def resize_nd(
 
         return along(among, list(i))
 
-    def blend(*i: Any) -> Any:
+    def blend(*i: Var) -> PrimExpr:
         first, second = _stages(shape, target, axes)
         made = data
         if first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
@@ -13,6 +13,10 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import Dim, get_const_int, get_pad_tuple, pair, shape_of, to, window_extent
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def crop_and_resize(
@@ -38,7 +42,7 @@ def crop_and_resize(
     for a, s in zip(axes, crop_size, strict=True):
         out[a] = s
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         box = i[0]
         image = data_index(box_indices(box), shape[0], "clip")
         ways, tests = [], []
@@ -70,7 +74,7 @@ def crop_and_resize(
     return compute(out, element, name="crop_and_resize", tag=tag.INJECTIVE)
 
 
-def _clip(index: Any, extent: Dim) -> Any:
+def _clip(index: PrimExpr, extent: Dim) -> Any:
     return tir.max(tir.min(index, to(extent, index.dtype) - 1), 0)
 
 
@@ -81,7 +85,7 @@ def affine_grid(data: te.Tensor, target_shape: Sequence[int]) -> te.Tensor:
     n = get_const_int(dims)
     sizes = [get_const_int(s) for s in target_shape]
 
-    def element(b: Any, d: Any, *i: Any) -> Any:
+    def element(b: PrimExpr, d: PrimExpr, *i: Var) -> Any:
         total = data(b, d, n)
         for k in range(n):
             # The last axis is x.
@@ -117,14 +121,14 @@ def grid_sample(
     def c(v: float) -> Any:
         return tir.const(v, data.dtype)
 
-    def unnormalized(b: Any, axis: int, at: Sequence[Any]) -> Any:
+    def unnormalized(b: Var, axis: int, at: Sequence[Var]) -> Any:
         g = grid(b, n - 1 - axis, *at)
         size = to(extents[axis], data.dtype)
         if align_corners:
             return (g + c(1)) * (size - c(1)) / c(2)
         return ((g + c(1)) * size - c(1)) / c(2)
 
-    def reflected(x: Any, axis: int) -> Any:
+    def reflected(x: PrimExpr, axis: int) -> PrimExpr:
         size = to(extents[axis], data.dtype)
         # Over the centres of the corner elements, or over their outer borders.
         low, span = (c(0), size - c(1)) if align_corners else (c(-0.5), size)
@@ -136,13 +140,13 @@ def grid_sample(
         back = tir.Select(even, rest + low, span - rest + low)
         return tir.max(tir.min(back, size - c(1)), c(0))
 
-    def bordered(x: Any, axis: int) -> Any:
+    def bordered(x: PrimExpr, axis: int) -> Any:
         size = to(extents[axis], data.dtype)
         if padding_mode == "border":
             return tir.max(tir.min(x, size - c(1)), c(0))
         return reflected(x, axis) if padding_mode == "reflection" else x
 
-    def load(b: Any, ch: Any, places: Sequence[Any]) -> Any:
+    def load(b: Var, ch: Var, places: Sequence[PrimExpr]) -> PrimExpr:
         safe = [_clip(p, e) for p, e in zip(places, extents, strict=True)]
         value = data(b, ch, *safe)
         if padding_mode != "zeros":
@@ -150,7 +154,7 @@ def grid_sample(
         inside = [t for p, e in zip(places, extents, strict=True) for t in (p >= 0, p < to(e, p.dtype))]
         return tir.Select(tir.all(*inside), value, c(0))
 
-    def element(b: Any, ch: Any, *at: Any) -> Any:
+    def element(b: Var, ch: Var, *at: Var) -> Any:
         ways: list[list[tuple[Any, Any]]] = []
         for axis in range(n):
             x = unnormalized(b, axis, at)
@@ -185,14 +189,14 @@ def grid_sample(
     return compute([batch, channels, *out], element, name="grid_sample", tag=tag.INJECTIVE)
 
 
-def _cubic_weights(t: Any, c: Any) -> list[Any]:
+def _cubic_weights(t: PrimExpr, c: Any) -> list[PrimExpr]:
     """Weights of the neighbours at distance 1 + t, t, 1 - t, 2 - t (alpha -0.75, as PyTorch has it)."""
     a = -0.75
 
-    def near(d: Any) -> Any:
+    def near(d: PrimExpr) -> Any:
         return ((c(a + 2) * d - c(a + 3)) * d) * d + c(1)
 
-    def far(d: Any) -> Any:
+    def far(d: PrimExpr) -> Any:
         return ((c(a) * d - c(5 * a)) * d + c(8 * a)) * d - c(4 * a)
 
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
@@ -225,7 +229,7 @@ def dilation2d(
     ry, rx = te.reduce_axis((0, kh), name="ry"), te.reduce_axis((0, kw), name="rx")
     dtype = out_dtype or input.dtype
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         index = list(i)
         index[axes[0]], index[axes[1]] = i[axes[0]] * sh + ry.var * dh, i[axes[1]] * sw + rx.var * dw
         ch = i[channel]

@@ -8,7 +8,7 @@ the stages into the loop over blocks.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.broadcast import broadcast_index
@@ -16,6 +16,10 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
 from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def attention(
@@ -41,10 +45,10 @@ def attention(
     panels = ceil_div(ceil_div(m, lanes), blocks.scores[1]) * blocks.scores[1]
     columns = panels * lanes
 
-    def within(index: Any, size: int, computed: int, element: Any, other: float = 0.0) -> Any:
+    def within(index: PrimExpr, size: int, computed: int, element: PrimExpr, other: float = 0.0) -> PrimExpr:
         return element if size == computed else tir.if_then_else(index < size, element, tir.const(other, dtype))
 
-    def packed(*i: Any) -> Any:
+    def packed(*i: Var) -> Any:
         *at, panel, k, lane = i
         column = panel * lanes + lane
         return within(column, m, columns, key(*at, column, k) if transpose_key else key(*at, k, column))
@@ -52,7 +56,7 @@ def attention(
     keys = compute([*lead, panels, d, lanes], packed, name="attention_keys", tag="injective", attrs={MATERIALIZE: 1})
     k = te.reduce_axis((0, d), name="k")
 
-    def product(*i: Any) -> Any:
+    def product(*i: Var) -> Any:
         *at, row, column = i
         left = query(*at, row if rows == n else tir.min(row, n - 1), k.var)
         return te.sum(left * keys(*at, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes)), axis=[k])
@@ -60,7 +64,7 @@ def attention(
     tile = {TILE_ROWS: blocks.scores[0], TILE_COLUMNS: blocks.scores[1]}
     products = compute([*lead, rows, columns], product, name="attention_products", tag="batch_matmul", attrs=tile)
 
-    def score(*i: Any) -> Any:
+    def score(*i: Var) -> PrimExpr:
         *at, row, column = i
         found = products(*i) if scale == 1.0 else products(*i) * tir.const(scale, dtype)
         if mask is not None:
@@ -82,14 +86,14 @@ def attention(
     )
     j = te.reduce_axis((0, m), name="j")
 
-    def summed(*i: Any) -> Any:
+    def summed(*i: Var) -> PrimExpr:
         *at, row, column = i
         return te.sum(weights(*at, row, j.var) * within(column, width, wide, value(*at, j.var, column)), axis=[j])
 
     tile = {TILE_ROWS: blocks.results[0], TILE_COLUMNS: blocks.results[1], BLOCK_ROWS: blocks.rows}
     sums = compute([*lead, rows, wide], summed, name=ATTENTION_SUMS, tag="batch_matmul", attrs=tile)
 
-    def mean(*i: Any) -> Any:
+    def mean(*i: Var) -> PrimExpr:
         found = tir.const(1, dtype) / total(*i[:-1]) * sums(*i)
         return tir.Select(tir.isnan(total(*i[:-1])), tir.const(0, dtype), found) if zero_rows else found
 

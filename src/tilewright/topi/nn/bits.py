@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.conv_nd import conv
 from tilewright.topi.utils import as_int, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 def bitpack(
@@ -21,7 +24,7 @@ def bitpack(
     packed = [as_int(d // width) if a == pack_axis else d for a, d in enumerate(shape)]
     packed.insert(bit_axis, bits)
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         bit = i[bit_axis]
         at = [*i[:bit_axis], *i[bit_axis + 1 :]]
         total = tir.const(0, pack_type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -16,6 +16,10 @@ from tilewright.topi.nn.pad import pad
 from tilewright.topi.planner import Columns, planner
 from tilewright.topi.stages import IN_TILES
 from tilewright.topi.utils import Dim, get_const_int, get_pad_tuple, moved, pair, shape_of, to, window_extent
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
+
 
 Two = int | Sequence[int]
 
@@ -72,7 +76,7 @@ def conv2d_NCHWc(
     ib = te.reduce_axis((0, ki), name="ic_inner")
     inside = [te.reduce_axis((0, g), name="ic_group") for g in at_once]
 
-    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+    def element(nn: Var, oc: Var, yy: Var, xx: Var, ob: Var) -> Any:
         chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
         places = [axis.var for axis in inside]
         channel = ib.var * at_once[0] + places[0] if at_once else ib.var
@@ -104,7 +108,7 @@ def reads_only_padding(
 Column = Callable[[Any], Any]
 
 
-def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[Any, Column, int]:
+def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[int, Column, int]:
     """(columns to compute, f(column) -> the one to read, padding on the right that padded work reads) for results of a width."""
     if isinstance(columns.count, int) and (columns.count == width or columns.from_padding):
         return columns.count, lambda x: x, (columns.count - width) * stride
@@ -145,7 +149,7 @@ def conv2d_plain_NCHWc(
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
 
-    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+    def element(nn: Var, oc: Var, yy: Var, xx: Var, ob: Var) -> Any:
         value = padded(nn, ic.var, moved(yy, sh, ry.var, dh), moved(column(xx), sw, rx.var, dw))
         weight = kernel(oc, ic.var, ry.var, rx.var, ob)
         return te.sum(to(value, dtype) * to(weight, dtype), axis=[ic, ry, rx])
@@ -180,7 +184,7 @@ def conv2d_rows_NCHWc(
     rx = te.reduce_axis((0, pieces), name="kw")
     inside = te.reduce_axis((0, group), name="kw_group")
 
-    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+    def element(nn: Var, oc: Var, yy: Var, xx: Var, ob: Var) -> Any:
         column = (xx if sw == 1 else xx * sw) + rx.var * group + inside.var
         value = padded(nn, ic.var, moved(yy, sh, ry.var, dh), column)
         weight = kernel(oc, ic.var, ry.var, rx.var, ob, inside.var)
@@ -209,7 +213,7 @@ def depthwise_conv2d_NCHWc(
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
 
-    def element(nn: Any, co: Any, yy: Any, xx: Any, cb: Any) -> Any:
+    def element(nn: Var, co: Var, yy: Var, xx: Var, cb: Var) -> Any:
         value = padded(nn, co, moved(yy, sh, ry.var, dh), moved(xx, sw, rx.var, dw), cb)
         return te.sum(to(value, dtype) * to(kernel(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
 

@@ -19,7 +19,7 @@ from tilewright.topi.stages import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
 
 if TYPE_CHECKING:
-    from tilewright.ir import PrimExprLike
+    from tilewright.ir import PrimExpr, PrimExprLike
 
 
 Read = Callable[..., Any]
@@ -64,7 +64,7 @@ def window_columns(
     tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")
     value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         x = i[-1] * stride + i[-2] - left
         return tir.if_then_else(tir.all(x >= 0, x < width), tall(*i[:-2], x), value)
 

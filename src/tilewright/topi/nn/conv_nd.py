@@ -150,7 +150,7 @@ def _depthwise(w: Windows, layout: str) -> te.Tensor:
     read, places, offsets = _columns(w)
     times = first * second // w.groups
 
-    def element(nn: Any, ff: Any, *at: Any) -> Any:
+    def element(nn: Var, ff: Var, *at: Var) -> Any:
         channel = ff if times == 1 else tir.floordiv(ff, times)
         filter_ = (ff, 0) if second == 1 else (channel, tir.floormod(ff, times))
         value, weight = read(nn, channel, at), w.kernel(*filter_, *[a.var for a in offsets])
@@ -209,7 +209,7 @@ def conv_transpose(
         for e, s, r, b, a, p in zip(extents, steps, reach, before, after, extra, strict=True)
     ]
 
-    def term(ff: Any, read: Callable[[Any], Any], offsets: Sequence[Any]) -> Any:
+    def term(ff: Var, read: Callable[[Any], Any], offsets: Sequence[PrimExpr]) -> Any:
         """The product of an element of a channel with the weight that leads from it to the channel ff of the result."""
         channel = rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
         filter_ = ff if groups == 1 else tir.floormod(ff, per_out)
@@ -220,13 +220,13 @@ def conv_transpose(
         columns = computed_columns(extents[-1], dtype)
         in_row = window_columns(data, [0] * (n + 2), [0] * (n + 2), columns, 1, 1, 1)
 
-        def product(nn: Any, ff: Any, *i: Any) -> Any:
+        def product(nn: Var, ff: Var, *i: Var) -> Any:
             offsets, (*rows, column) = i[:n], i[n:]
             return te.sum(term(ff, lambda channel: in_row((nn, channel, *rows), column, 0), offsets), axis=[rc])
 
         products = compute([*out[:2], *window, *extents[:-1], columns], product, name=name, tag=name)
 
-        def interleaved(nn: Any, ff: Any, *at: Any) -> Any:
+        def interleaved(nn: Var, ff: Var, *at: Var) -> PrimExpr:
             parts = [f(a, s) for f in (tir.floormod, tir.floordiv) for a, s in zip(at, steps, strict=True)]
             return products(nn, ff, *parts)
 
@@ -238,7 +238,7 @@ def conv_transpose(
     padded = pad(spread, [0, 0, *lead], [0, 0, *tail], name="data_pad")
     kernel_offsets = [te.reduce_axis((0, k), name=f"d{c}") for k, c in zip(window, "dhw"[-n:], strict=True)]
 
-    def element(nn: Any, ff: Any, *at: Any) -> Any:
+    def element(nn: Var, ff: Var, *at: Var) -> Any:
         place = [moved(a, 1, t.var, d) for a, t, d in zip(at, kernel_offsets, dilations, strict=True)]
         mirrored = [k - 1 - t.var for k, t in zip(window, kernel_offsets, strict=True)]
         return te.sum(term(ff, lambda channel: padded(nn, channel, *place), mirrored), axis=[rc, *kernel_offsets])

@@ -44,10 +44,10 @@ def matmul(
     name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     if len(a) > 1 and all([isinstance(d, int) for d in (*a, *b)]):
 
-        def left(i: Sequence[Any], row: Any, inner: Any) -> Any:
+        def left(i: Sequence[Any], row: PrimExpr, inner: Var) -> Any:
             return _to(tensor_a(*i, inner, row) if transpose_a else tensor_a(*i, row, inner), dtype)
 
-        def right(i: Sequence[Any], inner: Any, column: Any) -> Any:
+        def right(i: Sequence[Any], inner: Var, column: PrimExpr) -> Any:
             return _to(tensor_b(column, inner) if transpose_b else tensor_b(inner, column), dtype)
 
         found = product(
@@ -128,7 +128,7 @@ def _whole_rows(data: te.Tensor, types: tuple[str, str, str], groups: Any) -> tu
     if whole is None or whole == rows:
         return None if whole is None else (data, None)
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         return tir.if_then_else(i[-2] < rows, data(*i), tir.const(0, data.dtype))
 
     return compute([*shape[:-2], whole, inner], element, "T_filled", "injective", attrs={MATERIALIZE: 1}), whole
@@ -151,18 +151,18 @@ def batch_matmul(
     n = b[-2] if transpose_b else b[-1]
     k = te.reduce_axis((0, inner), name="k")
 
-    def stored_left(i: Any, row: Any, inner_index: Any) -> Any:
+    def stored_left(i: Sequence[PrimExpr], row: PrimExpr, inner_index: Var) -> Any:
         ia = broadcast_index(a[:-2], lead, i)
         return tensor_a(*ia, inner_index, row) if transpose_a else tensor_a(*ia, row, inner_index)
 
-    def stored_right(i: Any, inner_index: Any, column: Any) -> Any:
+    def stored_right(i: Sequence[Var], inner_index: Var, column: Var) -> Any:
         ib = broadcast_index(b[:-2], lead, i)
         return tensor_b(*ib, column, inner_index) if transpose_b else tensor_b(*ib, inner_index, column)
 
-    def left(i: Any, row: Any, inner_index: Any) -> Any:
+    def left(i: Sequence[PrimExpr], row: PrimExpr, inner_index: Var) -> Any:
         return _to(stored_left(i, row, inner_index), dtype)
 
-    def right(i: Any, inner_index: Any, column: Any) -> Any:
+    def right(i: Sequence[Var], inner_index: Var, column: Var) -> Any:
         return _to(stored_right(i, inner_index, column), dtype)
 
     name = "T_batch_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
@@ -197,7 +197,7 @@ def batch_matmul(
         attrs={MATERIALIZE: 1},
     )
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         row = i[-2] if isinstance(m, int) and rows == m else tir.min(i[-2], m - 1)
         panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
         return te.sum(left(i[:-2], row, k.var) * panel, axis=[k])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of, to, window_extent
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
 
 
 def conv2d_gemm_weight_transform(kernel: te.Tensor, tile_n: int, tile_k: int) -> te.Tensor:
@@ -16,7 +19,7 @@ def conv2d_gemm_weight_transform(kernel: te.Tensor, tile_n: int, tile_k: int) ->
     kh, kw, channels, o = [get_const_int(d) for d in kernel.shape]
     rows = kh * kw * channels
 
-    def element(n: Any, k: Any, y: Any, x: Any) -> Any:
+    def element(n: Var, k: Var, y: Var, x: Var) -> Any:
         row, column = k * tile_k + x, n * tile_n + y
         value = kernel(
             tir.floordiv(row, kw * channels),
@@ -58,7 +61,7 @@ def conv2d_gemm_without_weight_transform(
     rows = as_int(kh * kw * c)
     r = te.reduce_axis((0, rows), name="k")
 
-    def element(b: Any, y: Any, x: Any, f: Any) -> Any:
+    def element(b: Var, y: Var, x: Var, f: Var) -> Any:
         ky, kx, ci = tir.floordiv(r.var, kw * c), tir.floormod(tir.floordiv(r.var, c), kw), tir.floormod(r.var, c)
         value = to(padded(b, y * sh + ky * dh, x * sw + kx * dw, ci), dtype)
         tile = weight(

@@ -6,7 +6,7 @@ B is copied into panels one vector wide (two registers for tiles), with the grou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
@@ -15,6 +15,9 @@ from tilewright.topi.planner import planner
 from tilewright.topi.problems import Matrices
 from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.utils import to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) -> te.Tensor | None:
@@ -29,7 +32,7 @@ def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) ->
     a = _rows(p, types[0], filled, steps * group)
     k, inside = te.reduce_axis((0, steps), name="k"), te.reduce_axis((0, group), name="g")
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         *lead, row, column = i
         row = row if rows == filled else tir.min(row, p.m - 1)
         left = a(lead, row, k.var * group + inside.var)
@@ -47,7 +50,7 @@ def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Ten
     panels, steps, lanes, group = shape
     whole = p.n // lanes
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         *lead, panel, step, lane, place = i
         column, at = panel * lanes + lane, step * group + place
         value = p.right(lead, at, column)
@@ -68,7 +71,7 @@ def _rows(p: Matrices, dtype: str, rows: int, length: int) -> Any:
     if p.left_along_k and (rows, length) == (p.m, p.k):
         return p.left
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         value = p.left(i[:-2], i[-2], i[-1])
         for at, size, computed in ((i[-1], p.k, length), (i[-2], p.m, rows)):
             value = value if computed == size else tir.if_then_else(at < size, value, tir.const(0, dtype))

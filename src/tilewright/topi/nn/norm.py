@@ -31,7 +31,7 @@ def batch_norm(
     """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with the given statistics. Returns [result, mean, var]."""
     at = normalize_axis(axis, len(data.shape))
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         c = i[at]
         v = (data(*i) - moving_mean(c)) / tir.sqrt(moving_var(c) + tir.const(epsilon, moving_var.dtype))
         v = v * gamma(c) if scale else v
@@ -40,7 +40,7 @@ def batch_norm(
     return [compute(data.shape, element, name="T_batch_norm", tag=tag.BROADCAST), moving_mean, moving_var]
 
 
-def _over(extents: Sequence[Any], dtype: str) -> Any:
+def _over(extents: Sequence[Any], dtype: str) -> PrimExpr:
     number = prod(extents)
     return tir.const(number, dtype) if isinstance(number, int) else to(number, dtype)
 
@@ -54,7 +54,7 @@ def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affi
     def rest(index: Sequence[PrimExpr]) -> list[PrimExpr]:
         return [p for k, p in enumerate(index) if k not in axes]
 
-    def square(v: PrimExpr, index: list[Var]) -> Any:
+    def square(v: PrimExpr, index: list[Var]) -> PrimExpr:
         d = v - total(*rest(index)) / number
         return d * d
 
@@ -95,7 +95,7 @@ def instance_norm(
     at = normalize_axis(axis, len(data.shape))
     axes = [k for k in range(1, len(data.shape)) if k != at]
 
-    def affine(v: Any, i: Sequence[Any]) -> Any:
+    def affine(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         v = v * gamma(i[at]) if scale else v
         return v + beta(i[at]) if center else v
 
@@ -121,7 +121,7 @@ def group_norm(
     split = reshape(data, [*shape[:at], num_groups, size, *shape[at + 1 :]])
     axes = [k for k in range(1, len(shape) + 1) if k != at]
 
-    def affine(v: Any, i: Sequence[Any]) -> Any:
+    def affine(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         c = i[at] * size + i[at + 1]
         v = v * gamma(c) if scale else v
         return v + beta(c) if center else v
@@ -139,20 +139,20 @@ def lrn(
     padded = pad(data, before, after, 0.0, name="pad_temp")
     k = te.reduce_axis((0, size), name="rxs")
 
-    def near(*i: Any) -> Any:
+    def near(*i: Var) -> PrimExpr:
         v = padded(*i[:at], i[at] + k.var, *i[at + 1 :])
         return te.sum(v * v, axis=[k])
 
     squares = compute(data.shape, near, name="sqr_sum", tag=tag.COMM_REDUCE)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         base = tir.const(bias, data.dtype) + squares(*i) * tir.const(alpha / size, data.dtype)
         return data(*i) / _power(base, beta)
 
     return compute(data.shape, element, name="T_lrn", tag=tag.BROADCAST)
 
 
-def _power(base: Any, exponent: float) -> Any:
+def _power(base: PrimExpr, exponent: float) -> PrimExpr:
     # 0.75, 0.5 and 1 are what networks use; roots are exact and far cheaper than pow.
     if exponent == 0.75:
         root = tir.sqrt(base)
@@ -167,7 +167,7 @@ def l2_normalize(data: te.Tensor, eps: float, axis: Sequence[int] | int | None =
     axes = normalize_axes(axis, len(data.shape))
     total = reduce(data, axes, False, te.sum, lambda v, _: v * v, "l2_sum")
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         rest = [p for k, p in enumerate(i) if k not in axes]
         return data(*i) / tir.sqrt(tir.max(total(*rest), tir.const(eps, data.dtype)))
 

@@ -10,6 +10,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import as_int, get_const_int, shape_of
 
 if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
 
 
@@ -54,7 +55,7 @@ def mirror_pad(
     shape = shape_of(data)
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index = []
         for p, d, b, a in zip(i, shape, pad_before, pad_after, strict=True):
             q = p - b if b else p
@@ -74,7 +75,7 @@ def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int
     shape = shape_of(data)
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         index = []
         for p, d, b, a in zip(i, shape, pad_before, pad_after, strict=True):
             q = p - b if b else p
@@ -93,7 +94,7 @@ def dilate(
     steps = [get_const_int(s) for s in strides]
     out = [as_int((d - 1) * s + 1) for d, s in zip(shape, steps, strict=True)]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         index, on = [], []
         for p, s in zip(i, steps, strict=True):
             if s == 1:

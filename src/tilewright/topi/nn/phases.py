@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
 from tilewright.topi.stages import INTERLEAVED, MATERIALIZE
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import EqualOp, Var
 
 
 class Axis(NamedTuple):
@@ -57,7 +61,7 @@ class Axis(NamedTuple):
         most = (self.phases - 1) * self.apart // self.stride
         return self.offset // self.stride - most, (out - 1 + self.offset) // self.stride
 
-    def inside(self, r: Any, out: int) -> list[Any]:
+    def inside(self, r: Any, out: int) -> list[PrimExpr]:
         """The conditions under which an element of a phase exists."""
         first, last = self.bounds(out)
         return [*([r >= 0] if first < 0 else []), *([r < self.places] if last >= self.places else [])]
@@ -69,9 +73,9 @@ def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     filters = get_const_int(channels) // prod([a.phases for a in axes])
     shape = [batch, filters, *[a.out for a in axes]]
 
-    def read(nn: Any, ff: Any, found: Sequence[tuple[Any, Any, list[Any]]], outs: Sequence[int]) -> Any:
+    def read(nn: Var, ff: Var, found: Sequence[tuple[Any, Any, list[Any]]], outs: Sequence[int]) -> Any:
         channel = ff
-        conditions: list[Any] = []
+        conditions: list[PrimExpr | EqualOp] = []
         for a, (phase, r, when), out in zip(axes, found, outs, strict=True):
             channel = channel * a.phases + phase if a.phases > 1 else channel
             conditions += [*when, *a.inside(r, out)]
@@ -87,7 +91,7 @@ def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
         )  # fmt: skip
     blocks = ceil_div(last.out, length * last.stride)
 
-    def phase_vectors(nn: Any, ff: Any, *i: Any) -> Any:
+    def phase_vectors(nn: Any, ff: Any, *i: PrimExpr) -> Any:
         *at, block, phase, lane = i
         found = [a.find(p, 0) for a, p in zip(lead, at, strict=True)]
         found.append(last.find(phase, block * length + lane))
@@ -99,7 +103,7 @@ def interleave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
     )  # fmt: skip
     wide = length * last.stride
 
-    def interleaved(*i: Any) -> Any:
+    def interleaved(*i: PrimExpr) -> PrimExpr:
         *at, x = i
         return parts(
             *at, tir.floordiv(x, wide), tir.floormod(x, last.stride), tir.floordiv(tir.floormod(x, wide), last.stride)

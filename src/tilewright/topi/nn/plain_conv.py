@@ -55,7 +55,7 @@ def _padded(w: Windows, places: Sequence[int]) -> Read:
         return lambda nn, cc, phase, at: source(nn, cc, *at)
     rank = len(steps)
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         nn, cc, *rest = i
         phase, at = rest[:rank], rest[rank:]
         return source(nn, cc, *[a * s + f if s > 1 else a for a, s, f in zip(at, steps, phase, strict=True)])
@@ -218,7 +218,7 @@ def _dots(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     read = _padded(w, [o + v for o, v in zip(out, w.over, strict=True)])
     rank = len(window)
 
-    def written(*i: Any) -> Any:
+    def written(*i: PrimExpr) -> Any:
         nn, group, place, channel, kernel_offsets = i[0], i[1], i[2 : 2 + rank], i[2 + rank], i[3 + rank :]
         phase, steps = w.kernel_offset(kernel_offsets)
         return read(nn, group * per_group + channel, phase, [p + s for p, s in zip(place, steps, strict=True)])

@@ -27,6 +27,7 @@ from tilewright.topi.utils import (
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 APART = 2
@@ -57,7 +58,7 @@ class Window(NamedTuple):
             kernel_offset if self.dilation == 1 else kernel_offset * self.dilation
         )
 
-    def elements(self, o: Any, with_padding: bool) -> Any:
+    def elements(self, o: Any, with_padding: bool) -> PrimExpr:
         """The number of elements of window `o` that are data (or padding), at least 1."""
         start = o * self.stride - self.before
         low, high = (-self.before, self.extent + self.after) if with_padding else (0, self.extent)
@@ -182,7 +183,7 @@ def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, 
     beyond = any(w.beyond for w in windows)
     whole = count_include_pad and not beyond or not (beyond or any(w.before or w.after for w in windows))
 
-    def mean(*i: Var) -> Any:
+    def mean(*i: Var) -> PrimExpr:
         number: Any
         if whole:
             number = tir.const(prod([w.kernel for w in windows]), total.dtype)
@@ -284,7 +285,7 @@ def adaptive_pool(
     def start(j: int, o: PrimExpr) -> Any:
         return tir.floordiv(o * extents[j], sizes[j])
 
-    def end(j: int, o: PrimExpr) -> Any:
+    def end(j: int, o: PrimExpr) -> PrimExpr:
         return tir.floordiv((o + 1) * extents[j] + sizes[j] - 1, sizes[j])
 
     def value(i: Sequence[PrimExpr], outside: PrimExpr) -> Any:
@@ -309,7 +310,7 @@ def adaptive_pool(
         tag="adaptive_pool_sum",
     )
 
-    def mean(*i: Any) -> Any:
+    def mean(*i: Var) -> Any:
         number = as_int(1)
         for j, a in enumerate(axes):
             number = number * (end(j, i[a]) - start(j, i[a]))
@@ -346,7 +347,7 @@ def pool_grad(
     before, after = get_pad_tuple(padding, ks, 2)
     shape, out = shape_of(data), shape_of(grads)
 
-    def body(ib: Any, dy: Any, x: Any, dx: Any) -> None:
+    def body(ib: IRBuilder, dy: BufferVar, x: BufferVar, dx: BufferVar) -> None:
         with ib.for_range(0, prod(shape), "i") as i:
             dx[tuple(unflatten(i, shape))] = tir.const(0, data.dtype)
         with ib.for_range(0, prod(out), "o") as o:

@@ -7,15 +7,18 @@ dots      both operands are contiguous along the reduction: vectors run along it
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
-from tilewright.ir import DataType
+from tilewright.ir import DataType, PrimExpr
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import Form, Tiling, planner
 from tilewright.topi.problems import Matrices
 from tilewright.topi.stages import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
 
 
 def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
@@ -40,12 +43,12 @@ def tile_attrs(tiles: Tiling) -> dict[str, int]:
     return {TILE_ROWS: tiles.tile_rows, TILE_COLUMNS: tiles.tile_columns}
 
 
-def _clamped(index: Any, size: int, computed: int) -> Any:
+def _clamped(index: PrimExpr, size: int, computed: int) -> PrimExpr:
     """An index of rows of which the last may be padded work: it reads the last one again."""
     return index if size == computed else tir.min(index, size - 1)
 
 
-def _masked(condition: Any, value: Any, dtype: str) -> Any:
+def _masked(condition: PrimExpr, value: PrimExpr, dtype: str) -> PrimExpr:
     return tir.if_then_else(condition, value, tir.const(0, dtype))
 
 
@@ -61,7 +64,7 @@ def _columns(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     rows, columns = tiles.rows, tiles.columns * form.lanes
     k = te.reduce_axis((0, p.k), name="k")
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         *lead, row, column = i
         value = p.right(lead, k.var, column)
         if columns != p.n:
@@ -78,7 +81,7 @@ def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     tiles, lanes = form.tiles, form.lanes
     whole, rows, panels = p.n // lanes, tiles.rows, tiles.columns
 
-    def packed(*i: Any) -> Any:
+    def packed(*i: Var) -> Any:
         *lead, panel, k, lane = i
         column = panel * lanes + lane
         value = p.right(lead, k, column)
@@ -91,7 +94,7 @@ def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     b = compute([*p.lead, panels, p.k, lanes], packed, name="T_panels", tag="injective", attrs={MATERIALIZE: 1})
     k = te.reduce_axis((0, p.k), name="k")
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         *lead, row, column = i
         value = b(*lead, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes))
         return te.sum(p.left(lead, _clamped(row, p.m, rows), k.var) * value, axis=[k])
@@ -124,7 +127,7 @@ def dots(given: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
     rows, columns = tiles.rows, tiles.columns
     k = te.reduce_axis((0, ceil_div(p.k, lanes)), name="k")
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         *lead, row, column, lane = i
         at = k.var * lanes + lane
         a = p.left(lead, _clamped(row, p.m, rows), at)
@@ -145,7 +148,7 @@ def dots(given: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
             name=f"T_lanes{width}", tag="injective", attrs={MATERIALIZE: 1},
         )  # fmt: skip
 
-    def folded(*i: Any) -> Any:
+    def folded(*i: PrimExpr) -> PrimExpr:
         return (part(*i, 0) + part(*i, 2)) + (part(*i, 1) + part(*i, 3))
 
     return compute([*p.lead, p.m, p.n], folded, name="T_fold", tag="injective")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.utils import ceil_div, get_const_int, get_pad_tuple, pair, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
 
 
 def deformable_conv2d_nchw(
@@ -35,14 +39,14 @@ def deformable_conv2d_nchw(
     def c(v: float) -> Any:
         return tir.const(v, real)
 
-    def sampled(b: Any, ch: Any, ky: Any, kx: Any, oy: Any, ox: Any) -> Any:
+    def sampled(b: Var, ch: Var, ky: Var, kx: Var, oy: Var, ox: Var) -> Any:
         at = ((tir.floordiv(ch, per_deformed) * kh + ky) * kw + kx) * 2
         y = to(oy * sh - before[0] + ky * dh, real) + to(offset(b, at, oy, ox), real)
         x = to(ox * sw - before[1] + kx * dw, real) + to(offset(b, at + 1, oy, ox), real)
         base_y, base_x = tir.floor(y), tir.floor(x)
         ty, tx = y - base_y, x - base_x
 
-        def element(row: Any, column: Any) -> Any:
+        def element(row: PrimExpr, column: PrimExpr) -> Any:
             inside = tir.all(row >= 0, row < to(height, "int32"), column >= 0, column < to(width, "int32"))
             safe_y = tir.max(tir.min(row, to(height, "int32") - 1), 0)
             safe_x = tir.max(tir.min(column, to(width, "int32") - 1), 0)
@@ -57,7 +61,7 @@ def deformable_conv2d_nchw(
     rc = te.reduce_axis((0, per_group), name="rc")
     ry, rx = te.reduce_axis((0, kh), name="ry"), te.reduce_axis((0, kw), name="rx")
 
-    def element(b: Any, f: Any, y: Any, x: Any) -> Any:
+    def element(b: Var, f: Var, y: Var, x: Var) -> Any:
         ch = rc.var if groups == 1 else tir.floordiv(f, o // groups) * per_group + rc.var
         value = to(moved(b, ch, ry.var, rx.var, y, x), dtype) * to(kernel(f, rc.var, ry.var, rx.var), dtype)
         return te.sum(value, axis=[rc, ry, rx])
@@ -90,7 +94,7 @@ def correlation_nchw(
     dtype = data1.dtype
     count = to(channels * (kernel_size * kernel_size), dtype)
 
-    def element(b: Any, q: Any, i: Any, j: Any) -> Any:
+    def element(b: Var, q: Var, i: Var, j: Var) -> Any:
         y, x = i * stride1 + max_displacement + ry.var, j * stride1 + max_displacement + rx.var
         moved_y = y + (tir.floordiv(q, size) - radius) * stride2
         moved_x = x + (tir.floormod(q, size) - radius) * stride2
@@ -121,7 +125,7 @@ def conv2d_backward_weight_nchw(
     rn, ry, rx = (te.reduce_axis((0, d), name=name) for d, name in ((n, "rn"), (oh, "ry"), (ow, "rx")))
     per_in, per_out = channels // groups, get_const_int(o) // groups
 
-    def element(f: Any, i: Any, y: Any, x: Any) -> Any:
+    def element(f: Var, i: Var, y: Var, x: Var) -> Any:
         ch = i if groups == 1 else tir.floordiv(f, per_out) * per_in + i
         value = padded(rn.var, ch, ry.var * sh + y * dh, rx.var * sw + x * dw)
         return te.sum(to(grad(rn.var, f, ry.var, rx.var), dtype) * to(value, dtype), axis=[rn, ry, rx])

@@ -45,7 +45,7 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     def rest(i: Sequence[PrimExpr]) -> list[PrimExpr]:
         return [*i[:at], *i[at + 1 :]]
 
-    def power(v: PrimExpr, i: Sequence[Var]) -> Any:
+    def power(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         return tir.exp(v - top(*rest(i)))
 
     total = reduce(x, [at], False, te.sum, power, "T_softmax_expsum", beyond=0.0)

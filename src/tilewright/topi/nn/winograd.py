@@ -7,7 +7,7 @@ elements, and interpolated (A. Lavin, S. Gray, Fast Algorithms for Convolutional
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+
 
 _POINTS = [Fraction(*p) for p in ((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 2), (-1, 2), (3, 1), (-3, 1), (1, 3))]
 
@@ -63,7 +68,7 @@ def transform_matrices(
 def constant_matrix(values: np.ndarray, dtype: str, name: str) -> te.Tensor:
     """A small matrix that is part of the code."""
 
-    def element(i: Any, j: Any) -> Any:
+    def element(i: Var, j: Var) -> Any:
         found = tir.const(float(values[-1, -1]), dtype)
         for r, c in reversed(list(np.ndindex(*values.shape))[:-1]):
             here = tir.all(tir.EQ(i, r), tir.EQ(j, c))
@@ -81,7 +86,7 @@ def winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Tensor:
     matrix = constant_matrix(g, kernel.dtype, "G")
     ry, rx = te.reduce_axis((0, k), name="r_kh"), te.reduce_axis((0, k), name="r_kw")
 
-    def element(y: Any, x: Any, ci: Any, co: Any) -> Any:
+    def element(y: Var, x: Var, ci: Var, co: Var) -> Any:
         return te.sum(kernel(co, ci, ry.var, rx.var) * matrix(y, ry.var) * matrix(x, rx.var), axis=[ry, rx])
 
     return compute([n, n, i, o], element, name="transform_weight", tag="transform_weight")
@@ -110,10 +115,10 @@ def conv2d_winograd_nchw_without_weight_transform(
     to_tile, to_result = constant_matrix(b, dtype, "B"), constant_matrix(a, dtype, "A")
     ry, rx = te.reduce_axis((0, tile), name="r_a"), te.reduce_axis((0, tile), name="r_b")
 
-    def split(p: Any) -> tuple[Any, Any, Any]:
+    def split(p: Var) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
         return tir.floordiv(p, rows * columns), tir.floormod(tir.floordiv(p, columns), rows), tir.floormod(p, columns)
 
-    def transformed(y: Any, x: Any, c: Any, p: Any) -> Any:
+    def transformed(y: Var, x: Var, c: Var, p: Var) -> PrimExpr:
         image, row, column = split(p)
         value = to(padded(image, c, row * m + ry.var, column * m + rx.var), dtype)
         return te.sum(value * to_tile(ry.var, y) * to_tile(rx.var, x), axis=[ry, rx])
@@ -137,7 +142,7 @@ def conv2d_winograd_nchw_without_weight_transform(
         tag="winograd_inverse",
     )
 
-    def element(image: Any, f: Any, y: Any, x: Any) -> Any:
+    def element(image: Var, f: Var, y: Var, x: Var) -> Any:
         p = (image * rows + tir.floordiv(y, m)) * columns + tir.floordiv(x, m)
         return inverse(f, p, tir.floormod(y, m), tir.floormod(x, m))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.ir import PrimExpr
@@ -10,6 +10,9 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.nn.winograd import constant_matrix, winograd_transform_matrices
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
 
 
 def transforms_depth(depth: int) -> bool:
@@ -27,13 +30,13 @@ def conv3d_winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Te
     ry, rx = te.reduce_axis((0, k), name="r_kh"), te.reduce_axis((0, k), name="r_kw")
     if not transforms_depth(depth):
 
-        def flat(y: Any, x: Any, z: Any, co: Any, ci: Any) -> Any:
+        def flat(y: Var, x: Var, z: Var, co: Var, ci: Var) -> PrimExpr:
             return te.sum(kernel(co, ci, z, ry.var, rx.var) * matrix(y, ry.var) * matrix(x, rx.var), axis=[ry, rx])
 
         return compute([n, n, depth, o, i], flat, name="transform_weight", tag="transform_weight")
     rz = te.reduce_axis((0, depth), name="r_kd")
 
-    def whole(z: Any, y: Any, x: Any, co: Any, ci: Any) -> Any:
+    def whole(z: Var, y: Var, x: Var, co: Var, ci: Var) -> Any:
         w = kernel(co, ci, rz.var, ry.var, rx.var)
         return te.sum(w * matrix(z, rz.var) * matrix(y, ry.var) * matrix(x, rx.var), axis=[rz, ry, rx])
 
@@ -62,7 +65,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     axes = 3 if tiled[0] else 2
     tiles = as_int(n * counts[0] * counts[1] * counts[2])
 
-    def split(p: Any) -> list[Any]:
+    def split(p: PrimExpr) -> list[PrimExpr]:
         """Image, and the tile's place in depth, height and width."""
         found = []
         for c in reversed(counts):
@@ -73,7 +76,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     reads = [te.reduce_axis((0, places), name=f"r_{x}") for x in "abc"[:axes]]
     deep = 1 if tiled[0] else as_int(extents[0] + before[0] + after[0])
 
-    def transformed(*at: Any) -> Any:
+    def transformed(*at: Var) -> PrimExpr:
         tile, (z, c, p) = at[:axes], at[axes:]
         image, *place = split(p)
         where = [t * m + r.var for t, r in zip(place[3 - axes :], reads, strict=True)]
@@ -86,7 +89,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     rc = te.reduce_axis((0, channels), name="ci")
     if tiled[0]:
 
-        def product_of(*at: Any) -> Any:
+        def product_of(*at: Var) -> PrimExpr:
             tile, (z, f, p) = at[:3], at[3:]
             return te.sum(to(kernel(*tile, f, rc.var), dtype) * d(*tile, z, rc.var, p), axis=[rc])
 
@@ -94,7 +97,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     else:
         rz = te.reduce_axis((0, depth), name="r_kd")
 
-        def product_of(*at: Any) -> Any:
+        def product_of(*at: Var) -> PrimExpr:
             tile, (z, f, p) = at[:2], at[2:]
             w = to(kernel(*tile, rz.var, f, rc.var), dtype)
             return te.sum(w * d(*tile, z + rz.var, rc.var, p), axis=[rz, rc])
@@ -103,7 +106,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     product = compute([*[places] * axes, rows, o, tiles], product_of, name="bgemm", tag="winograd_bgemm")
     sums = [te.reduce_axis((0, places), name=f"s_{x}") for x in "abc"[:axes]]
 
-    def inverted(*at: Any) -> Any:
+    def inverted(*at: Var) -> PrimExpr:
         (z, f, p), tile = at[:3], at[3:]
         value: PrimExpr = product(*[s.var for s in sums], z, f, p)
         for s, t in zip(sums, tile, strict=True):
@@ -112,7 +115,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
 
     inverse = compute([rows, o, tiles, *[m] * axes], inverted, name="inverse", tag="winograd_inverse")
 
-    def element(image: Any, f: Any, *at: Any) -> Any:
+    def element(image: Var, f: Var, *at: Var) -> Any:
         place = [tir.floordiv(x, m) if t else 0 for x, t in zip(at, tiled, strict=True)]
         p = ((image * counts[0] + place[0]) * counts[1] + place[1]) * counts[2] + place[2]
         return inverse(0 if tiled[0] else at[0], f, p, *[tir.floormod(x, m) for x in at[3 - axes :]])

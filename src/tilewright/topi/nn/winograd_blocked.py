@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.winograd import transform_matrices
 from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.tir.expr import Var
+
 
 POINTS = [Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2)]
 """Where polynomials are evaluated: of the choices for tiles of 4, these lose the fewest bits (256 channels: largest error 3.5e-6 of the
@@ -75,7 +79,7 @@ def conv2d_winograd_NCHWc(
     def stage(shape: list[Any], element: Callable[..., Any], name: str) -> te.Tensor:
         return compute(shape, element, name=f"winograd_{name}", tag="injective", attrs={MATERIALIZE: 1})
 
-    def read(a: Any, t: Any, co: Any, i: Any, j: Any, cb: Any) -> Any:
+    def read(a: Var, t: Var, co: Any, i: Var, j: Var, cb: Var) -> Any:
         image, at = (a, t) if apart else (tir.floordiv(t, rows * columns), tir.floormod(t, rows * columns))
         y = tir.floordiv(at, columns) * m + i - before[0]
         x = tir.floormod(at, columns) * m + j - before[1]
@@ -89,14 +93,14 @@ def conv2d_winograd_NCHWc(
         "columns",
     )
 
-    def by_row(p: Any, a: Any, t: Any, c: Any) -> Any:
+    def by_row(p: Var, a: Var, t: Var, c: Var) -> Any:
         i, j, co, cb = tir.floordiv(p, tile), tir.floormod(p, tile), tir.floordiv(c, b), tir.floormod(c, b)
         return _row(to_tile, j, lambda k: half(a, t, co, i, k, cb))
 
     ready = stage([places, images, tiles, channels], by_row, "data")
     rc = te.reduce_axis((0, channels), name="rc")
 
-    def product(p: Any, a: Any, t: Any, f: Any) -> Any:
+    def product(p: Var, a: Var, t: Var, f: Var) -> Any:
         value = weight(p, tir.floordiv(f, panel), rc.var, tir.floormod(f, panel))
         return te.sum(to(ready(p, a, t, rc.var), dtype) * to(value, dtype), axis=[rc])
 
@@ -112,7 +116,7 @@ def conv2d_winograd_NCHWc(
         "inverse",
     )
 
-    def element(image: Any, fo: Any, y: Any, x: Any, fb: Any) -> Any:
+    def element(image: Var, fo: Var, y: Var, x: Var, fb: Var) -> Any:
         a, first = (image, 0) if apart else (0, image * rows)
         t = (first + tir.floordiv(y, m)) * columns + tir.floordiv(x, m)
         return inverse(a, t, fo, tir.floormod(y, m), tir.floormod(x, m), fb)

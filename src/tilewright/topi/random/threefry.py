@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import program
 from tilewright.topi.utils import Dim, prod, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
+
 
 ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 PARITY = 0x1BD11BDAA9FC1A22
@@ -21,7 +27,7 @@ ROUNDS = 20
 WORD = "uint64"
 
 
-def _word(v: int) -> Any:
+def _word(v: int) -> PrimExpr:
     """A constant; literals of more than 63 bits are put together."""
     if v < 1 << 62:
         return tir.const(v, WORD)
@@ -30,12 +36,12 @@ def _word(v: int) -> Any:
     )
 
 
-def _rotated(ib: Any, x: Any, count: int) -> Any:
+def _rotated(ib: IRBuilder, x: Var, count: int) -> Var:
     left, right = tir.shift_left(x, tir.const(count, WORD)), tir.shift_right(x, tir.const(64 - count, WORD))
     return ib.let("r", tir.bitwise_or(left, right))
 
 
-def threefry(ib: Any, key: Sequence[Any], counter: Sequence[Any]) -> list[Any]:
+def threefry(ib: Any, key: Sequence[Any], counter: Sequence[Any]) -> list[Var]:
     """Emits the four words for a key and a counter."""
     parity = _word(PARITY)
     for k in key:
@@ -64,7 +70,7 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
     total = prod(out_shape)
     blocks = (total + 3) // 4
 
-    def body(ib: Any, key: Any, advanced: Any, out: Any) -> None:
+    def body(ib: IRBuilder, key: BufferVar, advanced: BufferVar, out: BufferVar) -> None:
         kind = "parallel" if not isinstance(total, int) or total >= 1 << 14 else "serial"
         with ib.for_range(0, blocks, "i", kind=kind) as i:
             counter = [ib.let("c", key[4] + to(i, WORD)), key[5], key[6], key[7]]
@@ -86,7 +92,7 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
 def threefry_split(gen: te.Tensor) -> list[te.Tensor]:
     """Two keys, independent of each other and of the numbers that the given key generates."""
 
-    def body(ib: Any, key: Any, left: Any, right: Any) -> None:
+    def body(ib: IRBuilder, key: BufferVar, left: BufferVar, right: BufferVar) -> None:
         for branch, out in enumerate((left, right)):
             with ib.new_scope():
                 # No count reaches the highest bits of the last word.
@@ -106,7 +112,7 @@ def threefry_test_wrapping(target: Any = None, device: Any = None) -> bool:
     return True
 
 
-def _unit(word: Any, dtype: str, low_open: bool = False) -> Any:
+def _unit(word: PrimExpr, dtype: str, low_open: bool = False) -> Any:
     """A number of [0, 1) (or (0, 1]) from a random word; sums of at most 53 bits are exact."""
     bits, real = (53, "float64") if dtype == "float64" else (24, "float32")
     part = to(tir.shift_right(word, tir.const(64 - bits, WORD)), "int64")
@@ -121,7 +127,7 @@ def uniform(
     """[the next key, uniformly distributed numbers in [low, high)]."""
     advanced, words = threefry_generate(gen, out_shape)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         unit = to(_unit(words(*i), out_dtype), out_dtype)
         return to(low(), out_dtype) + unit * (to(high(), out_dtype) - to(low(), out_dtype))
 
@@ -136,7 +142,7 @@ def normal(
     advanced, words = threefry_generate(gen, [2 * total])
     real = "float64" if out_dtype == "float64" else "float32"
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         flat = tir.const(0, "int64")
         for p, d in zip(i, out_shape, strict=True):
             flat = flat * to(d, "int64") + to(p, "int64")
@@ -154,7 +160,7 @@ def multinomial(gen: te.Tensor, probs: te.Tensor, num_samples: int) -> list[te.T
     advanced, words = threefry_generate(gen, [*batch, num_samples])
     dtype = probs.dtype
 
-    def body(ib: Any, p: Any, word: Any, out: Any) -> None:
+    def body(ib: IRBuilder, p: BufferVar, word: BufferVar, out: BufferVar) -> None:
         from tilewright.topi.loops import local, unflatten
 
         with ib.for_range(0, prod(batch), "b") as b:

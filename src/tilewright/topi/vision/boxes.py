@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
@@ -13,6 +13,11 @@ from tilewright.topi.loops import local, program
 from tilewright.topi.sort import argsort
 from tilewright.topi.utils import as_int, get_const_int, shape_of, to
 from tilewright.topi.vision.nms import overlap
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 def multibox_prior(
@@ -36,7 +41,7 @@ def multibox_prior(
     def c(v: float) -> Any:
         return tir.const(v, dtype)
 
-    def element(_: Any, k: Any, corner: Any) -> Any:
+    def element(_: Var, k: Var, corner: Var) -> Any:
         place, kind = tir.floordiv(k, count), tir.floormod(k, count)
         y, x = tir.floordiv(place, w), tir.floormod(place, w)
         half_w, half_h = c(halves[-1][0]), c(halves[-1][1])
@@ -71,7 +76,9 @@ def multibox_transform_loc(
     batch, classes, count = shape_of(cls_prob)
     dtype = cls_prob.dtype
 
-    def body(ib: Any, prob: Any, loc: Any, anchors: Any, out: Any, valid: Any) -> None:
+    def body(
+        ib: IRBuilder, prob: BufferVar, loc: BufferVar, anchors: BufferVar, out: BufferVar, valid: BufferVar
+    ) -> None:
         with ib.for_range(0, batch, "b", kind="parallel") as b:
             found = local(ib, "int32", 0, "found")
             with ib.for_range(0, count, "k") as k:
@@ -115,7 +122,7 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
     few = as_int(channels // (s * s))
     wide = reshape(data, [n, few, as_int(h * s), as_int(w * s)])
 
-    def element(b: Any, k: Any, y: Any, x: Any) -> Any:
+    def element(b: Var, k: Var, y: Var, x: Var) -> Any:
         block = tir.floordiv(k, few)
         return wide(b, tir.floormod(k, few), y * s + tir.floordiv(block, s), x * s + tir.floormod(block, s))
 
@@ -167,11 +174,11 @@ def proposal(
     def c(v: float) -> Any:
         return tir.const(v, dtype)
 
-    def place(k: Any) -> tuple[Any, Any, Any]:
+    def place(k: Var) -> tuple[Any, Any, Any]:
         kind, cell = tir.floormod(k, kinds), tir.floordiv(k, kinds)
         return kind, tir.floordiv(cell, w), tir.floormod(cell, w)
 
-    def box(b: Any, k: Any, e: Any) -> Any:
+    def box(b: Var, k: Var, e: Var) -> PrimExpr:
         kind, y, x = place(k)
         corners = [c(v) for v in anchors[-1]]
         for i in range(kinds - 2, -1, -1):
@@ -204,7 +211,7 @@ def proposal(
     order = argsort(scores, None, 1, False, "int32")
     before, after = rpn_pre_nms_top_n, rpn_post_nms_top_n
 
-    def body(ib: Any, x: Any, rank: Any, out: Any, kept: Any) -> None:
+    def body(ib: IRBuilder, x: BufferVar, rank: BufferVar, out: BufferVar, kept: BufferVar) -> None:
         most = tir.min(to(total, "int32"), before) if before > 0 else to(total, "int32")
         with ib.for_range(0, batch, "b", kind="parallel") as b:
             found = local(ib, "int32", 0, "found")
@@ -230,7 +237,7 @@ def proposal(
     return program([[rows, 5]], [dtype], [boxes, order], body, "proposal", [([batch, after], "int32")])[0]
 
 
-def _inclusive_overlap(x: Any, b: Any, mine: Any, other: Any, dtype: str) -> Any:
+def _inclusive_overlap(x: BufferVar, b: Var, mine: Var, other: Var, dtype: str) -> PrimExpr:
     """Intersection over union where corners are elements: the last ones count."""
     one = tir.const(1, dtype)
     return overlap(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, loop_kind, program
 from tilewright.topi.sort import argsort
 from tilewright.topi.utils import as_int, shape_of, to
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 def get_valid_counts(
@@ -20,7 +25,7 @@ def get_valid_counts(
     batch, boxes, elements = shape_of(data)
     given = [score_threshold] if isinstance(score_threshold, te.Tensor) else []
 
-    def body(ib: Any, x: Any, *rest: Any) -> None:
+    def body(ib: IRBuilder, x: BufferVar, *rest: BufferVar) -> None:
         count, out, places = rest[-3:]
         limit = _scalar(rest[0]) if given else tir.const(score_threshold, data.dtype)
         with ib.for_range(0, batch, "b", kind=loop_kind(batch, boxes, elements)) as b:
@@ -49,11 +54,11 @@ def get_valid_counts(
     )
 
 
-def _scalar(buffer: Any) -> Any:
+def _scalar(buffer: BufferVar) -> PrimExpr:
     return buffer[()] if not buffer._buffer.shape else buffer[0]
 
 
-def overlap(a: Callable[[int], Any], b: Callable[[int], Any], dtype: str) -> Any:
+def overlap(a: Callable[[int], Any], b: Callable[[int], Any], dtype: str) -> PrimExpr:
     """The intersection over union of two boxes, each given by two opposite corners (x, y, x, y) in any order."""
     zero = tir.const(0, dtype)
     low_a, high_a = [tir.min(a(k), a(k + 2)) for k in range(2)], [tir.max(a(k), a(k + 2)) for k in range(2)]
@@ -81,7 +86,7 @@ def non_max_suppression(
     id_index: int = 0,
     return_indices: bool = True,
     invalid_to_bottom: bool = False,
-) -> Any:
+) -> te.Tensor | list[te.Tensor]:
     """The boxes of each batch, best first, without those that overlap a better box of their class by `iou_threshold` or more.
 
     data: (batch, boxes, elements). valid_count: (batch,). indices: (batch, boxes), the positions to return. With `return_indices`:
@@ -93,7 +98,9 @@ def non_max_suppression(
     order = argsort(scores, valid_count, 1, False, "int32")
     scalars = [v for v in (max_output_size, iou_threshold) if isinstance(v, te.Tensor)]
 
-    def body(ib: Any, x: Any, valid: Any, index: Any, rank: Any, *rest: Any) -> None:
+    def body(
+        ib: IRBuilder, x: BufferVar, valid: BufferVar, index: BufferVar, rank: BufferVar, *rest: BufferVar
+    ) -> None:
         given = list(rest[: len(scalars)])
         most = (
             to(_scalar(given.pop(0)), "int32")
@@ -136,7 +143,15 @@ def non_max_suppression(
                     alive[b, i] = tir.const(0, "int32")
             _answer(ib, x, index, rank, alive, outs, b)
 
-    def _answer(ib: Any, x: Any, index: Any, rank: Any, alive: Any, outs: Any, b: Any) -> None:
+    def _answer(
+        ib: IRBuilder,
+        x: BufferVar,
+        index: BufferVar,
+        rank: BufferVar,
+        alive: BufferVar,
+        outs: tuple[BufferVar, ...],
+        b: Var,
+    ) -> None:
         place = local(ib, "int32", 0, "place")
         if return_indices:
             out, total = outs[0], outs[1]
@@ -193,7 +208,7 @@ def all_class_non_max_suppression(
     given = {k: v for k, v in named.items() if isinstance(v, te.Tensor)}
     dtype = boxes.dtype
 
-    def select(ib: Any, box: Any, score: Any, rank: Any, *rest: Any) -> None:
+    def select(ib: IRBuilder, box: BufferVar, score: BufferVar, rank: BufferVar, *rest: BufferVar) -> None:
         read = dict(zip(given, [_scalar(r) for r in rest], strict=False))
         most = to(read.get("most", max_output_boxes_per_class), "int64")
         limit, floor = to(read.get("iou", iou_threshold), dtype), to(read.get("score", score_threshold), dtype)
@@ -233,7 +248,7 @@ def _onnx_rows(kept: te.Tensor, number: te.Tensor) -> list[te.Tensor]:
     batch, classes, count = shape_of(kept)
     total = as_int(batch * classes * count)
 
-    def body(ib: Any, box: Any, many: Any, out: Any, found: Any) -> None:
+    def body(ib: IRBuilder, box: BufferVar, many: BufferVar, out: BufferVar, found: BufferVar) -> None:
         at = local(ib, "int32", 0, "at")
         with (
             ib.for_range(0, batch, "b") as b,
@@ -255,7 +270,15 @@ def _ranked_rows(scores: te.Tensor, kept: te.Tensor, number: te.Tensor) -> list[
     batch, classes, count = shape_of(kept)
     each = as_int(classes * count)
 
-    def body(ib: Any, s: Any, box: Any, many: Any, rows: Any, found: Any, total: Any) -> None:
+    def body(
+        ib: IRBuilder,
+        s: BufferVar,
+        box: BufferVar,
+        many: BufferVar,
+        rows: BufferVar,
+        found: BufferVar,
+        total: BufferVar,
+    ) -> None:
         with ib.for_range(0, batch, "b") as b:
             at = local(ib, "int32", 0, "at")
             with ib.for_range(0, classes, "c") as c, ib.for_range(0, many[b, c], "k") as k:
@@ -279,7 +302,7 @@ def _ranked_rows(scores: te.Tensor, kept: te.Tensor, number: te.Tensor) -> list[
     )
     rank = argsort(found, None, 1, False, "int32")
 
-    def is_one(b: Any, k: Any) -> Any:
+    def is_one(b: Var, k: Var) -> Any:
         return to(k, "int64") < total(b)
 
     ranked: te.Tensor = te.compute(
@@ -321,7 +344,7 @@ def regular_non_max_suppression(
     )
     dtype, rows_there = scores.dtype, as_int(num_classes * count)
 
-    def found(b: Any, k: Any, value: Callable[[Any], Any]) -> Any:
+    def found(b: Var, k: Var, value: Callable[[Any], Any]) -> PrimExpr:
         """The value of row k, as far as there is one."""
         at = tir.min(to(k, "int64"), to(rows_there, "int64") - 1)
         return tir.if_then_else(to(k, "int64") < total(b), value(at), tir.const(0, dtype))

@@ -13,18 +13,21 @@ from tilewright.topi.utils import pair, shape_of, to
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
+    from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
 FAR = float(1 << 22)
 """The farthest element from the first one at which a corner is taken to be. float32 tells nearer samples apart."""
 
 
-def _image(number: PrimExpr, data: te.Tensor, layout: str = "NCHW") -> Any:
+def _image(number: PrimExpr, data: te.Tensor, layout: str = "NCHW") -> PrimExpr:
     """The image that a region names, or the one at the end beyond which it lies."""
     return data_index(to(number, "int32"), shape_of(data)[layout.index("N")], "clip")
 
 
-def _sample(load: Any, y: PrimExpr, x: PrimExpr, height: Any, width: Any, dtype: str, largest: bool = False) -> Any:
+def _sample(
+    load: Any, y: PrimExpr, x: PrimExpr, height: Any, width: Any, dtype: str, largest: bool = False
+) -> PrimExpr:
     """The bilinear mean at a place, or the `largest` of its four terms; zero where it lies more than one element outside."""
 
     def c(v: float) -> Any:
@@ -88,7 +91,7 @@ class _Align(NamedTuple):
             height, width = tir.max(height, one), tir.max(width, one)
         return y0, x0, height / tir.const(self.pooled[0], dtype), width / tir.const(self.pooled[1], dtype)
 
-    def inside(self, begin: PrimExpr, bin: Var, n: Var, o: Var, size: Any) -> tuple[Any, Any]:
+    def inside(self, begin: PrimExpr, bin: Var, n: Var, o: Var, size: Any) -> tuple[PrimExpr, PrimExpr]:
         """The samples of bin o, of those that its length decides, that may lie in the image: first, and one after the last.
 
         Positions are rounded: by some units in the last place of a region's far end.
@@ -132,12 +135,12 @@ def _mean_of_samples(p: _Align) -> te.Tensor:
     data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
     ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
 
-    def element(*i: Any) -> Any:
+    def element(*i: Var) -> Any:
         at = dict(zip(layout, i, strict=True))
         y0, x0, bh, bw = p.region(at["N"], p.rois)
         image = _image(p.rois(at["N"], 0), data, layout)
 
-        def load(y: Any, x: Any) -> Any:
+        def load(y: PrimExpr, x: PrimExpr) -> PrimExpr:
             index = {"N": image, "C": at["C"], "H": y, "W": x}
             return data(*[index[a] for a in layout])
 
@@ -155,7 +158,7 @@ def _by_program(p: _Align) -> te.Tensor:
     data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
     average = p.mode == "avg"
 
-    def body(ib: Any, x: Any, roi: Any, result: Any) -> None:
+    def body(ib: IRBuilder, x: BufferVar, roi: BufferVar, result: BufferVar) -> None:
         with ib.for_range(0, shape_of(p.rois)[0], "r", kind="parallel") as r:
             y0, x0, bh, bw = [
                 ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), p.region(r, lambda a, k: roi[a, k]), strict=True)
@@ -182,7 +185,7 @@ def _by_program(p: _Align) -> te.Tensor:
                 least = tir.Select(every, tir.min_value(dtype), tir.const(0, dtype))
                 total = local(ib, dtype, 0 if average else least, "total")
 
-                def load(y: PrimExpr, z: PrimExpr) -> Any:
+                def load(y: PrimExpr, z: PrimExpr) -> PrimExpr:
                     index = {"N": image, "C": c, "H": y, "W": z}
                     return x[tuple([index[a] for a in layout])]
 
@@ -239,11 +242,11 @@ def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_sc
     ph, pw = pair(pooled_size)
     dtype = data.dtype
 
-    def body(ib: Any, x: Any, roi: Any, out: Any) -> None:
-        def rounded(v: Any) -> Any:
+    def body(ib: IRBuilder, x: BufferVar, roi: BufferVar, out: BufferVar) -> None:
+        def rounded(v: PrimExpr) -> Any:
             return to(tir.round(to(v, dtype) * tir.const(spatial_scale, dtype)), "int32")
 
-        def bins(o: Any, size: Any, n: int, begin: Any, extent: Any) -> tuple[Any, Any]:
+        def bins(o: Var, size: Var, n: int, begin: Var, extent: Any) -> tuple[PrimExpr, PrimExpr]:
             each = to(size, dtype) / tir.const(n, dtype)
             low = to(tir.floor(to(o, dtype) * each), "int32") + begin
             high = to(tir.ceil(to(o + 1, dtype) * each), "int32") + begin
