@@ -26,7 +26,7 @@ from tilewright.tir.expr import Call, Var
 
 
 def deduce_bound(
-    var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntervalSet], relax_map: Mapping[Var, IntervalSet | Range]
+    var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntervalSet | Range], relax_map: Mapping[Var, IntervalSet | Range]
 ) -> IntSet:
     """Values of `var` for which `cond` holds, whatever values the variables in `relax_map` take from their sets.
 

@@ -327,7 +327,7 @@ class Evaluator:
         return None if low == -inf else constant(int(low)), None if high == inf else constant(int(high))
 
 
-def as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
+def as_set(found: Interval, dtype: str, engine: Engine) -> IntervalSet:
     def end(form: Lin | None, otherwise: Var) -> PrimExpr:
         """An end that its type cannot hold is none."""
         try:

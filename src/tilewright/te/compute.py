@@ -43,7 +43,7 @@ def any_dim(name: str = "any_dim", dtype: str = "int32", span: Any = None) -> Si
     return size_var(name, dtype, span)
 
 
-def _shape(shape: list[int] | tuple[PrimExpr | float, ...]) -> tuple[PrimExpr, ...]:
+def _shape(shape: Any) -> tuple[PrimExpr, ...]:
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
     return tuple([d if isinstance(d, PrimExpr) else _dimension(d) for d in dims])
 
@@ -150,7 +150,7 @@ def compute(
     return op.output(0) if len(exprs) == 1 else list(op.outputs)
 
 
-def _element(name: str, e: PrimExpr | Tensor | str | None) -> PrimExpr:
+def _element(name: str, e: Any) -> PrimExpr:
     if isinstance(e, PrimExpr) and not isinstance(e, StringImm):
         return e
     if isinstance(e, TensorSlice):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.node import Mutator, Node, Visitor, mutate_tuple, on
 from tilewright.node import any_node as any_node
@@ -29,6 +29,9 @@ from tilewright.tir.stmt import (
 )
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.substitution import substitute as substitute
+
+if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
 
 
 class _UsedVars(Visitor):
@@ -83,7 +86,7 @@ class _Renew(BufferMutator):
         return For(var, low, extent, s.kind, self.visit(s.body), thread, s.annotations, s.span)
 
     @on(LetStmt, Let)
-    def _let(self, s: LetStmt | Let) -> Any:
+    def _let(self, s: LetStmt | Let) -> Stmt | PrimExpr:
         value = self.visit(s.value)
         return s.replace(var=self.bind(s.var), value=value, body=self.visit(s.body))
 
@@ -93,7 +96,7 @@ class _Renew(BufferMutator):
         return s.replace(buffer_var=self.bind(s.buffer_var), extents=extents, body=self.visit(s.body))
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         value = self.visit(s.value)
         binds = s.attr_key in ("thread_extent", "virtual_thread") and hasattr(s.node, "thread_tag")
         return s.replace(node=self._axis(s.node) if binds else self.visit(s.node), value=value, body=self.visit(s.body))

@@ -92,7 +92,7 @@ class Accesses(Visitor):
             others.append(buffer)
         return known
 
-    def _note(self, buffer: Buffer, places: Sequence[tuple[Any, Any]] | None, writes: bool) -> None:
+    def _note(self, buffer: Buffer, places: Sequence[tuple[PrimExpr, PrimExpr]] | None, writes: bool) -> None:
         view = self.views.get(buffer)
         while view is not None and places is not None:
             region = view.source.region

@@ -33,7 +33,7 @@ Test = Callable[[Any], bool]
 PIPELINE = ("software_pipeline_stage", "software_pipeline_order")
 
 
-def _scope(s: Any) -> str:
+def _scope(s: Allocate) -> str:
     return str(getattr(s.buffer_var.type_annotation, "storage_scope", "") or "global")
 
 

@@ -152,7 +152,7 @@ def _defined_by(func: PrimFunc) -> set[Var]:
     return defined
 
 
-def undefined_vars(node: Node, defs: Any = ()) -> list[Var]:
+def undefined_vars(node: Node, defs: list[Var] | tuple[Var, ...] = ()) -> list[Var]:
     """Variables that a statement, expression or function uses and does not define, in order of first use."""
     defined = set(defs)
     if isinstance(node, PrimFunc):

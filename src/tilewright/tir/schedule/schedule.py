@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr, PrimExprLike
 from tilewright.tir import Block, For, PrimFunc, Var
@@ -19,6 +19,10 @@ from tilewright.tir.schedule.primitives.storage import buffers, cache, cache_spe
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
 from tilewright.tir.schedule.tries import Fallback, Try
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
+
 
 ERROR_LEVELS = ("detail", "fast", "none")
 
@@ -443,7 +447,7 @@ class Schedule:
 
 def all_blocks(stmt: Any) -> list[Any]:
     """Every block at and below a statement, outer ones first."""
-    out: list[Any] = []
+    out: list[Stmt] = []
     for leaf in leaves.leaves(stmt):
         out.append(leaf.block)
         out.extend(all_blocks(leaf.block.body))

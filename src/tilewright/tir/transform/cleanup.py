@@ -196,7 +196,7 @@ class _Eliminate:
                 return x if body is x.body else x.replace(body=body)
 
             @on(AttrStmt)
-            def _attr(self, x: AttrStmt) -> Any:
+            def _attr(self, x: AttrStmt) -> Stmt:
                 own = getattr(x.node, "var", None) if x.attr_key in ("thread_extent", "virtual_thread") else None
                 body = outer.run(x.body, defined | {own}) if isinstance(own, Var) else self.visit(x.body)
                 return x if body is x.body else x.replace(body=body)

@@ -4,7 +4,7 @@ statement.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, PrimExpr, Range
@@ -66,7 +66,7 @@ class Simplifier(Mutator):
         return self.analyzer.constraint_scope(lasting(condition, body, self.views))
 
     @on(Block)
-    def _block(self, s: Block) -> Any:
+    def _block(self, s: Block) -> Stmt:
         self.views.update({m.buffer.data: m.source.buffer.data for m in s.match_buffers})
         return self.rebuild(s)
 
@@ -171,7 +171,7 @@ class Simplifier(Mutator):
         return s if new is s.seq and not any([is_no_op(x) for x in new]) else stmt_seq(*new)
 
     @on(Allocate, AllocateConst, DeclBuffer)
-    def _scope(self, s: Allocate | DeclBuffer) -> Any:
+    def _scope(self, s: Allocate | DeclBuffer) -> Stmt:
         new = self.rebuild(s)
         return NOTHING if is_no_op(new.body) else new
 

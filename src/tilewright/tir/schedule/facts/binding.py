@@ -19,6 +19,7 @@ from tilewright.tir.stmt_functor import used_vars
 
 if TYPE_CHECKING:
     from tilewright.tir.expr import IterVar, Var
+    from tilewright.tir.stmt import For
 
 
 class Binding:
@@ -359,7 +360,7 @@ def _part(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr | None] | None:
     return (value, IntImm(value.dtype, 1), end) if end is not None else None
 
 
-def stays_in(loops: Iterable[Any], value: Any, iv: Any) -> bool:
+def stays_in(loops: Iterable[For], value: PrimExpr, iv: Any) -> bool:
     """Whether a value is a loop variable, or a part `f // s % e` of one, that provably stays in the domain of an
     iteration variable.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import Range
+from tilewright.ir import PrimExpr, Range
 from tilewright.tir import Block, Buffer
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import Binding, binding_of
@@ -95,7 +95,7 @@ def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = F
             refuse("{0} must not drive spatial and reduction variables of {1} at once", lp, leaf.block)
 
 
-def _holds_at_first(condition: Any, leaf: Leaf, reduce_loops: set[Any]) -> bool:
+def _holds_at_first(condition: PrimExpr, leaf: Leaf, reduce_loops: set[PrimExpr]) -> bool:
     """Whether a condition holds in the first step of the reduction, for all values of the other loops."""
     analyzer = Analyzer()
     for lp in leaf.loops:
@@ -140,7 +140,7 @@ def consumers(ref: StmtSRef) -> list[Leaf]:
     return out
 
 
-def conflict(a: Any, b: Any) -> bool:
+def conflict(a: Any, b: Block) -> bool:
     """Whether two blocks access a common buffer that one of them writes."""
     wa, wb = {r.buffer for r in a.writes}, {r.buffer for r in b.writes}
     return bool(wa & wb) or any([r.buffer in wa for r in b.reads]) or any([r.buffer in wb for r in a.reads])

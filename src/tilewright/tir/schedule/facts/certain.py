@@ -304,7 +304,7 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], dims: list[_Dimensi
     return True
 
 
-def _is_rectangular(forms: Forms, loops: Sequence[Any]) -> bool:
+def _is_rectangular(forms: Forms, loops: Sequence[For]) -> bool:
     """Whether no loop bound depends on another loop."""
     seen: set[Any] = set()
     for loop in loops:

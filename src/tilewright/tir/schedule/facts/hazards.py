@@ -85,7 +85,7 @@ def need_same_iteration(
 
 
 def _need_complete_output(
-    state: ScheduleState, writer: Leaf, outer: tuple[Any, ...], changing: list[For], reader: Leaf
+    state: ScheduleState, writer: Leaf, outer: tuple[For, ...], changing: list[For], reader: Leaf
 ) -> None:
     """Require that the loops are not reduction loops of values that another block takes."""
     uses = binding_of(state, Leaf(writer.realize, outer + writer.loops, writer.conditional)).uses

@@ -455,7 +455,7 @@ def _max(f: Forms, e: Max, env: Env) -> Lin:
     return f.maximum(f.of(e.a, env), f.of(e.b, env))
 
 
-def _cast(f: Forms, e: Any, env: Env) -> Lin:
+def _cast(f: Forms, e: Cast, env: Env) -> Lin:
     if (
         e.dtype.is_int
         and e.value.dtype.is_int

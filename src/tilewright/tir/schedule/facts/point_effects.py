@@ -93,7 +93,7 @@ class Effects:
 
     __slots__ = ("block", "body", "exact")
 
-    def __init__(self, state: ScheduleState, block: Any) -> None:
+    def __init__(self, state: ScheduleState, block: Block) -> None:
         self.block = block
         self.body = _Body()
         self.body.visit(block.body)

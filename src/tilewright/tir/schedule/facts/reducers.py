@@ -70,9 +70,9 @@ def reducer_of(block: Block) -> Reducer:
             refuse("{0} must load of {1} only the element that it stores", block, s.buffer)
     parts: list[list[Any]] = []
     for value, mine in zip(values, old, strict=True):
-        found: list[Any] = []
+        found: list[PrimExpr] = []
         _incoming(value, set(old), found)
-        result: list[Any] = []
+        result: list[PrimExpr] = []
         _results(value, set(old), result)
         if len(result) != 1 or all([mine is not v for v in _variables(value)]):
             refuse("{0} must combine what {1} holds with one new value", block, stores[old.index(mine)].buffer)
@@ -154,7 +154,7 @@ class _PutOld(Mutator):
         self.stores, self.old = stores, old
 
     @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> Any:
+    def _load(self, x: BufferLoad) -> PrimExpr:
         for s, v in zip(self.stores, self.old, strict=True):
             if x.buffer is s.buffer and all(
                 [structural_equal(a, b) for a, b in zip(x.indices, s.indices, strict=True)]
@@ -183,7 +183,7 @@ def _operands(e: PrimExpr) -> list[PrimExpr]:
     return [x for x in (getattr(e, f.name) for f in e._fields) if isinstance(x, PrimExpr)]
 
 
-def _incoming(e: Any, old: set[Var], out: list[Any]) -> None:
+def _incoming(e: PrimExpr, old: set[Var], out: list[PrimExpr]) -> None:
     """The largest parts of an expression that contain no old value, without constants."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return
@@ -194,7 +194,7 @@ def _incoming(e: Any, old: set[Var], out: list[Any]) -> None:
         _incoming(x, old, out)
 
 
-def _results(e: Any, old: set[Var], out: list[Any]) -> None:
+def _results(e: PrimExpr, old: set[Var], out: list[PrimExpr]) -> None:
     """Like `_incoming`, without conditions: the parts that may become the result."""
     if isinstance(e, (IntImm, FloatImm)) or e in old:
         return

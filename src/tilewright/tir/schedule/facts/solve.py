@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from tilewright.arith.linear import LEAF, SPLIT
-from tilewright.ir import IntImm
-from tilewright.tir import LE, LT
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir import LE, LT, Var
 from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, constant, scale
 
 
@@ -17,7 +17,7 @@ def solve(
     extents: Mapping[Any, Any],
     no: Callable[[str], NoReturn],
     proves: Callable[[Any], bool] = lambda c: False,
-) -> tuple[dict[Any, Lin], list[Any]]:
+) -> tuple[Mapping[Var, Lin], Sequence[PrimExpr]]:
     """Compute the variables of `extents` (each from 0 to its extent, an int or an expression) from `index == target`
     pairs.
 

@@ -21,7 +21,7 @@ def thread_tag(loop: Any) -> str:
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
-def sharing(scope: str, loops: Iterable[For]) -> list[Any]:
+def sharing(scope: str, loops: Iterable[For]) -> list[For]:
     """The loops bound to threads whose threads share a buffer of the given scope.
 
     All threads of a kernel share global memory, those of a block shared memory, those of a warp its registers.

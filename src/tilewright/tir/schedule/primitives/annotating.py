@@ -99,7 +99,7 @@ def annotate_buffer_access(s: Schedule, block: BlockRV, buffer_index: int, buf_t
     s.state.replace(ref, old.replace(**{f"{buf_type}s": new}, annotations=notes))
 
 
-def _regions(block: Block, buf_type: str) -> Any:
+def _regions(block: Block, buf_type: str) -> tuple[BufferRegion, ...]:
     if buf_type not in ("read", "write"):
         refuse(f'buf_type must be "read" or "write", but is {buf_type!r}', block)
     return block.reads if buf_type == "read" else block.writes

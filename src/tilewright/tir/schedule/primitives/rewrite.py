@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _vars_of_blocks: dict[int, tuple[Any, set[Any]]] = {}
 
 
-def vars_of_block(block: Any) -> set[Any]:
+def vars_of_block(block: Block) -> set[PrimExpr]:
     """All variables in a block, cached per block: loop primitives do not change blocks."""
     found = _vars_of_blocks.get(id(block))
     if found is not None and found[0] is block:
@@ -48,7 +48,7 @@ def vars_of_block(block: Any) -> set[Any]:
     return used
 
 
-def vars_in(e: Any) -> set[Any]:
+def vars_in(e: PrimExpr | Stmt) -> set[Any]:
     """The variables in an expression or statement."""
     return set(used_vars(e))
 
@@ -71,7 +71,7 @@ class SubstituteLoops(Mutator):
         return self.env.get(v, v)
 
     @on(BlockRealize)
-    def _realize(self, x: BlockRealize) -> Any:
+    def _realize(self, x: BlockRealize) -> Stmt:
         forms = self.forms
         values = []
         for value in x.iter_values:
@@ -79,7 +79,7 @@ class SubstituteLoops(Mutator):
                 values.append(value)
             else:
                 values.append(forms.emit(forms.of(value, self.form_env), value.dtype))
-        block: Any = x.block
+        block = x.block
         if not self.env.keys().isdisjoint(vars_of_block(block)):
             block = self.visit(block)
         conditions = [self.visit(c) for c in conjuncts(x.predicate)]
@@ -113,7 +113,7 @@ class ReplaceBuffers(Mutator):
         return self.data.get(v, v)
 
     @on(Block)
-    def _block(self, x: Block) -> Any:
+    def _block(self, x: Block) -> Stmt:
         wanted = self.wanted
         if wanted is None:
             return self._replaced(x)

@@ -168,7 +168,7 @@ def _padding_place(body: Stmt, old: Buffer, parameter: bool) -> tuple[int, bool]
 
 
 def _padding_nest(
-    state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool
+    state: ScheduleState, buffer: Any, padding: PrimExpr, inverse: IndexMap, pad_value: Any, name: str, assumed: bool
 ) -> Stmt:
     """Loops that set the padding of a buffer, or that assume its value."""
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]

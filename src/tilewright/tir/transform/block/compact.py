@@ -56,7 +56,7 @@ class _Collect(Visitor):
         self.threads: dict[int, str] = {}
         self._chain: int = -1
 
-    def _note(self, buffer: Buffer, indices: tuple[Any, ...]) -> None:
+    def _note(self, buffer: Buffer, indices: tuple[PrimExpr | Range, ...]) -> None:
         live = self.live.get(buffer)
         if live is None:
             return

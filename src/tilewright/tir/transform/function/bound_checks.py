@@ -119,11 +119,11 @@ class _Checks(Mutator):
         return self._checked(s, s, s.value, *getattr(s, "indices", ()))
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         return self._checked(self.rebuild(s), None, s.condition)
 
     @on(LetStmt)
-    def _let(self, s: LetStmt) -> Any:
+    def _let(self, s: LetStmt) -> Stmt:
         return self._checked(self.rebuild(s), None, s.value)
 
     @on(For)

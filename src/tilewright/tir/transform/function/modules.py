@@ -415,7 +415,7 @@ class _Irregular(Mutator):
         return new
 
     @on(While)
-    def _while(self, s: While) -> Any:
+    def _while(self, s: While) -> Stmt:
         outer, self.jumps = self.jumps, False
         new = self.rebuild(s)
         self.jumps = outer

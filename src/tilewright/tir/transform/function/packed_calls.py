@@ -109,7 +109,7 @@ class _Lower(Mutator):
         return self._statement(s)
 
     @on(LetStmt, AssertStmt)
-    def _scoped(self, s: LetStmt | AssertStmt) -> Any:
+    def _scoped(self, s: LetStmt | AssertStmt) -> Stmt:
         outer, self.before = self.before, []
         kept = dict(self.stacks.now)
         key = "value" if isinstance(s, LetStmt) else "condition"
@@ -124,7 +124,7 @@ class _Lower(Mutator):
         return s.replace(body=self.within(s.body)) if s.kind == ForKind.PARALLEL else s.replace(body=self.visit(s.body))
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key in ("device_type", "device_id"):
             k = int(s.attr_key == "device_id")
             outer, self.device[k] = self.device[k], s.value
@@ -134,7 +134,7 @@ class _Lower(Mutator):
         return s.replace(body=self.visit(s.body))
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         body = self.visit(s.body)
         size = s.dtype.bytes * s.dtype.lanes
         known: int | None = size
@@ -142,7 +142,7 @@ class _Lower(Mutator):
             known = known * e.value if known is not None and isinstance(e, IntImm) else None
         if scope_of(s.buffer_var) != "global" or (known is not None and known <= MAX_STACK_BYTES):
             return s.replace(body=body)
-        total: Any = const(size, "uint64")
+        total = const(size, "uint64")
         for e in s.extents:
             total = multiply(total, cast_to(e, "uint64"))
         code = _CODES.get(s.dtype.code, HANDLE)
@@ -226,7 +226,7 @@ class _Wrap(Mutator):
         self.shapes = shapes
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         if s.buffer_var not in self.shapes:
             self.shapes[s.buffer_var] = decl_buffer(s.extents, s.dtype, s.buffer_var.name, data=s.buffer_var)
         return self.rebuild(s)

@@ -209,7 +209,7 @@ class _Bound(Mutator):
         return self.rebuild(s)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         for axis in s.block.iter_vars:
             if axis.dom is not None:
                 self.analyzer.bind(axis.var, axis.dom, allow_override=True)

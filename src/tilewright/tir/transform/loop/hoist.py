@@ -250,12 +250,12 @@ class _Known(Mutator):
         return s.replace(condition=condition, then_case=then, else_case=other)
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         new = self.rebuild(s)
         return new if new is s else stmt_seq(new)
 
     @on(For, Allocate, AllocateConst, DeclBuffer)
-    def _scope(self, s: For) -> Any:
+    def _scope(self, s: For) -> Stmt:
         new = self.rebuild(s)
         return NOTHING if is_no_op(new.body) else new
 
@@ -297,7 +297,7 @@ class _Hoist(Mutator):
         return self.rebuild(s)
 
     @on(BlockRealize)
-    def _realize(self, s: BlockRealize) -> Any:
+    def _realize(self, s: BlockRealize) -> Stmt:
         self.threads.update([a.var for a in s.block.iter_vars])
         return self.rebuild(s)
 

@@ -308,7 +308,7 @@ class _Vectorize(Mutator):
         )
 
     @on(Evaluate)
-    def _evaluate(self, s: Evaluate) -> Any:
+    def _evaluate(self, s: Evaluate) -> Stmt:
         if isinstance(s.value, IntImm):
             return s
         raise NotVectorizable
@@ -371,7 +371,7 @@ class _Vectorize(Mutator):
         return stmt_seq(then, other)
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         low, extent = self.visit(s.min), self.visit(s.extent)
         if low.dtype.lanes != 1 or extent.dtype.lanes != 1 or s.kind in (ForKind.VECTORIZED, ForKind.PARALLEL):
             raise NotVectorizable
@@ -379,7 +379,7 @@ class _Vectorize(Mutator):
         return For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations, s.span)
 
     @on(LetStmt)
-    def _let_stmt(self, s: LetStmt) -> Any:
+    def _let_stmt(self, s: LetStmt) -> Stmt:
         value = self.visit(s.value)
         if value.dtype.lanes == 1:
             return LetStmt(s.var, value, self.visit(s.body), s.span)
@@ -388,7 +388,7 @@ class _Vectorize(Mutator):
         return LetStmt(var, value, self.visit(s.body), s.span)
 
     @on(Allocate, AllocateConst, While, AssertStmt)
-    def _never(self, s: Stmt) -> Any:
+    def _never(self, s: Stmt) -> Stmt:
         raise NotVectorizable
 
     @on(AttrStmt)

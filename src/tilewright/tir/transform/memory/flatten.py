@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, mutate_tuple, on
@@ -137,7 +135,7 @@ class _Flatten(Mutator):
         return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
 
     @on(AllocateConst)
-    def _allocate_const(self, s: AllocateConst) -> Any:
+    def _allocate_const(self, s: AllocateConst) -> Stmt:
         return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
 
     @on(DeclBuffer)

@@ -435,7 +435,7 @@ class _Texture(Mutator):
         return LetStmt(s.buffer.data, Call("handle", "nd_mem_alloc_with_scope", args), body)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         return self.rebuild(s)
 
     @on(BufferLoad)
@@ -560,7 +560,7 @@ class _Retype(Mutator):
         )
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         new = self.rebuild(s)
         return new.replace(node=self.names[s.node]) if isinstance(s.node, Var) and s.node in self.names else new
 

@@ -352,7 +352,7 @@ class _CrossThread(Mutator):
         return out
 
 
-def variables(e: Any) -> set[Var]:
+def variables(e: PrimExpr) -> set[Var]:
     """The variables that an expression uses."""
     return set(nodes_of(e, Var))
 

@@ -235,7 +235,7 @@ class _Permute(Mutator):
         return new.replace(annotations={k: v for k, v in new.annotations.items() if k != PERMUTED})
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         return self.visit(s.body) if s.attr_key == PERMUTED else self.rebuild(s)
 
 

@@ -51,7 +51,7 @@ class _Lift(Mutator):
         )
 
     @on(SeqStmt)
-    def _seq(self, s: SeqStmt) -> Any:
+    def _seq(self, s: SeqStmt) -> Stmt:
         """Neighbours with one mark -> one scope; what has no mark of its own joins those beside it only if all agree."""
         parts = [self.visit(x) for x in s.seq]
         groups: list[list[Any]] = []
@@ -61,7 +61,9 @@ class _Lift(Mutator):
                 groups[-1].append(p)
             else:
                 groups.append([p])
-        merged = [g[0] if len(g) == 1 else g[0].replace(body=stmt_seq(*[x.body for x in g])) for g in groups]
+        merged: list[Stmt] = [
+            g[0] if len(g) == 1 else g[0].replace(body=stmt_seq(*[x.body for x in g])) for g in groups
+        ]
         if len(merged) == 1:
             return merged[0]
         same = len(merged) == len(s.seq) and all([a is b for a, b in zip(merged, s.seq, strict=True)])
@@ -101,7 +103,7 @@ class _Lift(Mutator):
         return self._out(s, (own,) if isinstance(own, Var) else ())
 
     @on(IfThenElse)
-    def _if(self, s: IfThenElse) -> Any:
+    def _if(self, s: IfThenElse) -> Stmt:
         new = self.rebuild(s)
         mark, other = new.then_case, new.else_case
         if not self._is_mark(mark):
@@ -141,7 +143,7 @@ class _Contexts(Mutator):
         return s.replace(body=self.within(s.body)) if s.kind == ForKind.PARALLEL else self.rebuild(s)
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         own = s.attr_key in ("thread_extent", "coproc_uop_scope", "compute_scope")
         return s.replace(body=self.within(s.body)) if own else self.rebuild(s)
 
@@ -226,7 +228,7 @@ class _CoProc(Mutator):
         )
 
     @on(For)
-    def _for(self, s: For) -> Any:
+    def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
         units = _units(new.body)
         if len(units) < 2:
@@ -282,7 +284,7 @@ class _Fragments(Visitor):
         self.shape: dict[Var, str] = {}
         self.layout: dict[Var, str] = {}
 
-    def _note(self, data: Any, sizes: tuple[PrimExpr, ...], layout: Any = None) -> None:
+    def _note(self, data: PrimExpr, sizes: tuple[PrimExpr, ...], layout: Any = None) -> None:
         if not isinstance(data, Var):
             return
         shape = ", ".join([str(x) for x in sizes])

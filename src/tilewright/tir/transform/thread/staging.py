@@ -161,7 +161,7 @@ class _AutoCopy(Mutator):
         return out
 
     @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
+    def _attr(self, s: AttrStmt) -> Stmt:
         axis = s.node
         if (
             s.attr_key != "thread_extent"

@@ -206,7 +206,7 @@ class _Inject(Mutator):
         return self._leaf(s)
 
     @on(AssertStmt, LetStmt)
-    def _binding(self, s: AssertStmt | LetStmt) -> Any:
+    def _binding(self, s: AssertStmt | LetStmt) -> Stmt:
         return (
             self._whole(s)
             if self.touched.differs(getattr(s, "value", getattr(s, "condition", None)))
@@ -247,7 +247,7 @@ class _Inject(Mutator):
         return stmt_seq(*[self.visit(x) for x in s.seq])
 
     @on(DeclBuffer)
-    def _decl(self, s: DeclBuffer) -> Any:
+    def _decl(self, s: DeclBuffer) -> Stmt:
         buffer, body = self._buffer(s.buffer), self.visit(s.body)
         return s if buffer is s.buffer and body is s.body else DeclBuffer(buffer, body, s.span)
 
@@ -266,7 +266,7 @@ class _Plain(_Inject):
         return self._spread(s)
 
     @on(Allocate)
-    def _allocate(self, s: Allocate) -> Any:
+    def _allocate(self, s: Allocate) -> Stmt:
         # Storage made inside is made anew by each virtual thread.
         return self.rebuild(s)
 

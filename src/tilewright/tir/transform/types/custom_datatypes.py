@@ -200,7 +200,7 @@ class _Custom(BufferMutator):
         return self._lowered(type(e)(a, b), type(e).__name__, type_name(kind))
 
     @on(Select)
-    def _select(self, e: Select) -> Any:
+    def _select(self, e: Select) -> PrimExpr:
         return self.rebuild(e)
 
     @on(Call)
@@ -233,11 +233,11 @@ class _Custom(BufferMutator):
         return s.replace(buffer_var=var, dtype=bits_of(s.dtype), extents=extents, body=self.visit(s.body))
 
     @on(DeclBuffer)
-    def _decl(self, s: DeclBuffer) -> Any:
+    def _decl(self, s: DeclBuffer) -> Stmt:
         return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
 
     @on(LetStmt, Let)
-    def _let(self, s: LetStmt | Let) -> Any:
+    def _let(self, s: LetStmt | Let) -> Stmt | PrimExpr:
         return s.replace(value=self.visit(s.value), var=self.visit(s.var), body=self.visit(s.body))
 
 

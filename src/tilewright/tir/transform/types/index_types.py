@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import mutate_tuple, on
@@ -82,7 +80,7 @@ class _Force(BufferMutator):
         )  # fmt: skip
 
     @on(LetStmt, Let)
-    def _let(self, s: LetStmt | Let) -> Any:
+    def _let(self, s: LetStmt | Let) -> Stmt | PrimExpr:
         return s.replace(var=self.visit(s.var), value=self.visit(s.value), body=self.visit(s.body))
 
     @on(Allocate, AllocateConst)

@@ -156,7 +156,7 @@ class _Storage(BufferMutator):
         return s.replace(buffer_var=var, dtype=self._bits(s.dtype), extents=extents, body=self.visit(s.body))
 
     @on(DeclBuffer)
-    def _decl(self, s: DeclBuffer) -> Any:
+    def _decl(self, s: DeclBuffer) -> Stmt:
         return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
 
     @on(BufferLoad)

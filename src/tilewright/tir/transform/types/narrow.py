@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, mutate_tuple, on
@@ -98,7 +96,7 @@ class _Narrow(Mutator):
         return new
 
     @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> Any:
+    def _load(self, e: BufferLoad) -> PrimExpr:
         indices = mutate_tuple(self._index, e.indices)
         return e if indices is e.indices else BufferLoad(e.buffer, indices, e.predicate, e.span)
 

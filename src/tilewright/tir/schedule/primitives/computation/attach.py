@@ -324,7 +324,7 @@ def _need_order(ref: StmtSRef, loop: For, under: set[int]) -> None:
                 refuse("{0} must not write what {1}, in {2}, uses", block, leaf.block, loop)
 
 
-def _place(index: int, first: int, last: int, block: Block, loop: Any) -> int:
+def _place(index: int, first: int, last: int, block: Block, loop: For) -> int:
     if first > last:
         refuse(
             f"in {{1}}, {{0}} must come after its producers and before its consumers,"
@@ -346,7 +346,7 @@ def _insert(
     ref: StmtSRef,
     scope: StmtSRef,
     loop_ref: StmtSRef,
-    loop: Any,
+    loop: For,
     statements: list[Stmt],
     place: int,
     nest: Stmt,
@@ -368,7 +368,7 @@ def build_nest(
     preserve_unit_loops: bool,
     exact: bool = False,
     around: tuple[For, ...] = (),
-) -> tuple[Any, Any, tuple[Any, ...]]:
+) -> tuple[BlockRealize | For, Stmt, tuple[Stmt, ...]]:
     """Make loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
     A bound that may leave the domain of its variable gets a predicate. Unless `exact`, a part that may be as large as
@@ -377,7 +377,7 @@ def build_nest(
     forms = state.forms
     values: list[Any] = []
     conditions: list[PrimExpr] = []
-    headers: list[tuple[Var, Any]] = []
+    headers: list[tuple[Var, PrimExpr | int]] = []
     for iv in block.iter_vars:
         dtype = iv.var.dtype
         dom_low, dom_extent = forms.of(iv.dom.min), forms.of(iv.dom.extent)
@@ -545,7 +545,7 @@ def _mixed(
     return True
 
 
-def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) -> Domain:
+def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: For) -> Domain:
     """Bounds of the variables of a block such that it reads only inside the box, and each point belongs to some box.
 
     Refused unless each point of the block reads from exactly one box.

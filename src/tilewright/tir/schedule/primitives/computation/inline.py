@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.arith import Analyzer
@@ -68,7 +68,7 @@ class _Inline(Mutator):
         return b
 
     @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> Any:
+    def _load(self, x: BufferLoad) -> PrimExpr:
         new = self.rebuild(x)
         if x.buffer is not self.buffer:
             return new
@@ -276,7 +276,7 @@ class _PutValue(Mutator):
 
 def invert_access(
     state: ScheduleState, consumer: Any, loads: list[Any], producer: Any, stored: tuple[Any, ...]
-) -> tuple[dict[Any, Any], list[Any]]:
+) -> tuple[Mapping[Var, PrimExpr], Sequence[PrimExpr]]:
     """The consumer's iteration variables as functions of the producer's, from `B[stored] = ...; ... = B[loaded]`.
 
     Supported are `v`, `v + c`, mixed-radix numbers `v0 * n + v1`, and digits `v // n`, `v % n`. Also returns the

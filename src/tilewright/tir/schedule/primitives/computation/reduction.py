@@ -136,7 +136,7 @@ def _need_no_earlier_use(state: ScheduleState, loop: For, block: Block) -> None:
                 )  # fmt: skip
 
 
-def _init_annotations(annotations: Any) -> dict[str, Any]:
+def _init_annotations(annotations: dict[str, int]) -> dict[str, int]:
     return {k: v for k, v in annotations.items() if not k.startswith("meta_schedule.")}
 
 

@@ -215,7 +215,7 @@ class _RFactor:
             )  # fmt: skip
         return nest, block
 
-    def _at(self, indices: list[PrimExpr], factor: Var) -> tuple[Any, ...]:
+    def _at(self, indices: list[PrimExpr], factor: Var) -> tuple[PrimExpr, ...]:
         number = self.state.forms.simplify(factor - self.loop.min)
         return (*indices[: self.axis], number, *indices[self.axis :])
 

@@ -207,11 +207,11 @@ class _UseCache(Mutator):
         return new
 
     @on(BlockRealize)
-    def _realize(self, x: BlockRealize) -> Any:
+    def _realize(self, x: BlockRealize) -> Stmt:
         return x.replace(block=self.run(x.block))
 
     @on(For)
-    def _for(self, x: For) -> Any:
+    def _for(self, x: For) -> Stmt:
         return x.replace(body=self.visit(x.body))
 
     @on(FloorDiv, FloorMod, PrimExpr)

@@ -359,7 +359,7 @@ def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit
     """new[i] = source[i] over `domain`; 0 where an index reaches `limit`."""
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(domain)]
     loops = [Var(f"ax{i}", n.dtype) for i, n in enumerate(domain)]
-    value: Any = BufferLoad(source, tuple(iter_vars))
+    value: PrimExpr = BufferLoad(source, tuple(iter_vars))
     read = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
     if limit is not None:
         inside: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import IntImm, Range
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
@@ -75,7 +75,7 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     shape = [*buffer.shape[:axis], IntImm(dtype, window), *buffer.shape[axis + 1 :]]
     ring = decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope())
 
-    def wrap(indices: Any) -> tuple[Any, ...]:
+    def wrap(indices: tuple[PrimExpr, ...]) -> tuple[Any, ...]:
         return (*indices[:axis], forms.simplify(indices[axis] % window), *indices[axis + 1 :])
 
     def region(r: Any) -> Any:
