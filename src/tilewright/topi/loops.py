@@ -64,7 +64,7 @@ class Lines:
         found.insert(self.axis, k)
         return tuple(found)
 
-    def each(self, ib: Any, weight: Dim = 1) -> Any:
+    def each(self, ib: ir_builder.IRBuilder, weight: Dim = 1) -> Any:
         """A loop over all lines, parallel if there is enough work. weight: the work for one element."""
         return ib.for_range(0, self.count, "line", kind=loop_kind(self.count, self.length, weight))
 
@@ -85,14 +85,14 @@ def unflatten(flat: Any, shape: Sequence[Dim]) -> list[PrimExpr]:
     return found
 
 
-def local(ib: Any, dtype: str, value: PrimExprLike, name: str) -> Any:
+def local(ib: ir_builder.IRBuilder, dtype: str, value: PrimExprLike, name: str) -> Any:
     """A variable that the body can assign: `v[0]`."""
     made = ib.allocate(dtype, (1,), name=name, scope="local")
     made[0] = tir.const(value, dtype) if isinstance(value, (int, float)) else value
     return made
 
 
-def copy(ib: Any, source: Any, target: Any, shape: Sequence[Dim]) -> None:
+def copy(ib: ir_builder.IRBuilder, source: Any, target: Any, shape: Sequence[Dim]) -> None:
     """Emits a copy of a whole tensor."""
     if not shape:
         target[()] = source[()]

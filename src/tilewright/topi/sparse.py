@@ -25,7 +25,7 @@ def least(a: Dim, b: Dim) -> Dim:
     return a if equal(a, b) else as_int(tir.min(a, b))
 
 
-def entries(ib: Any, data: te.Tensor, indices: te.Tensor, indptr: Any, row: Any) -> Any:
+def entries(ib: IRBuilder, data: te.Tensor, indices: te.Tensor, indptr: Any, row: Any) -> Any:
     """A loop over the entries of a row. Bounds in `indptr` are clipped to the number of entries."""
     some = least(shape_of(data)[0], shape_of(indices)[0]) + 1
     begin = ib.let("begin", data_index(indptr[row], some, "clip"))

@@ -41,7 +41,7 @@ def _rotated(ib: IRBuilder, x: Var, count: int) -> Var:
     return ib.let("r", tir.bitwise_or(left, right))
 
 
-def threefry(ib: Any, key: Sequence[Any], counter: Sequence[Any]) -> list[Var]:
+def threefry(ib: IRBuilder, key: Sequence[Any], counter: Sequence[Any]) -> list[Var]:
     """Emits the four words for a key and a counter."""
     parity = _word(PARITY)
     for k in key:

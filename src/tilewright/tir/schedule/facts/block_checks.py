@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import PrimExpr, Range
-from tilewright.tir import Block, Buffer
+from tilewright.tir import Block, Buffer, Var
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import Binding, binding_of
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, REDUCE, Leaf, conjuncts, int_extent, leaf_of, scope_leaves
@@ -95,7 +95,7 @@ def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = F
             refuse("{0} must not drive spatial and reduction variables of {1} at once", lp, leaf.block)
 
 
-def _holds_at_first(condition: PrimExpr, leaf: Leaf, reduce_loops: set[PrimExpr]) -> bool:
+def _holds_at_first(condition: PrimExpr, leaf: Leaf, reduce_loops: set[Var]) -> bool:
     """Whether a condition holds in the first step of the reduction, for all values of the other loops."""
     analyzer = Analyzer()
     for lp in leaf.loops:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _vars_of_blocks: dict[int, tuple[Any, set[Any]]] = {}
 
 
-def vars_of_block(block: Block) -> set[PrimExpr]:
+def vars_of_block(block: Block) -> set[Var]:
     """All variables in a block, cached per block: loop primitives do not change blocks."""
     found = _vars_of_blocks.get(id(block))
     if found is not None and found[0] is block:
@@ -48,7 +48,7 @@ def vars_of_block(block: Block) -> set[PrimExpr]:
     return used
 
 
-def vars_in(e: PrimExpr | Stmt) -> set[Any]:
+def vars_in(e: PrimExpr | Stmt) -> set[Var]:
     """The variables in an expression or statement."""
     return set(used_vars(e))
 

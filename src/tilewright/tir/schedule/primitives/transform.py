@@ -356,12 +356,12 @@ def _indices_of(state: ScheduleState, block: Block, buffer: Buffer) -> tuple[Pri
 
 def _indexing_variables(
     state: ScheduleState, scope: StmtSRef, block: Block, buffer: Buffer, indices: tuple[PrimExpr, ...]
-) -> set[PrimExpr]:
+) -> set[Var]:
     """The variables in the indices of an access that can be staged: iteration variables that stay inside the buffer, of a block in the
     function's own scope."""
     forms = state.forms
     found = [forms.of(i) for i in indices]
-    used: set[PrimExpr] = {v for i in indices for v in vars_in(i)}
+    used: set[Var] = {v for i in indices for v in vars_in(i)}
     for f in found:
         used |= forms.leaves(f)
     if not used <= {iv.var for iv in block.iter_vars}:
@@ -379,7 +379,7 @@ def _indexing_variables(
     return used
 
 
-def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[PrimExpr], chosen: Any) -> _Staged:
+def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[Var], chosen: Any) -> _Staged:
     """Where the staged buffer holds what is accessed: at the variables in use, or where the index map `chosen` puts it. It begins at 0,
     wherever the variables do."""
     forms = state.forms

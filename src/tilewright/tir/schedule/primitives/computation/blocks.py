@@ -64,7 +64,7 @@ class _Division:
         self.conditions: list[Any] = []
         self._known: list[tuple[Lin, int, int, Any]] = []
 
-    def divide(self, old: Block, realize: BlockRealize, inside: set[PrimExpr]) -> tuple[list[Any], list[Any]]:
+    def divide(self, old: Block, realize: BlockRealize, inside: set[Var]) -> tuple[list[Any], list[Any]]:
         """The bindings of a block inside the new one, and the remaining predicate."""
         forms = self.state.forms
         inner_values: list[Add | Var] = []
@@ -85,7 +85,7 @@ class _Division:
                 refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", old)
         return inner_values, inner_conditions
 
-    def _value(self, old: Block, iv: Any, value: PrimExpr, inside: set[PrimExpr]) -> Any:
+    def _value(self, old: Block, iv: Any, value: PrimExpr, inside: set[Var]) -> Any:
         forms = self.state.forms
         dtype = iv.var.dtype
         form = forms.of(value)
@@ -255,7 +255,7 @@ def _inner_init(
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     kept = [v for iv, v in zip(old.iter_vars, values, strict=True) if iv.iter_type == DATA_PAR]
-    used: set[PrimExpr] = set()
+    used: set[Var] = set()
     for v in kept:
         used |= vars_in(v)
     loops = [lp for lp in inner_loops if lp.loop_var in used]
