@@ -156,3 +156,38 @@ for seed in range(8):
 
 def test_threads_may_ask_for_rooms_at_once(answer: Callable[[str], str]) -> None:
     assert answer(THREADS) == ""
+
+
+FIRST = """
+import importlib, os, sys
+import numpy
+import tilewright
+
+for module in {modules!r}:
+    child = os.fork()
+    if child == 0:
+        try:
+            importlib.import_module("tilewright." + module)
+        except Exception as error:
+            print(module, repr(error), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def modules_that_fail_first(answer: Callable[[str], str], modules: list[str]) -> str:
+    """What those modules say that no process may import as its first of the package."""
+    return answer(FIRST.format(modules=modules))
+
+
+def test_a_module_may_be_imported_first(answer: Callable[[str], str]) -> None:
+    # The schedules of TE and hybrid scripts needed each other, by way of the package of the latter.
+    assert modules_that_fail_first(answer, ["te.schedule", "te.schedule_build", "te.hybrid.module"]) == ""
+    assert "no module" in modules_that_fail_first(answer, ["te.none"]).lower()
+
+
+@pytest.mark.slow
+def test_every_module_may_be_imported_first(answer: Callable[[str], str]) -> None:
+    modules = sorted({name_of(path) for path in ROOT.rglob("*.py")} - {"__init__", "__main__", "cli.__main__"})
+    assert len(modules) > 1000
+    assert modules_that_fail_first(answer, modules) == ""

@@ -11,10 +11,10 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on, structural_equal
 from tilewright.support.errors import ScheduleError
-from tilewright.te.hybrid.loops import rescheduled
 from tilewright.te.operation import BaseComputeOp, ComputeOp, ExternOp, HybridOp, Operation, ScanOp, TensorComputeOp
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
+from tilewright.te.schedule_hybrid import rescheduled
 from tilewright.te.schedule_stage import INLINE, SCOPE, Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import const_true
