@@ -138,7 +138,7 @@ def is_large(value: Value) -> bool:
     if value.array is not None or not isinstance(value.type, TensorType):
         return False
     shape = value.shape
-    return all([isinstance(d, int) for d in shape]) and math.prod(shape) > MOST_MADE
+    return are_numbers(shape) and math.prod(shape) > MOST_MADE
 
 
 def evaluate(value: Value) -> Value:

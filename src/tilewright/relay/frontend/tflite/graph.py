@@ -16,7 +16,7 @@ from tilewright.relay.cards.relations import Dim, shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
-from tilewright.relay.frontend.common.value import evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.common.value import are_numbers, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
@@ -465,7 +465,7 @@ class Importer:
 def _worth(value: Value) -> bool:
     """Whether a result is small enough to be computed at import."""
     shape = value.shape
-    return all([isinstance(d, int) for d in shape]) and math.prod(shape) <= LIMIT
+    return are_numbers(shape) and math.prod(shape) <= LIMIT
 
 
 def _small(value: Value) -> bool:

@@ -68,7 +68,7 @@ def _embedding_bag_with_padding(
     per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None,
 ) -> list[Value | None]:  # fmt: skip
     # Here a row counted from the end; for the operators below it, -1 is none.
-    row = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.shape[0]
+    row = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.known_extent(0)
     return _embedding_bag(
         c, weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last_offset, row
     )

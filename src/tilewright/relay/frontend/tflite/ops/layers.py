@@ -154,9 +154,10 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
         groups = channels
     else:
         kernel = node.transpose(weights, (1, 2, 3, 0))
-        if not isinstance(channels, int) or channels % weights.shape[3]:
-            raise ValueError(f"its weights take {weights.shape[3]} of {channels} channels")
-        groups = channels // weights.shape[3]
+        taken = weights.known_extent(3)
+        if not isinstance(channels, int) or channels % taken:
+            raise ValueError(f"its weights take {taken} of {channels} channels")
+        groups = channels // taken
     attrs: dict[str, Any] = {
         "strides": strides, "padding": padding, "dilation": dilation, "groups": groups, "channels": outputs,
         "kernel_size": (kh, kw), **LAYOUT,
@@ -306,7 +307,7 @@ def _conv3d(node: Node, x: Value, weights: Value, bias: Value | None = None) -> 
 
 @tflite_op("CONV_3D_TRANSPOSE")
 def _conv3d_transpose(node: Node, shape: Value, weights: Value, x: Value, bias: Value | None = None) -> Value:
-    window = weights.shape[:3]
+    window = known_extents(weights.shape[:3])
     strides = tuple([int(node.get(f"stride_{a}")) for a in "dhw"])
     dilation = tuple([int(node.get(f"dilation_{a}_factor")) for a in "dhw"])
     extents = node.ints(shape, "output shape")
