@@ -202,6 +202,14 @@ def test_unknown_tensor() -> None:
     )
 
 
+def test_an_input_that_no_memory_holds() -> None:
+    found = message(ModelError, model([helper.make_node("Abs", ["x"], ["y"])], {"x": [2, 0, 2**63 - 1]}, ["y"]))
+    assert found == (
+        "model 'g': the input 'x': the dimensions of a tensor must have a product below 2^59,"
+        f" but they are (2, 0, {2**63 - 1})"
+    )
+
+
 def test_type_error_names_the_node() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="mm"), helper.make_node("Relu", ["a"], ["y"])]
     found = message(DiagnosticError, model(nodes, {"x": [1, 5]}, ["y"], {"w": np.ones((4, 4), np.float32)}))

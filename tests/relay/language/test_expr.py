@@ -121,6 +121,11 @@ def test_wrong_attributes() -> None:
     x = relay.var("x", shape=(1, 3))
     with pytest.raises(OpAttributeInvalid, match="nn.softmax has no attribute 'axes'; it has axis"):
         relay.nn.softmax(x, axes=1)
+    with pytest.raises(
+        OpAttributeInvalid,
+        match=r"nn.max_pool2d: integers of the attribute strides have 64 bits, but \(1, 10{30}\) was",
+    ):
+        relay.nn.max_pool2d(relay.var("x", shape=(1, 3, 8, 8)), strides=(1, 10**30))
     with pytest.raises(OpAttributeInvalid, match=r"nn.softmax: the attribute axis is declared int, but 1.5 was given"):
         relay.nn.softmax(x, axis=1.5)
     with pytest.raises(OpAttributeRequired, match="cast needs the attribute 'dtype'"):

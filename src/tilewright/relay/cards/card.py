@@ -331,7 +331,10 @@ def _scalar(annotation: str, value: Any) -> Any:
         # A size that is known when the program runs.
         return value
     if annotation == "int" and not isinstance(value, bool) and hasattr(value, "__index__"):
-        return value.__index__()
+        number: int = value.__index__()
+        if not -(1 << 63) <= number < 1 << 63:
+            raise OverflowError
+        return number
     if annotation == "bool" and isinstance(value, (bool, int, np.bool_)):
         return bool(value)
     if annotation == "float" and isinstance(value, (int, float, np.floating, np.integer)):
@@ -358,6 +361,10 @@ def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
     except TypeError:
         raise OpAttributeInvalid(
             f"{op}: the attribute {name} is declared {annotation}, but {value!r} was given"
+        ) from None
+    except OverflowError:
+        raise OpAttributeInvalid(
+            f"{op}: integers of the attribute {name} have 64 bits, but {value!r} was given"
         ) from None
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,8 @@ from tilewright.tir import Any as AnyDim
 from tilewright.tir.stmt_functor import substitute
 
 Dim = int | PrimExpr
+MOST_ELEMENTS = (1 << 59) - 1
+"""Elements of a tensor, zeros among its dimensions left out: bytes and offsets of 8-byte elements then fit in int64."""
 
 
 def dims(t: TensorType) -> list[Dim]:
@@ -173,8 +176,14 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
 
 
 def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
-    """The tensor type of these dimensions (ints or symbols, expressions in their simplest form)."""
-    return TensorType(tuple([simplest(d) for d in shape]), DataType(dtype))
+    """The tensor type of these dimensions (ints or symbols, expressions in their simplest form). Raises TypeRuleError where no memory
+    could hold the tensor's nonzero dimensions."""
+    extents = tuple([simplest(d) for d in shape])
+    if math.prod([d for d in extents if isinstance(d, int) and d > 0]) > MOST_ELEMENTS:
+        raise TypeRuleError(
+            "the dimensions of a tensor must have a product below 2^59", f"they are {shape_text(extents)}"
+        )
+    return TensorType(extents, DataType(dtype))
 
 
 def simplest(d: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names of a model's inputs as users write them: "x:0" of "x", a signature's name, "input_1" of the only input."""
+"""A model's inputs, and their names as users write them: "x:0" of "x", a signature's name, "input_1" of the only input."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.cards.card import TypeRuleError
+from tilewright.relay.cards.relations import tensor_type
+from tilewright.relay.expr import Var
 from tilewright.support.errors import ModelError
 
 NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
@@ -76,3 +79,11 @@ def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -
                 )
         found[name] = tuple(extents)
     return found
+
+
+def input_variable(title: str, name: str, shape: Iterable[Any], dtype: str) -> Var:
+    """A parameter for an input of the model `title`. Raises ModelError for a shape that no tensor can have."""
+    try:
+        return Var(name, tensor_type(shape, dtype))
+    except TypeRuleError as error:
+        raise ModelError(f"{title}: the input {name!r}: {error}") from None

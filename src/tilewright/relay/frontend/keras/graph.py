@@ -13,7 +13,7 @@ from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.module import module_of, string_attrs
-from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
+from tilewright.relay.frontend.common.names import by_input, input_variable, plain_name, renamed
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text, problems_text, use_text
@@ -98,7 +98,7 @@ class KerasImporter:
             declared = [shape[0], shape[-1], *shape[1:-1]] if front else list(shape)
             text = dtype == "string"
             extents = self.extents(name, declared, shapes.get(name))
-            var = Var(own.get(name, name), tensor_type(extents, CARRIER if text else dtype))
+            var = input_variable(self.title, own.get(name, name), extents, CARRIER if text else dtype)
             self.inputs.append(var)
             self.sizes.homes.append(var)
             value = StringTensor(var, None, name) if text else Value(var, None, name)

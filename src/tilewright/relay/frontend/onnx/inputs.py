@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.onnx_messages import Message, numpy_type
-from tilewright.relay.cards.relations import Dim, dims, shape_text, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, shape_text
 from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.names import input_variable
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
@@ -84,7 +85,7 @@ class Inputs:
         kind = element if element in CARRIERS else ""
         if kind:
             compatibility.CARRIERS.seen(f"{name} ({kind})")
-        var = Var(name, tensor_type(shape, CARRIERS.get(element, element)))
+        var = input_variable(self.name, name, shape, CARRIERS.get(element, element))
         self.variables.append(var)
         if kind == "string":
             self.strings.append(name)

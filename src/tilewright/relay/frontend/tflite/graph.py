@@ -15,6 +15,7 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.cards.relations import Dim, shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of, string_attrs
+from tilewright.relay.frontend.common.names import input_variable
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import are_numbers, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
@@ -137,7 +138,7 @@ class Importer:
                 f"{self.model.name}: the input {name!r} has {len(declared)} axes {shape_text(declared)}, but shape_dict gives it"
                 f" {len(wanted)}: {shape_text(wanted)}"
             )
-        var = Var(name, tensor_type(tuple([self.extent(name, k, d) for k, d in enumerate(wanted)]), dtype))
+        var = input_variable(self.model.name, name, [self.extent(name, k, d) for k, d in enumerate(wanted)], dtype)
         self.inputs.append(var)
         return Value(var, None, name, self.quant(tensor))
 
