@@ -149,9 +149,18 @@ def loaded(path: Path) -> tuple[Any, Any]:
 
 
 def arguments(mod: Any, rng: np.random.Generator) -> list[np.ndarray] | None:
-    """Values for the parameters of main, dynamic dimensions being 2; None where they would be large."""
+    """Values for the parameters of main, dynamic dimensions being 2; None where they, or what is computed, would be large."""
     from tilewright.cli.tensors import random_input
+    from tilewright.ir import IntImm, TensorType
+    from tilewright.relay.functor import post_order
 
+    for e in post_order(mod["main"].body):
+        t = getattr(e, "checked_type", None)
+        if (
+            isinstance(t, TensorType)
+            and np.prod([d.value for d in t.shape if isinstance(d, IntImm)], dtype=object) > MOST_RUN
+        ):
+            return None
     found = []
     for p in mod["main"].params:
         shape = [int(d.value) if hasattr(d, "value") else 2 for d in p.checked_type.shape]
