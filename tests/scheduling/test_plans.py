@@ -118,11 +118,30 @@ def test_rows_decide() -> None:
     assert plans["softmax"].values() == {
         "T_softmax_maxelem.lanes": 16,
         "T_softmax_expsum.lanes": 16,
+        "T_softmax_expsum.place": "shared",
+        "T_softmax_exp.place": "shared",
+        "T_softmax_maxelem.place": "shared",
+        "T_softmax_maxelem.fold": "unrolled",
+        "T_softmax_expsum.fold": "unrolled",
+        "T_softmax_maxelem_rf.steps": "loop",
+        "T_softmax_maxelem_rf_1.steps": "unrolled",
+        "T_softmax_maxelem_rf_2.steps": "unrolled",
+        "T_softmax_expsum_rf.steps": "loop",
+        "T_softmax_expsum_rf_1.steps": "unrolled",
+        "T_softmax_expsum_rf_2.steps": "unrolled",
         "T_softmax_exp.vector": 16,
         "T_softmax_norm.vector": 8,
     }
-    assert plans["whole"].values() == {"T_sum.parts": 1, "T_sum.lanes": 32}
-    for case, given in (("softmax", {"T_softmax_maxelem.lanes": 8}), ("whole", {"T_sum.parts": 8})):
+    assert plans["whole"].values() == {
+        "T_sum.parts": 1, "T_sum.lanes": 32, "T_sum.fold": "unrolled", "T_sum_rf.steps": "unrolled", "T_sum_rf_1.steps": "unrolled",
+    }  # fmt: skip
+    for case, given in (
+        ("softmax", {"T_softmax_maxelem.lanes": 8}),
+        ("softmax", {"T_softmax_maxelem.place": "own"}),
+        ("softmax", {"T_softmax_expsum.fold": "loop"}),
+        ("softmax", {"T_softmax_expsum_rf.steps": "unrolled"}),
+        ("whole", {"T_sum.parts": 8}),
+    ):
         func, *_ = made(case, KernelPlan(TARGET, given))
         assert not tvm.ir.structural_equal(func, plain[case])
 

@@ -68,8 +68,13 @@ def test_affine_grid_of_the_size_of_an_input() -> None:
     ],
 )
 def test_vectors_of_more_elements_than_axes(body: str, kind: str, taken: str) -> None:
-    with pytest.raises(DiagnosticError, match=f"has 4611686018427387905 elements, where it takes {taken}, one an axis"):
-        relay.frontend.from_onnx(parsed(body, f"{kind}, int64[4611686018427387905] v"))
+    with pytest.raises(DiagnosticError, match=f"has 1099511627776 elements, where it takes {taken}, one an axis"):
+        relay.frontend.from_onnx(parsed(body, f"{kind}, int64[1099511627776] v"))
+
+
+def test_a_tensor_of_more_axes_than_can_be() -> None:
+    with pytest.raises(DiagnosticError, match="a tensor must have 64 axes at most, but it has 255"):
+        relay.frontend.from_onnx(parsed("z = ConstantOfShape (v)", "int64[255] v"))
 
 
 LAYOUTS = {

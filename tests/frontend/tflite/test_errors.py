@@ -83,6 +83,16 @@ def test_windows_that_cannot_be(options: dict[str, int], said: str, dtype: str) 
     assert said in refused(data, OpNotImplemented)
 
 
+def test_a_reduction_to_another_type() -> None:
+    w = Writer()
+    x = w.main.input("uint8", (3, 4), (0.5, 3))
+    axes = w.main.constant(np.array([0], np.int32))
+    data = w.finish(
+        w.main.op("REDUCE_MIN", [x, axes], [("int16", (4,), (0.5, 3))], {"keep_dims": False}, "ReducerOptions")
+    )
+    assert "its input is uint8, but its result int16; both have one type" in refused(data, OpNotImplemented)
+
+
 def test_comparisons_of_scales_that_are_no_fractions() -> None:
     w = Writer()
     x, y = [w.main.input("int8", (3,), (scale, 0), name=n) for n, scale in (("x", 0.5), ("y", 2.0))]

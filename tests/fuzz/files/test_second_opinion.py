@@ -64,6 +64,12 @@ def test_units_apart() -> None:
         judged(got, [[1]])
 
 
+def test_what_differences_of_equal_numbers_leave() -> None:
+    got = [np.array([6e-8, -1.2e-7], "float32")]
+    assert judged(got, [np.array([-6e-8, 0], "float32")]) == "right"
+    assert judged(got, [np.array([-6e-8, 2e-6], "float32")]).startswith("wrong: ")
+
+
 def test_errors_of_the_tests_are_no_opinion() -> None:
     def fails(error: Exception) -> Exception:
         try:

@@ -17,6 +17,8 @@ from tilewright.tir import Any as AnyDim
 from tilewright.tir.stmt_functor import substitute
 
 Dim = int | PrimExpr
+MOST_AXES = 64
+"""Axes of a tensor, as many as NumPy's arrays may have."""
 MOST_ELEMENTS = (1 << 59) - 1
 """Elements of a tensor, zeros among its dimensions left out: bytes and offsets of 8-byte elements then fit in int64."""
 
@@ -176,9 +178,10 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
 
 
 def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
-    """The tensor type of these dimensions (ints or symbols, expressions in their simplest form). Raises TypeRuleError where no memory
-    could hold the tensor's nonzero dimensions."""
+    """The tensor type of these dimensions (ints or symbols, expressions in their simplest form). Raises TypeRuleError for too
+    many axes, and where no memory could hold the tensor's nonzero dimensions."""
     extents = tuple([simplest(d) for d in shape])
+    need(len(extents) <= MOST_AXES, f"a tensor must have {MOST_AXES} axes at most", f"it has {len(extents)}")
     if math.prod([d for d in extents if isinstance(d, int) and d > 0]) > MOST_ELEMENTS:
         raise TypeRuleError(
             "the dimensions of a tensor must have a product below 2^59", f"they are {shape_text(extents)}"

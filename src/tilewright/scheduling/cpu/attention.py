@@ -91,7 +91,7 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
     sch.reorder(inner, row, vector, lane)
     _in_registers(view, products.rv, inner, row, vector, lane)
     vectorize_tile(sch, scores, tile, lanes)
-    parallelize(sch, [sch.fuse(*lead, block)], sums.iterations, target)
+    parallelize(view, sums.name, [sch.fuse(*lead, block)], sums.iterations, target)
 
 
 def _in_registers(

@@ -278,11 +278,11 @@ def streams(view: KernelView, block: BlockView, facts: _Facts, steps: _Steps, ow
 def run_in_threads(view: KernelView, block: BlockView, shared: LoopRV, work: int, target: Target) -> None:
     """Share the iterations of a loop among threads."""
     if OWN_DATA not in block.block.annotations:
-        parallelize(view.sch, [shared], work, target)
+        parallelize(view, block.name, [shared], work, target)
         return
     # Refused where it cannot be seen that what groups make of their data is their own: one after the other.
     with view.sch.tried(f"threads for groups of {block.name}"):
-        parallelize(view.sch, [shared], work, target)
+        parallelize(view, block.name, [shared], work, target)
 
 
 def fetches(plan: KernelPlan, block: BlockView) -> bool:

@@ -29,11 +29,11 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     elif whole and pads_pixels(block, target):
         loops, inside = schedule_padding(view, block, target)
     elif ends := parts_of(block, loops, lanes):
-        schedule_parts(view, loops, ends, target)
+        schedule_parts(view, block, loops, ends, target)
         return
     else:
         loops, inside = vectorize_rows(view, block, loops, lanes)
-    parallelize(view.sch, loops, total, target, inside)
+    parallelize(view, block.name, loops, total, target, inside)
 
 
 def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lanes: int) -> tuple[list[LoopRV], int]:
@@ -105,14 +105,14 @@ def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
     return sorted([e for e in ends if 0 < e < block.extents[-1]])
 
 
-def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], target: Target) -> None:
+def schedule_parts(view: KernelView, block: BlockView, loops: list[LoopRV], ends: list[int], target: Target) -> None:
     """for i: for j: S   -->   parallel i: for each part, up to its end: for j // lanes: vectorize j % lanes: S
 
     Within a part, vectors do not test which part an element belongs to.
     """
     sch = view.sch
     *outer, last = loops
-    parallelize(sch, outer, prod(view.extents(loops)), target, extent_of(sch.get(last)))
+    parallelize(view, block.name, outer, prod(view.extents(loops)), target, extent_of(sch.get(last)))
     lanes = target.cpu.lanes(BlockView(sch, sch.get_child_blocks(last)[0]).block.writes[0].buffer.dtype.bits)
     sizes = [b - a for a, b in zip([0, *ends], ends, strict=False)]
     for part in sch.loop_partition(last, [*sizes, None]):
@@ -121,7 +121,7 @@ def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], targe
             part, vector = sch.split(part, [None, min(lanes, 1 << (size - 1).bit_length())])
             sch.vectorize(vector)
         if not outer:
-            parallelize(sch, [part], size, target, lanes)
+            parallelize(view, block.name, [part], size, target, lanes)
 
 
 def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
@@ -155,7 +155,7 @@ def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> No
     """for i: for k: S   -->   parallel i: for k: S"""
     spatial = set(block.spatial)
     loops = [loop for loop, axis in zip(view.loops(block), block.block.iter_vars, strict=True) if axis in spatial]
-    parallelize(view.sch, loops, block.iterations, target)
+    parallelize(view, block.name, loops, block.iterations, target)
 
 
 def vector_width(extent: int, lanes: int) -> int:

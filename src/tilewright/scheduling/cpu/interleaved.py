@@ -55,4 +55,4 @@ def schedule_interleaved(view: KernelView, block: BlockView, target: Target) -> 
     sch.vectorize(lane)
     sch.unroll(phase)
     sch.vectorize(vector)
-    parallelize(sch, [*outer, place], total, target, phases * lanes * prod(view.extents(inner)))
+    parallelize(view, reader.name, [*outer, place], total, target, phases * lanes * prod(view.extents(inner)))

@@ -15,6 +15,7 @@ from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.sharing import PIECES, parallelize, useful_threads
 from tilewright.target import Target
+from tilewright.tir import For
 from tilewright.tir.schedule import BlockRV, LoopRV
 
 FOLD = 16
@@ -28,6 +29,9 @@ MOST_VECTORS = 8
 
 SHORT = 4
 """Steps of a reduction in parallel up to which they are unrolled."""
+
+MOST_UNROLLED = 64
+"""The longest loop of a reduction that a plan may unroll."""
 
 
 def schedule_rows(view: KernelView, target: Target) -> None:
@@ -44,23 +48,33 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     for block in [b for b in in_rows() if b.reduction]:
         partial += spread_over_lanes(view, block, target)
     blocks = in_rows()
+    spread_out = {sch.get(rv).name_hint for rv, _ in partial}
     row: LoopRV | None = None
-    shared_out: LoopRV | None = None
+    rows_of: dict[str, LoopRV] = {}
+    shared: list[LoopRV] = []
     if row_axes:
         shared_out, row = row_loops(view, view.loops(blocks[-1])[:row_axes], target)
+        shared, at = [shared_out], row
         for block in reversed(blocks[:-1]):
+            if block.name not in spread_out:
+                at = row
+                if view.plan.choose(f"{block.name}.place", "shared", lambda: ("shared", "own")) == "own":
+                    shared_out, at = row_loops(view, view.loops(block)[:row_axes], target)
+                    shared.insert(0, shared_out)
+                    continue
+            # Partial results go where their reduction is, which follows them.
+            rows_of[block.name] = at
             # Refused where what a row needs is not one row of that block: it stays a stage of its own.
             with sch.tried(f"{block.name} row by row with {blocks[-1].name}"):
-                sch.compute_at(block.rv, row)
-    spread_out = {sch.get(rv).name_hint for rv, _ in partial}
+                sch.compute_at(block.rv, at)
     for block in blocks if partial else []:
         if block.reduction and block.name not in spread_out:
             unroll_fold(view, block)
     for rv, width in partial:
-        vectorize_partial(view, rv, target, width, row)
-    if shared_out is not None:
+        vectorize_partial(view, rv, target, width, rows_of.get(sch.get(rv).name_hint, row))
+    for loop in shared:
         # What a row makes for itself alone is not seen any more where a predicate cuts off its last vector.
-        parallelize(sch, [shared_out], work, target)
+        parallelize(view, blocks[-1].name, [loop], work, target)
     for block in in_rows():
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
@@ -226,7 +240,7 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
     sch.reorder(*steps, lane_loop)
     # Where the lanes are all there is, no step is left.
     init = sch.decompose_reduction(block, steps[0] if steps else lane_loop)
-    if len(steps) == 1 and extent_of(sch.get(steps[0])) <= SHORT:
+    if len(steps) == 1 and unrolls(view, now.name, "steps", sch.get(steps[0]), SHORT):
         sch.unroll(steps[0])
     wide = now.vector_elements(width, lanes)
     for one in (block, init):
@@ -241,9 +255,22 @@ def unroll_fold(view: KernelView, block: BlockView) -> None:
         return
     last, axes = sch.get(loops[-1]), block.block.iter_vars
     # Factoring puts the axis of the lanes first: the innermost loop may be a spatial one.
-    if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and extent_of(last) <= FOLD:
+    if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and unrolls(
+        view, block.name, "fold", last, FOLD
+    ):
         sch.decompose_reduction(block.rv, loops[-1])
         sch.unroll(loops[-1])
+
+
+def unrolls(view: KernelView, name: str, what: str, loop: For, most: int) -> bool:
+    """Whether a short loop of a reduction is unrolled: by the model up to `most` iterations."""
+    extent = extent_of(loop)
+    if not isinstance(loop.extent, IntImm) or extent > MOST_UNROLLED:
+        return extent <= most
+    return (
+        view.plan.choose(f"{name}.{what}", "unrolled" if extent <= most else "loop", lambda: ("unrolled", "loop"))
+        == "unrolled"
+    )
 
 
 def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:

@@ -9,9 +9,11 @@ fewer if the work is small. The runtime distributes runs of adjacent iterations,
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.kernel import divisor_of, extent_of
+from tilewright.scheduling.cost import divisors
+from tilewright.scheduling.cpu.kernel import KernelView, divisor_of, extent_of
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 
@@ -25,11 +27,13 @@ def useful_threads(work: int, target: Target) -> int:
     return max(1, min(target.cpu.threads, 2 * work // least)) if work >= least else 1
 
 
-def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
-    """Run the outermost loops in parallel, fused as far as needed to give every thread equal work. inside: iterations
-    in one of the innermost.
+def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
+    """Run the outermost loops in parallel, fused as far as needed to give every thread equal work. name: of the block whose
+    loops they are; inside: iterations in one of the innermost.
+
+    How many iterations the parallel loop has is a decision where it is a number: 1 starts no threads.
     """
-    threads = useful_threads(work, target)
+    sch, threads = view.sch, useful_threads(work, target)
     if threads < 2 or not loops:
         return
     start, end = most_even(sch, loops, threads)
@@ -40,7 +44,33 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
     ):
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
         start, end = 0, leading_dynamic(sch, loops)
-    enough = PIECES * threads
+    cut = cheapest_cut(sch, loops, start, end, PIECES * threads)
+    if all([isinstance(sch.get(loop).extent, IntImm) for loop in loops[start:end]]):
+        found, model = cuts(sch, loops, start, end), 1
+        if cut is not None:
+            model = prod(view.extents(loops[start : cut.loops - 1])) * (
+                cut.parts or extent_of(sch.get(loops[cut.loops - 1]))
+            )
+            found[model] = cut
+        cut = found.get(view.plan.choose(f"{name}.pieces", model, lambda: sorted({1, *found})))
+    if cut is None:
+        return
+    shared = [*loops[start : cut.loops]]
+    if cut.parts:
+        # Some of the innermost loop stays inside, where what the outer ones say is known.
+        shared[-1], _ = sch.split(shared[-1], [cut.parts, None], disable_predication=True)
+    sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+
+
+class Cut(NamedTuple):
+    """The loops up to which iterations are shared among threads, and into how many parts the last of them is split; 0: into none."""
+
+    loops: int
+    parts: int = 0
+
+
+def cheapest_cut(sch: Schedule, loops: list[LoopRV], start: int, end: int, enough: int) -> Cut | None:
+    """The fewest loops from `start` that have `enough` iterations, and the fewest parts of the last; None if there is but one iteration."""
     count, take = 1, start
     for loop in loops[start:end]:
         count *= extent_of(sch.get(loop)) if end - start == 1 else divisor_of(sch.get(loop).extent)
@@ -48,16 +78,35 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
         if count >= enough:
             break
     if count < 2 and take - start < 2:
-        return
-    shared = [*loops[start:take]]
-    extent = sch.get(shared[-1]).extent
-    if all([extent_of(sch.get(loop)) == 1 for loop in loops[take:]]) and len(shared) > 1 and isinstance(extent, IntImm):
-        # Some of the innermost loop stays inside, where what the outer ones say is known.
+        return None
+    extent = sch.get(loops[take - 1]).extent
+    if take - start > 1 and isinstance(extent, IntImm) and is_innermost(sch, loops, take):
         least = -(-enough * extent.value // count)
         parts = next(d for d in range(min(least, extent.value), extent.value + 1) if extent.value % d == 0)
         if parts < extent.value:
-            shared[-1], _ = sch.split(shared[-1], [parts, None], disable_predication=True)
-    sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+            return Cut(take, parts)
+    return Cut(take)
+
+
+def cuts(sch: Schedule, loops: list[LoopRV], start: int, end: int) -> dict[int, Cut]:
+    """All cuts of loops of known extents, by the number of iterations of the parallel loop."""
+    found: dict[int, Cut] = {}
+    count = 1
+    for take in range(start + 1, end + 1):
+        extent = extent_of(sch.get(loops[take - 1]))
+        if take - start > 1 and is_innermost(sch, loops, take):
+            for parts in divisors(extent, extent - 1):
+                if parts > 1:
+                    found.setdefault(count * parts, Cut(take, parts))
+        count *= extent
+        if count > 1 or take - start > 1:
+            found.setdefault(count, Cut(take))
+    return found
+
+
+def is_innermost(sch: Schedule, loops: list[LoopRV], take: int) -> bool:
+    """Whether the loops behind the first `take` have one iteration."""
+    return all([extent_of(sch.get(loop)) == 1 for loop in loops[take:]])
 
 
 def leading_dynamic(sch: Schedule, loops: list[LoopRV]) -> int:

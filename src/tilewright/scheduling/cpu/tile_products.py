@@ -206,7 +206,7 @@ def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Fo
     init = sch.decompose_reduction(block.rv, reduction[0] if len(reduction) > 2 else far)
     for each in epilogue:
         vectorize_tile(sch, each, at, target.cpu.lanes(32), unrolled=False)
-    parallelize(sch, [shared], work, target)
+    parallelize(view, block.name, [shared], work, target)
     first = _first_inside(view, init, at)
     sch.tensorize(first, tile.name(FILL))
     sch.tensorize(inner[0], tile.name(DOT))

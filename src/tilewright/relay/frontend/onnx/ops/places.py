@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from tilewright.relay.cards.relations import MOST_AXES
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value as CommonValue
@@ -25,9 +26,6 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-MOST_AXES = 64
-
-
 class Sizes:
     """Sizes that the operators of one node compute with."""
 
@@ -37,8 +35,9 @@ class Sizes:
     def read(self, vector: Value, what: str, count: Size) -> list[Size]:
         """The elements of a vector. count: what is known of their number beside the vector's type."""
         own = vector.shape[0] if vector.ndim == 1 else None
-        if isinstance(own, int) and (own != count if isinstance(count, int) else own > MOST_AXES):
-            needed = count if isinstance(count, int) else f"{MOST_AXES} at most"
+        taken = count if isinstance(count, int) and count <= MOST_AXES else None
+        if isinstance(own, int) and (own > MOST_AXES if taken is None else own != taken):
+            needed = taken or f"{MOST_AXES} at most"
             raise DiagnosticError(f"its {what} has {own} elements, where it takes {needed}, one an axis")
         count = own if isinstance(own, int) else count
         if not isinstance(count, int):

@@ -25,6 +25,8 @@ def _reduce(node: Node, x: Value, axes: Value) -> Value:
     if not places and not quantized(node, x):
         return x
     if quantized(node, x):
+        if node.out.dtype != x.dtype:
+            raise OpNotImplemented(f"its input is {x.dtype}, but its result {node.out.dtype}; both have one type")
         if node.name in ("REDUCE_MAX", "REDUCE_MIN"):
             made = node.call(key, x, **attrs)
             (source,) = need_single(node, x)
