@@ -255,3 +255,10 @@ def test_einsum_of_dynamic_dimensions() -> None:
     for n, q, k in ((1, 2, 5), (3, 1, 1)):
         x, y = rng.standard_normal((n, q, 4)).astype("float32"), rng.standard_normal((n, k, 4)).astype("float32")
         np.testing.assert_allclose(run(mod, x, y)[0], np.einsum("bqd,bkd->bqk", x, y), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_unknown_channels_are_refused_where_they_are_compiled() -> None:
+    x, w = relay.var("x", shape=(2, 4, 8)), relay.var("w", shape=(4, relay.Any(), 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.conv1d(x, w, groups=4, kernel_size=3)))
+    with pytest.raises(TVMError, match="the weights' extents must be known when they are compiled, but they are"):
+        relay.vm.compile(mod, "llvm")

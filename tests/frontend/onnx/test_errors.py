@@ -471,3 +471,11 @@ def test_numbers_of_attributes_and_inputs_that_have_no_meaning() -> None:
     assert "sizes must be of int64, but is of float64" in message(
         ModelError, model([resize], {"x": [1, 1, 7, 7]}, ["y"], sizes)
     )
+
+
+@pytest.mark.parametrize("loss", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+def test_losses_of_other_reductions(loss: str) -> None:
+    body = f'z = {loss} <reduction = "reflect"> (x, y)'
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[3, 5] x, int64[3] y) => (float z) {{ {body} }}'
+    proto = onnx.parser.parse_model(text)
+    assert "its attribute reduction is 'reflect'; supported: mean, none, sum" in message(TVMError, proto)

@@ -61,10 +61,18 @@ def _element(name: str) -> Any:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)), None)
 
 
+LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+REDUCTIONS = ("mean", "none", "sum")
+"""What is done with a loss's elements. onnx's definition of these operators takes any other word for a sum."""
+
+
 def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
     """The FunctionProto that defines a node's operator."""
     from onnx import FunctionProto
 
+    reduction = node.get("reduction", "mean")
+    if node.op_type in LOSSES and reduction not in REDUCTIONS:
+        raise node.refuse("reduction", reduction, ", ".join(REDUCTIONS))
     schema = schema_of(node.op_type, node.opset, proto.domain)
     version = opsets.get("", 1)
     made = FunctionProto()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright import scheduling, te, topi
-from tilewright.ir import TensorType, Type
+from tilewright.ir import IntImm, TensorType, Type
 from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, constructor, need
 from tilewright.relay.cards.relations import (
     Dim,
@@ -18,6 +18,7 @@ from tilewright.relay.cards.relations import (
     may_equal,
     product,
     product_dtype,
+    shape_text,
     tensor,
     tensor_type,
 )
@@ -196,6 +197,13 @@ class Convolution(ConvAttrs):
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         data_layout, kernel_layout, out_layout = self.layouts()
+        known = all([isinstance(d, (int, IntImm)) for d in weight.shape])
+        need(
+            known,
+            "the weights' extents must be known when they are compiled",
+            f"they are {shape_text(weight.shape)}",
+            1,
+        )
         return topi.nn.conv(
             data, weight, self.strides, self.padding, self.dilation, self.groups, data_layout, kernel_layout,
             self.out_dtype or None, out_layout,
