@@ -479,3 +479,11 @@ def test_losses_of_other_reductions(loss: str) -> None:
     text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[3, 5] x, int64[3] y) => (float z) {{ {body} }}'
     proto = onnx.parser.parse_model(text)
     assert "its attribute reduction is 'reflect'; supported: mean, none, sum" in message(TVMError, proto)
+
+
+def test_attention_with_a_negative_cap() -> None:
+    body, kind = "z = Attention <softcap = -0.5> (x, x, x)", "float[2, 3, 4, 8]"
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 23]> g ({kind} x) => ({kind} z) {{ {body} }}'
+    )
+    assert "its attribute softcap is -0.5; supported: 0 (none) and positive numbers" in message(TVMError, proto)

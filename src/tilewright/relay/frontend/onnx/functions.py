@@ -73,6 +73,10 @@ def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: M
     reduction = node.get("reduction", "mean")
     if node.op_type in LOSSES and reduction not in REDUCTIONS:
         raise node.refuse("reduction", reduction, ", ".join(REDUCTIONS))
+    cap = node.get("softcap", 0.0)
+    if node.op_type == "Attention" and cap < 0:
+        # onnx's definition bends scores then, and its reference does not.
+        raise node.refuse("softcap", cap, "0 (none) and positive numbers")
     schema = schema_of(node.op_type, node.opset, proto.domain)
     version = opsets.get("", 1)
     made = FunctionProto()
