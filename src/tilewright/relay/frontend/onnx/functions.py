@@ -32,11 +32,21 @@ FLAGS = {"Attention": ("is_causal",), "RotaryEmbedding": ("interleaved",)}
 """Boolean attributes of operators that are defined by function bodies. For other values than 0 and 1, bodies and reference differ."""
 
 
-def check_flags(node: OnnxNode) -> None:
-    """Raises OpAttributeUnImplemented for an attribute that is neither 0 nor 1, and must be."""
+LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+REDUCTIONS = ("mean", "none", "sum")
+"""What is done with a loss's elements. The body takes any other word for a sum."""
+
+
+def check_attributes(node: OnnxNode) -> None:
+    """Raises OpAttributeUnImplemented for a value of an attribute that has no meaning, or one in the body and one in the reference."""
     for name in FLAGS.get(node.op_type, ()):
         if node.get(name, 0) not in (0, 1):
             raise node.refuse(name, node.get(name), "0, 1")
+    reduction, cap = node.get("reduction", "mean"), node.get("softcap", 0.0)
+    if node.op_type in LOSSES and reduction not in REDUCTIONS:
+        raise node.refuse("reduction", reduction, ", ".join(REDUCTIONS))
+    if node.op_type == "Attention" and cap < 0:
+        raise node.refuse("softcap", cap, "0 (none) and positive numbers")
 
 
 def type_proto(value: Any) -> Any:
@@ -61,22 +71,10 @@ def _element(name: str) -> Any:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)), None)
 
 
-LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-REDUCTIONS = ("mean", "none", "sum")
-"""What is done with a loss's elements. onnx's definition of these operators takes any other word for a sum."""
-
-
 def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
     """The FunctionProto that defines a node's operator."""
     from onnx import FunctionProto
 
-    reduction = node.get("reduction", "mean")
-    if node.op_type in LOSSES and reduction not in REDUCTIONS:
-        raise node.refuse("reduction", reduction, ", ".join(REDUCTIONS))
-    cap = node.get("softcap", 0.0)
-    if node.op_type == "Attention" and cap < 0:
-        # onnx's definition bends scores then, and its reference does not.
-        raise node.refuse("softcap", cap, "0 (none) and positive numbers")
     schema = schema_of(node.op_type, node.opset, proto.domain)
     version = opsets.get("", 1)
     made = FunctionProto()

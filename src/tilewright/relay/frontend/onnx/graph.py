@@ -27,7 +27,7 @@ from tilewright.relay.frontend.onnx.files.weights import Weights
 from tilewright.relay.frontend.onnx.fold import LIMIT, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
-    check_flags,
+    check_attributes,
     default_attributes,
     is_function,
     result_kinds,
@@ -268,7 +268,7 @@ class Importer:
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
-                check_flags(node)
+                check_attributes(node)
                 compatibility.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
             raise Unknown("its inputs must be known at import", shapes=True)
