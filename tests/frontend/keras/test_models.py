@@ -241,6 +241,14 @@ def test_wrong_numbers_in_descriptions(tmp_path: Path) -> None:
         from_keras(rewritten(archive(tmp_path), change))
 
 
+def test_an_input_of_no_type_that_there_is(tmp_path: Path) -> None:
+    def change(spec: Any) -> None:
+        spec["config"]["layers"][0]["config"]["dtype"] = "float12"
+
+    with pytest.raises(ModelError, match="has elements of the type 'float12', which no array has"):
+        from_keras(rewritten(archive(tmp_path), change))
+
+
 def test_attention_along_no_axis() -> None:
     x = keras.Input((5, 8))
     model = keras.Model(x, L.MultiHeadAttention(2, 4, attention_axes=[])(x, x))

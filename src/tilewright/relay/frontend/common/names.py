@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.card import TypeRuleError
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var
@@ -82,7 +83,13 @@ def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -
 
 
 def input_variable(title: str, name: str, shape: Iterable[Any], dtype: str) -> Var:
-    """A parameter for an input of the model `title`. Raises ModelError for a shape that no tensor can have."""
+    """A parameter for an input of the model `title`. Raises ModelError for a shape or a type that no array can have."""
+    try:
+        numpy_dtype(dtype)
+    except TypeError:
+        raise ModelError(
+            f"{title}: the input {name!r} has elements of the type {dtype!r}, which no array has"
+        ) from None
     try:
         return Var(name, tensor_type(shape, dtype))
     except TypeRuleError as error:
