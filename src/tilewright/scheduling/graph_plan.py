@@ -40,11 +40,6 @@ from tilewright.topi.utils import ceil_div, prod
 PANEL = 4
 """Vectors in a panel of weights, at most."""
 
-HALO_BITS = 16
-"""Bits of elements up to which producers write the halo: products of narrow ones take a half to a quarter of the time, so that copies
-count: 0.5 to 2.9 % of models in bfloat16 and bytes. In float32 they are nothing that one could measure, and ResNet-50 took 1.4 to
-2.2 % longer."""
-
 
 class GraphPlan(Decisions):
     """The decisions about the operators of programs for a target, in force inside of `with`."""
@@ -163,7 +158,7 @@ class GraphPlan(Decisions):
 
     def halo_by_producer(self, problem: str, bits: int) -> bool:
         """Whether the producer of a convolution's data writes it with its halo around it."""
-        model = "producer" if bits <= HALO_BITS else "copy"
+        model = "producer" if bits <= self.target.cpu.core.halo_bits else "copy"
         return self.choose(f"{problem}.halo", model, lambda: ["copy", "producer"]) == "producer"
 
 

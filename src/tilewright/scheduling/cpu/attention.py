@@ -73,7 +73,7 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
         sch.reverse_compute_at(rv, each)
     for name, parts in folds.items():
         if parts:
-            unroll_fold(view, stage[name])
+            unroll_fold(view, stage[name], target)
         for rv, width in parts:
             vectorize_partial(view, rv, target, width, each)
     vectorize_last(view, weights, target, each)

@@ -18,17 +18,11 @@ from tilewright.target import Target
 from tilewright.tir import For
 from tilewright.tir.schedule import BlockRV, LoopRV
 
-FOLD = 16
-"""The number of lanes that are folded without a loop at the end of a reduction."""
-
 RAGGED = 4
 """The minimal number of vectors in a row whose last vector may be masked."""
 
 MOST_VECTORS = 8
 """Vectors over which a reduction can be spread."""
-
-SHORT = 4
-"""Steps of a reduction in parallel up to which they are unrolled."""
 
 MOST_UNROLLED = 64
 """The longest loop of a reduction that a plan may unroll."""
@@ -69,7 +63,7 @@ def schedule_rows(view: KernelView, target: Target) -> None:
                 sch.compute_at(block.rv, at)
     for block in blocks if partial else []:
         if block.reduction and block.name not in spread_out:
-            unroll_fold(view, block)
+            unroll_fold(view, block, target)
     for rv, width in partial:
         vectorize_partial(view, rv, target, width, rows_of.get(sch.get(rv).name_hint, row))
     for loop in shared:
@@ -79,7 +73,7 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
     for block in [b for b in view.blocks() if b.name in behind]:
-        unroll_fold(view, block)
+        unroll_fold(view, block, target)
 
 
 def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:
@@ -240,14 +234,14 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
     sch.reorder(*steps, lane_loop)
     # Where the lanes are all there is, no step is left.
     init = sch.decompose_reduction(block, steps[0] if steps else lane_loop)
-    if len(steps) == 1 and unrolls(view, now.name, "steps", sch.get(steps[0]), SHORT):
+    if len(steps) == 1 and unrolls(view, now.name, "steps", sch.get(steps[0]), target.cpu.core.unrolled_steps):
         sch.unroll(steps[0])
     wide = now.vector_elements(width, lanes)
     for one in (block, init):
         spread(view, one, wide if wide >= width else lanes, width)
 
 
-def unroll_fold(view: KernelView, block: BlockView) -> None:
+def unroll_fold(view: KernelView, block: BlockView, target: Target) -> None:
     """Fold the remaining lanes of a reduction without a loop, in a register."""
     sch = view.sch
     loops = view.loops(block)
@@ -256,7 +250,7 @@ def unroll_fold(view: KernelView, block: BlockView) -> None:
     last, axes = sch.get(loops[-1]), block.block.iter_vars
     # Factoring puts the axis of the lanes first: the innermost loop may be a spatial one.
     if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and unrolls(
-        view, block.name, "fold", last, FOLD
+        view, block.name, "fold", last, target.cpu.core.unrolled_lanes
     ):
         sch.decompose_reduction(block.rv, loops[-1])
         sch.unroll(loops[-1])
