@@ -77,7 +77,9 @@ def test_degenerate_graph(name: str) -> None:
 
 
 TWICE = model([node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])], [X], [Y])
-HUGE = model([node("Relu", ["x"], ["y"])], [info("x", [1 << 31, 1 << 31])], [info("y", [1 << 31, 1 << 31])])
+HUGE, HUGER = [
+    model([node("Relu", ["x"], ["y"])], [info("x", [n, n])], [info("y", [n, n])]) for n in (1 << 29, 1 << 31)
+]
 MADE = model(
     [node("ConstantOfShape", ["n"], ["h"]), node("Add", ["h", "x"], ["y"])],
     [X], [Y], numpy_helper.from_array(np.array([1 << 46]), "n"),
@@ -91,7 +93,8 @@ MADE = model(
         (model([node("Relu", ["x"], ["y"])], [X, X], [Y]), "two inputs have the name 'x'"),
         (TWICE, "Neg 'y' makes the tensor 'y' again, which is there already"),
         (model([node("Relu", ["y"], ["y"])], [X], [Y]), "reads the tensor 'y', which no node before it makes"),
-        (HUGE, "has 18446744073709551616 bytes, more than any machine can address"),
+        (HUGE, "has 1152921504606846976 bytes, more than any machine can address"),
+        (HUGER, "the input 'x': the dimensions of a tensor must have a product below 2"),
         (MADE, "shapes must broadcast: .* but dimension -1 is 70368744177664"),
     ],
 )
