@@ -19,7 +19,7 @@ FORMATS = {
 _OFFSET, _SIGNED, _SLOT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
 
-class Damaged(Exception):
+class Damaged(ValueError):
     """The bytes are not what the schema says; the message says where."""
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.frontend.tflite.ops.samples import F, values
 from tests.frontend.tflite.ops.writer import Writer, camel, schema
 from tests.frontend.tflite.test_models import branches, counter, network
+from tilewright.formats.flatbuffer import Damaged
+from tilewright.formats.flexbuffer import options_of
 from tilewright.formats.tflite_schema import OPERATORS, TABLES, TYPES, UNIONS
 from tilewright.relay.frontend.tflite import from_tflite, supported_operators
 from tilewright.support.errors import ModelError, OpNotImplemented, TVMError
@@ -91,6 +93,19 @@ def test_a_reduction_to_another_type() -> None:
         w.main.op("REDUCE_MIN", [x, axes], [("int16", (4,), (0.5, 3))], {"keep_dims": False}, "ReducerOptions")
     )
     assert "its input is uint8, but its result int16; both have one type" in refused(data, OpNotImplemented)
+
+
+def test_slopes_beyond_the_arithmetic() -> None:
+    w = Writer()
+    x = w.main.input("uint8", (3,), (0.5, 3))
+    data = w.finish(w.main.op("LEAKY_RELU", [x], [("uint8", (3,), (0.5, 3))], {"alpha": 1e9}, "LeakyReluOptions"))
+    assert "its factors are 1 and 1e+09; supported below 65536" in refused(data, OpNotImplemented)
+
+
+def test_options_that_are_cut_off() -> None:
+    assert issubclass(Damaged, ValueError)
+    with pytest.raises(Damaged, match="its options are no flexbuffer"):
+        options_of(b"\x00\x28\x01")
 
 
 def test_comparisons_of_scales_that_are_no_fractions() -> None:

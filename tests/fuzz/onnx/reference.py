@@ -57,6 +57,8 @@ class Resize(op_resize.Resize):
 
     def _run(self, *args: Any, **attributes: Any) -> Any:
         x, _, scales = [*args, None, None][:3]
+        if x.dtype.kind in "iu" and attributes.get("mode", "nearest") != "nearest":
+            raise Unsaid("whether fractions between integers are rounded or cut off")
         half = attributes.get("coordinate_transformation_mode") == "pytorch_half_pixel"
         if half and scales is not None and len(scales):
             axes = attributes.get("axes")

@@ -327,6 +327,10 @@ def _relu(node: Node, x: Value) -> Value:
     return node.call("clip", x, a_min=least, a_max=most)
 
 
+LARGEST_FACTOR = 1 << 16
+"""Of a number of 16 bits, by which TFLite's 32-bit arithmetic multiplies without an overflow."""
+
+
 @tflite_op("LEAKY_RELU")
 def _leaky(node: Node, x: Value) -> Value:
     alpha = float(node.get("alpha", 0.0))
@@ -336,6 +340,8 @@ def _leaky(node: Node, x: Value) -> Value:
         centre = centred(node, x, source)
         ratio = source.scale[0] / target.scale[0]
         slope = source.scale[0] * np.float32(alpha) / target.scale[0]
+        if max(abs(ratio), abs(slope)) >= LARGEST_FACTOR:
+            raise OpNotImplemented(f"its factors are {ratio:g} and {slope:g}; supported below {LARGEST_FACTOR}")
         sides = alike(node, scaled(node, centre, float(ratio)), scaled(node, centre, float(slope)))
         chosen = node.call("where", node.call("greater_equal", centre, 0), *sides)
         return stored(node, chosen, target.offset, low, high, node.out.dtype)
