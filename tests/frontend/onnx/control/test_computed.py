@@ -228,6 +228,7 @@ def test_parts_of_fewer_elements_than_none(kind: str, order: str) -> None:
             "it has 6 pads, where each of its 2 axes has two",
         ),
         ("z = Celu <alpha = 0.0> (x)", "its alpha is 0, by which it divides"),
+        ("z = Unique <axis = 7> (x)", r"its axes are \[7\], but there are 2"),
     ],
 )
 def test_counts_that_do_not_fit(body: str, finding: str) -> None:

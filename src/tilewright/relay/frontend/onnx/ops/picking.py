@@ -146,6 +146,8 @@ def _unique(node: OnnxNode, x: Value) -> list[Value]:
         flat = node.call("reshape", x, newshape=(-1,))
         kinds, first, which, _, counts = node.calls("unique", flat, is_sorted=ordered, return_counts=True)
         return [Value(kinds), *[node.cast(v, "int64") for v in (first, which, counts)]]
+    if axis is not None:
+        (axis,) = node.places([axis], x.ndim)
     config = {"axis": axis, "sorted": ordered, "kind": x.kind}
     plain = [x.plain()]
     parts = [node.host_call_sized("unique", plain, x.ndim if axis is not None else 1, x.element, {**config, "part": 0})]
