@@ -72,6 +72,11 @@ def test_vectors_of_more_elements_than_axes(body: str, kind: str, taken: str) ->
         relay.frontend.from_onnx(parsed(body, f"{kind}, int64[1099511627776] v"))
 
 
+def test_sizes_of_two_axes() -> None:
+    with pytest.raises(DiagnosticError, match="its sizes have 2 axes, and are a vector"):
+        relay.frontend.from_onnx(parsed("z = Resize (x, , , s)", "float[2, 2] x, int64[2, k] s"))
+
+
 def test_a_tensor_of_more_axes_than_can_be() -> None:
     with pytest.raises(DiagnosticError, match="a tensor must have 64 axes at most, but it has 255"):
         relay.frontend.from_onnx(parsed("z = ConstantOfShape (v)", "int64[255] v"))

@@ -13,6 +13,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.resampling import METHODS, resized
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
+from tilewright.support.errors import DiagnosticError
 
 MODES = (
     "half_pixel",
@@ -136,6 +137,8 @@ def resize(node: OnnxNode, x: Value, scales: Value | None, sizes: Value | None, 
         raise ValueError("neither scales nor sizes is given")
     if sizes is not None and not sizes.dtype.startswith("int"):
         raise ValueError(f"sizes must be of int64, but is of {sizes.dtype}")
+    if not given.is_number and given.ndim != 1:
+        raise DiagnosticError(f"its {'scales' if sizes is None else 'sizes'} have {given.ndim} axes, and are a vector")
     if all([isinstance(d, int) for d in x.shape]) and given.is_number and given.array is not None:
         numbers = given.array.reshape(-1).tolist()
         pair = (numbers, None) if sizes is None else (None, numbers)
