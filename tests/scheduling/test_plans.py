@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import relay, te
+from tilewright import relay, te, topi
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.relay.backend.te_compiler import TECompiler
@@ -157,6 +157,30 @@ def test_loops_of_programs_decide() -> None:
         func.body, lambda s: kinds.append(s.kind) if isinstance(s, tvm.tir.For) else None
     )
     assert tvm.tir.ForKind.PARALLEL in kinds
+
+
+def test_pieces_of_parallel_loops_decide() -> None:
+    """How many iterations threads share; 1 starts none, and what no cut gives is refused."""
+
+    def extents(given: dict[str, Any]) -> tuple[list[int], KernelPlan]:
+        plan, x = KernelPlan(TARGET, given), te.placeholder((256, 4096), name="x")
+        func = schedule_kernel(te.create_prim_func([x, topi.exp(x)]), plan.target, plan)
+        found: list[int] = []
+
+        def look(s: Any) -> None:
+            if isinstance(s, tvm.tir.For) and s.kind == tvm.tir.ForKind.PARALLEL:
+                found.append(int(s.extent))
+
+        tvm.tir.stmt_functor.post_order_visit(func.body, look)
+        return found, plan
+
+    (model,), plan = extents({})
+    (name,) = [n for n in plan.values() if n.endswith(".pieces")]
+    assert plan.values()[name] == model > 1
+    for pieces in plan.space()[name]:
+        assert extents({name: pieces})[0] == ([pieces] if pieces > 1 else [])
+    found, plan = extents({name: 255})
+    assert found == [model] and plan.unfit()[name].startswith("255 is none of its choices (1, ")
 
 
 def test_few_elements_are_no_work_for_threads_without_a_plan() -> None:
