@@ -230,17 +230,19 @@ def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, 
     stretch = max(1.0, 1 / axis.scale) if antialias else 1.0
     first = c.call("floor", places)
     reach = int(np.ceil(REACH[method] * stretch))
-    taps = []
+    neighbours = []
     for k in range(1 - reach, reach + 1):
         index = c.call("add", first, float(k))
-        taps.append((index, _weight(c, c.call("divide", c.call("subtract", index, places), stretch), method, alpha)))
+        neighbours.append(
+            (index, _weight(c, c.call("divide", c.call("subtract", index, places), stretch), method, alpha))
+        )
     if stretch > 1:
-        taps = _normalised(c, taps)
+        neighbours = _normalised(c, neighbours)
     if node.get("exclude_outside", 0):
-        taps = _normalised(c, [(i, _inside(c, axis, i, w)) for i, w in taps])
+        neighbours = _normalised(c, [(i, _inside(c, axis, i, w)) for i, w in neighbours])
     behind = x.ndim - 1 - axis.number
     out: Any = None
-    for index, weight in taps:
+    for index, weight in neighbours:
         term = c.call("multiply", picked(index), c.cast(_spread(c, weight, behind), x.dtype))
         out = term if out is None else c.call("add", out, term)
     return out
@@ -274,12 +276,14 @@ def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValu
     return c.transpose(out, [order.index(k) for k in range(x.ndim)])
 
 
-def _normalised(c: Builder, taps: Sequence[tuple[CommonValue, CommonValue]]) -> list[tuple[CommonValue, CommonValue]]:
+def _normalised(
+    c: Builder, neighbours: Sequence[tuple[CommonValue, CommonValue]]
+) -> list[tuple[CommonValue, CommonValue]]:
     """Weights whose sum is 1 at each place."""
-    total = taps[0][1]
-    for _, w in taps[1:]:
+    total = neighbours[0][1]
+    for _, w in neighbours[1:]:
         total = c.call("add", total, w)
-    return [(i, c.call("divide", w, total)) for i, w in taps]
+    return [(i, c.call("divide", w, total)) for i, w in neighbours]
 
 
 def _rounded(c: Builder, x: CommonValue, rounding: str) -> CommonValue:
