@@ -19,7 +19,7 @@ from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
-from tilewright.scheduling.cpu.prefetch import mark_ahead, mark_early
+from tilewright.scheduling.cpu.prefetch import mark_epilogue_prefetch, mark_panel_prefetch
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.kernel_plan import KernelPlan
@@ -171,9 +171,11 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     shared = sch.fuse(*nest.outer[start:end]) if end - start > 1 else nest.outer[start]
     own_loops = nest.outer[end:]
     if weights is not None and panels and start == 0 and streams(view, block, facts, steps, own_loops):
-        mark_ahead(sch, shared, len(own_loops), [*steps.outer, steps.last], weights.buffer.name, panels, shares)
+        mark_panel_prefetch(
+            sch, shared, len(own_loops), [*steps.outer, steps.last], weights.buffer.name, panels, shares
+        )
     for reader in epilogue:
-        mark_early(sch, steps.first, nest.tile.registers * steps.iterations, reader, cpu.core)
+        mark_epilogue_prefetch(sch, steps.first, nest.tile.registers * steps.iterations, reader, cpu.core)
     init = sch.decompose_reduction(block.rv, steps.first)
     for loop in (steps.unrolled, *nest.inner[:-1]):
         sch.unroll(loop)

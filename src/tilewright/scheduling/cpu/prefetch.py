@@ -15,7 +15,7 @@ from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.transform.memory.software_prefetch import EARLY, PANELS, tensors_of
 
 
-def mark_ahead(
+def mark_panel_prefetch(
     sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int, times: int
 ) -> None:
     """Mark a loop over tiles for software prefetch of a tensor's panels. The loop has the tiles of each of `panels`
@@ -28,7 +28,7 @@ def mark_ahead(
         sch.annotate(steps[-1], PANELS, [name, count.value // (panels * times), panels, rows, len(steps) - 1])
 
 
-def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV, core: Core) -> None:
+def mark_epilogue_prefetch(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV, core: Core) -> None:
     """Mark what an epilogue reads of tensors for prefetch before the reduction loop, which does `work` multiply-adds on
     vectors, and so takes at least as long as memory for a cache line.
     """
