@@ -28,8 +28,8 @@ namespace {
 // Waking a worker costs tens of microseconds, more on a virtual machine.
 constexpr int kSpin = 20000;
 constexpr int32_t kMaxTasks = 0x7fff;  // what a share can count
-// Pieces of a loop for each thread: what one thread does in vain wait for another is at most one of them, and each costs
-// some tens of nanoseconds.
+// Pieces of a loop for each thread. At the end of a loop a thread waits at most as long as another one works on one piece;
+// a piece costs some tens of nanoseconds more.
 constexpr int kPieces = 8;
 constexpr int64_t kMaxThreads = 1024;
 

@@ -153,8 +153,8 @@ def _cubic(t: PrimExpr, a: float) -> list[PrimExpr]:
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
 
 
-def _taps(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(index, weight) of the input places around place x that are read for it."""
+def _neighbours(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[PrimExpr, PrimExpr]]:
+    """(index, weight) of the neighbours of place x, the input elements that are read for it."""
     base = tir.floor(x)
     t = x - base
     first = to(base, "int32")
@@ -235,7 +235,7 @@ def resize_nd(
 
     def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Var]) -> Any:
         """The blend of a tensor's elements along some of the axes."""
-        ways = {j: _taps(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
+        ways = {j: _neighbours(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
 
         def along(left: Sequence[int], index: list[PrimExpr]) -> Any:
             if not left:

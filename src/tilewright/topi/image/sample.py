@@ -140,7 +140,7 @@ def grid_sample(
         back = tir.Select(even, rest + low, span - rest + low)
         return tir.max(tir.min(back, size - c(1)), c(0))
 
-    def bordered(x: PrimExpr, axis: int) -> Any:
+    def padded_place(x: PrimExpr, axis: int) -> Any:
         size = to(extents[axis], data.dtype)
         if padding_mode == "border":
             return tir.max(tir.min(x, size - c(1)), c(0))
@@ -163,15 +163,15 @@ def grid_sample(
                 t = x - base
                 first = to(base, "int32")
                 weights = _cubic_weights(t, c)
-                taps = []
+                neighbours = []
                 for k, w in enumerate(weights):
                     place = first + (k - 1)
                     if padding_mode != "zeros":
-                        place = to(bordered(to(place, data.dtype), axis), "int32")
-                    taps.append((place, w))
-                ways.append(taps)
+                        place = to(padded_place(to(place, data.dtype), axis), "int32")
+                    neighbours.append((place, w))
+                ways.append(neighbours)
                 continue
-            x = bordered(x, axis)
+            x = padded_place(x, axis)
             if method == "nearest":
                 ways.append([(to(tir.nearbyint(x), "int32"), None)])
             else:

@@ -50,7 +50,7 @@ def _padded(w: Windows, places: Sequence[int]) -> Read:
     steps, phases = w.strides, w.phases
     needed = [(p - 1) * s + f for p, s, f in zip(places, steps, phases, strict=True)]
     inside = not any(w.before) and all([n <= e for n, e in zip(needed, w.extents, strict=True)])
-    source = w.data if inside else _with_borders(w, needed)
+    source = w.data if inside else _zero_padded(w, needed)
     if all([s == 1 for s in steps]):
         return lambda nn, cc, phase, at: source(nn, cc, *at)
     rank = len(steps)
@@ -65,8 +65,8 @@ def _padded(w: Windows, places: Sequence[int]) -> Read:
     return lambda nn, cc, phase, at: parts(nn, cc, *phase, *at)
 
 
-def _with_borders(w: Windows, needed: Sequence[int]) -> te.Tensor:
-    """The data with zeros around it."""
+def _zero_padded(w: Windows, needed: Sequence[int]) -> te.Tensor:
+    """The data padded with zeros, to `needed` elements along each spatial axis."""
 
     def element(*i: Var) -> Any:
         nn, cc, *at = i

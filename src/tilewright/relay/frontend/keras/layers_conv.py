@@ -150,7 +150,7 @@ def _transposed(c: LayerCall, x: Value) -> Value:
 def pool(
     c: LayerCall, x: Value, key: str, size: Sequence[int], strides: Sequence[int], padding: str, first: bool
 ) -> Value:
-    """Maxima or means of windows; means leave out what lies in the border."""
+    """Maxima or means of windows; means leave out the padding."""
     n = len(size)
     start = 2 if first else 1
     pads = window_padding(padding, x.shape[start : start + n], size, strides, (1,) * n)

@@ -306,15 +306,17 @@ def one_hot(c: LayerCall, places: Value, depth: int, dtype: str = "float32", axi
 
 @keras_layer("Discretization")
 def _discretization(c: LayerCall, x: Value) -> Value:
-    borders = c.config.get("bin_boundaries")
-    if not borders:
-        raise OpNotImplemented("its borders come from adapt(), and are not in its configuration. Give bin_boundaries")
-    table = Value(array=np.asarray(borders, np.float32))
+    boundaries = c.config.get("bin_boundaries")
+    if not boundaries:
+        raise OpNotImplemented(
+            "its boundaries come from adapt(), and are not in its configuration. Give bin_boundaries"
+        )
+    table = Value(array=np.asarray(boundaries, np.float32))
     places = c.call("searchsorted", table, c.cast(x, "float32"), right=True, dtype="int32")
     mode = c.get("output_mode", "int")
     if mode == "int":
         return places
-    hot = one_hot(c, places, len(borders) + 1)
+    hot = one_hot(c, places, len(boundaries) + 1)
     if mode == "one_hot":
         return hot
     return c.reduce("sum" if mode == "count" else "max", hot, [hot.ndim - 2])

@@ -16,7 +16,7 @@ METHODS = {
     "nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic", "linear": "linear", "trilinear": "linear",
     "cubic": "cubic",
 }  # fmt: skip
-BORDERS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+RESIZE_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def resized(
@@ -32,7 +32,7 @@ def resized(
             x = _along(c, x, start + k, int(target), how == "bicubic")
         return x
     return c.call(
-        f"image.resize{n}d", x, size=tuple(size), layout=BORDERS[n][0 if first else 1], method=METHODS[how],
+        f"image.resize{n}d", x, size=tuple(size), layout=RESIZE_LAYOUTS[n][0 if first else 1], method=METHODS[how],
         coordinate_transformation_mode="half_pixel", rounding_method="round_prefer_ceil" if how == "nearest" else "",
         cubic_alpha=-0.5, cubic_exclude=1 if how in ("bicubic", "cubic") else 0,
     )  # fmt: skip

@@ -127,7 +127,7 @@ def _grayscale(c: LayerCall, x: Value) -> Value:
 
 
 @keras_op("PadImages", "CropImages")
-def _borders(c: LayerCall, x: Value) -> Value:
+def _pad_or_crop(c: LayerCall, x: Value) -> Value:
     first = c.get("data_format", "channels_last") == "channels_first"
     start = x.ndim - 2 if first else x.ndim - 3
     ending = "padding" if c.kind.endswith("PadImages") else "cropping"
@@ -135,7 +135,7 @@ def _borders(c: LayerCall, x: Value) -> Value:
         (extent,) = c.static([x.shape[axis]], "the size of its images")
         given = [c.config.get(k) for k in (f"{a}_{ending}", f"{b}_{ending}", f"target_{goal}")]
         before, after, target = [None if v is None else int(v) for v in given]
-        # Of the two borders and the result's size one is left out.
+        # One of the two widths and the result's size is left out.
         total = abs((extent if target is None else target) - extent)
         before = (total - (after or 0) if target is not None else 0) if before is None else before
         after = (total - before if target is not None else 0) if after is None else after

@@ -65,7 +65,7 @@ def np_resize_axis(
     t = x - base
     first = base.astype(np.int64)
     if method == "linear":
-        taps = [(first, 1 - t), (first + 1, t)]
+        neighbours = [(first, 1 - t), (first + 1, t)]
     else:
 
         def near(d: np.ndarray) -> np.ndarray:
@@ -74,13 +74,13 @@ def np_resize_axis(
         def far(d: np.ndarray) -> np.ndarray:
             return np.asarray(((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha)
 
-        taps = [(first - 1, far(t + 1)), (first, near(t)), (first + 1, near(1 - t)), (first + 2, far(2 - t))]
+        neighbours = [(first - 1, far(t + 1)), (first, near(t)), (first + 1, near(1 - t)), (first + 2, far(2 - t))]
         if exclude:
-            taps = [(i, np.where((i >= 0) & (i < extent), w, 0)) for i, w in taps]
-            total = sum(w for _, w in taps)
-            taps = [(i, w / total) for i, w in taps]
+            neighbours = [(i, np.where((i >= 0) & (i < extent), w, 0)) for i, w in neighbours]
+            total = sum(w for _, w in neighbours)
+            neighbours = [(i, w / total) for i, w in neighbours]
     return np.asarray(
-        sum(np.take(data, np.clip(i, 0, extent - 1), axis) * w.reshape(shape).astype(np.float32) for i, w in taps)
+        sum(np.take(data, np.clip(i, 0, extent - 1), axis) * w.reshape(shape).astype(np.float32) for i, w in neighbours)
     )
 
 

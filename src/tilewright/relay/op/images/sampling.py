@@ -188,19 +188,19 @@ class grid_sample(OpCard, key="image.grid_sample"):
         n = len(extents)
         out = np.zeros((batch, channels, *grid.shape[2:]), np.float64)
         for b, *at in np.ndindex(batch, *grid.shape[2:]):
-            taps = []
+            neighbours = []
             for axis, size in enumerate(extents):
                 g = float(grid[(b, n - 1 - axis, *at)])
                 x = (g + 1) * (size - 1) / 2 if self.align_corners else ((g + 1) * size - 1) / 2
-                taps.append(self._taps(x, size))
-            for corner in np.ndindex(*[len(t) for t in taps]):
-                places = [taps[a][k][0] for a, k in enumerate(corner)]
-                weight = np.prod([taps[a][k][1] for a, k in enumerate(corner)])
+                neighbours.append(self._neighbours(x, size))
+            for corner in np.ndindex(*[len(t) for t in neighbours]):
+                places = [neighbours[a][k][0] for a, k in enumerate(corner)]
+                weight = np.prod([neighbours[a][k][1] for a, k in enumerate(corner)])
                 if all([0 <= p < e for p, e in zip(places, extents, strict=True)]):
                     out[(b, slice(None), *at)] += data[(b, slice(None), *places)] * weight
         return out.astype(data.dtype)
 
-    def _bordered(self, x: float, size: int) -> float:
+    def _padded(self, x: float, size: int) -> float:
         if self.padding_mode == "border":
             return min(max(x, 0.0), size - 1.0)
         if self.padding_mode == "zeros":
@@ -210,8 +210,8 @@ class grid_sample(OpCard, key="image.grid_sample"):
         back = rest + low if turns % 2 == 0 else span - rest + low
         return min(max(back, 0.0), size - 1.0)
 
-    def _taps(self, x: float, size: int) -> list[tuple[int, float]]:
-        """The places that are read for place x along an axis, and their weights."""
+    def _neighbours(self, x: float, size: int) -> list[tuple[int, float]]:
+        """(index, weight) of the neighbours of place x along an axis, which are read for it."""
         if self.method == "bicubic":
             base = int(np.floor(x))
             t, a = x - base, -0.75
@@ -223,8 +223,8 @@ class grid_sample(OpCard, key="image.grid_sample"):
                 return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
             weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
-            return [(int(self._bordered(base - 1 + k, size)), w) for k, w in enumerate(weights)]
-        x = self._bordered(x, size)
+            return [(int(self._padded(base - 1 + k, size)), w) for k, w in enumerate(weights)]
+        x = self._padded(x, size)
         if self.method == "nearest":
             return [(int(np.rint(x)), 1.0)]
         base = int(np.floor(x))

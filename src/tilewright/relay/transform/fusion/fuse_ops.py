@@ -1,7 +1,7 @@
 """FuseOps: calls that make one kernel become one primitive function.
 
 A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
-all uses of its result lead through (its epilogue), those that lead only there, and a border of a constant around the result.
+all uses of its result lead through (its epilogue), those that lead only there, and a halo of a constant around the result.
 Without an anchor, chains of injective operators form kernels, and run into a reduction where one follows. "All uses lead
 through" is post-dominance, so what is merged has one result.
 
@@ -153,7 +153,7 @@ def kind_of(call: Call) -> int:
 
 
 def adds_halo(call: Call) -> bool:
-    """Whether a call puts a border of a constant around a tensor of known shape: a kernel's last step, which costs no copy."""
+    """Whether a call puts a halo of a constant around a tensor of static shape: a kernel's last step, which costs no copy."""
     if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
         return False
     card: Any = card_of(call)

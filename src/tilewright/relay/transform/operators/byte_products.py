@@ -74,7 +74,7 @@ def dense(call: Call) -> Expr | None:
 
 
 def conv2d(call: Call) -> Expr | None:
-    """A convolution of channels that are added up; what its border stands for is shifted too."""
+    """A convolution whose channels are added up. The value of its padding is shifted as well."""
     card: Any = card_of(call)
     weight: Any = constant_of(call.args[1])
     plain = (card.data_layout, card.kernel_layout, card.out_layout or card.data_layout) == ("NCHW", "OIHW", "NCHW")

@@ -115,10 +115,10 @@ class _Widen(ExprMutator):
         if not isinstance(t, TensorType) or not _floats(e):
             return e
         if isinstance(e, Call) and is_op(e, "nn.pad"):
-            # A border is put around what is stored; its constant is one of that type already.
+            # The padding is in the stored type, which its constant already has.
             data, value = e.args
-            border = typed(const(value.value, str(t.dtype))) if isinstance(value, Constant) else value
-            return typed(self.remade(e, [self.cast(data, str(t.dtype)), self.cast(border, str(t.dtype))], card_of(e)))
+            padding = typed(const(value.value, str(t.dtype))) if isinstance(value, Constant) else value
+            return typed(self.remade(e, [self.cast(data, str(t.dtype)), self.cast(padding, str(t.dtype))], card_of(e)))
         return self.cast(e, str(t.dtype))
 
 

@@ -162,14 +162,14 @@ def windows(
     padded = node.call("nn.pad", x, node.scalar(fill, x), pad_width=tuple(width)) if any(map(any, width)) else x
     axes = tuple(range(len(shape) - n, len(shape)))
     places = list(np.ndindex(*kernel))
-    taps = []
+    elements = []
     for place in places:
         begin = [p * d for p, d in zip(place, dilations, strict=True)]
         end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, out, strides, strict=True)]
-        taps.append(
+        elements.append(
             node.call("strided_slice", padded, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=axes)
         )
-    return node.call("stack", taps, axis=0), out, places
+    return node.call("stack", elements, axis=0), out, places
 
 
 def max_pool_with_places(

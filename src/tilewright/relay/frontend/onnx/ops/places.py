@@ -131,7 +131,7 @@ def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Expr:
         after = c.call("multiply", place, sizes.tensor(sizes.product(extents[k + 1 :])))
         where = after if where is None else c.call("add", where, after)
         inside = fits if inside is None else c.call("logical_and", inside, fits)
-    # What lies in the border goes to a place after the image.
+    # Elements of the padding are added to an element after the image.
     flat = c.call("reshape", c.call("where", inside, where, total), newshape=(1, -1))
     where = sizes.settled(flat, [*extents, *kernel])
     batch, rows, count = x.shape

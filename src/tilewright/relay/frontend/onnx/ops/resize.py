@@ -74,13 +74,13 @@ def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: boo
 
     first = np.floor(x).astype(np.int64)
     reach = int(np.ceil((1 if method == "linear" else 2) * stretch))
-    taps = [(first + k, filtered((first + k - x) / stretch)) for k in range(1 - reach, reach + 1)]
+    neighbours = [(first + k, filtered((first + k - x) / stretch)) for k in range(1 - reach, reach + 1)]
     if stretch > 1:
-        total = sum([w for _, w in taps])
-        taps = [(i, w / total) for i, w in taps]
+        total = sum([w for _, w in neighbours])
+        neighbours = [(i, w / total) for i, w in neighbours]
     matrix = np.zeros((len(x), extent))
     rows = np.arange(len(x))
-    for i, w in taps:
+    for i, w in neighbours:
         inside = (i >= 0) & (i < extent)
         np.add.at(matrix, (rows, np.clip(i, 0, extent - 1)), np.where(inside, w, 0) if exclude else w)
     if exclude:

@@ -305,7 +305,7 @@ def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", val
         low, high = (-v if isinstance(v, int) and v < 0 else 0 for v in (before, after))
         if low or high:
             x = cut(c, x, axis, low, x.shape[axis] - high)
-        width[axis] = (_border(before), _border(after))
+        width[axis] = (_at_least_zero(before), _at_least_zero(after))
     if not any([v != 0 if isinstance(v, int) else True for w in width for v in w]):
         return x
     if mode == "circular":
@@ -323,7 +323,7 @@ def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", val
     return c.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=how)
 
 
-def _border(v: Any) -> Any:
+def _at_least_zero(v: Any) -> Any:
     return max(v, 0) if isinstance(v, int) else v
 
 
@@ -340,10 +340,10 @@ def _constant_pad(c: TorchCall, x: Value, pads: Sequence[int], value: Operand = 
 for _name, _mode in {"reflection_pad": "reflect", "replication_pad": "replicate"}.items():
     for _rank in (1, 2, 3):
 
-        def _bordered(c: TorchCall, x: Value, pads: Sequence[int], mode: str = _mode) -> Value:
+        def _padded_by_mode(c: TorchCall, x: Value, pads: Sequence[int], mode: str = _mode) -> Value:
             return pad(c, x, pads, mode)
 
-        aten(f"{_name}{_rank}d")(_bordered)
+        aten(f"{_name}{_rank}d")(_padded_by_mode)
 
 
 @aten("_pad_circular")

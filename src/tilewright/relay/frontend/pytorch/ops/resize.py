@@ -112,9 +112,9 @@ def _weights(at: np.ndarray, extent: int, step: float, cubic: bool, align: bool,
     if not cubic and not align:
         places = np.maximum(places, 0)
     first = np.floor(places).astype(np.int64)
-    for tap in range(-1, 3) if cubic else range(2):
-        w = _kernel(places - first - tap, cubic, -0.75)
-        np.add.at(matrix, (np.arange(len(at)), np.clip(first + tap, 0, extent - 1)), w)
+    for neighbour in range(-1, 3) if cubic else range(2):
+        w = _kernel(places - first - neighbour, cubic, -0.75)
+        np.add.at(matrix, (np.arange(len(at)), np.clip(first + neighbour, 0, extent - 1)), w)
     return matrix
 
 

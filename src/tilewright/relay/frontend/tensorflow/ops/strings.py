@@ -1,4 +1,4 @@
-"""Converters of operators on strings: host functions with TensorFlow's meaning, in which a text is a string of bytes."""
+"""Converters of operators on strings: host functions with TensorFlow's meaning, in which a string is a sequence of bytes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CLASSES = {
 
 
 def each(f: Callable[[str], Any], strings: np.ndarray, dtype: Any = object) -> np.ndarray:
-    """f of every text."""
+    """An array of f of each string."""
     out = np.empty(strings.shape, dtype)
     out.reshape(-1)[:] = [f(t) for t in strings.reshape(-1).tolist()]
     return out
 
 
 def _simple(name: str, f: Callable[[Any, str], str]) -> None:
-    """An operator that makes a text of each text."""
+    """Declares an operator that makes a string of each string."""
     string_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
 
     @string_op(name)
@@ -118,7 +118,7 @@ def _run_segment_join(config: Config, x: np.ndarray, which: np.ndarray) -> np.nd
     out = np.full((config["count"], rows.shape[1]), "", object)
     for row, place in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
         if place >= 0:
-            # Nothing separates what comes after an empty text.
+            # Nothing separates what comes after an empty string.
             out[place] = [
                 f"{held}{config['separator']}{t}" if held else t for held, t in zip(out[place], row, strict=True)
             ]
@@ -421,7 +421,7 @@ def _codes(config: Config, t: str) -> list[tuple[int, int]]:
     for ch in as_bytes(t).decode("utf-8", "surrogateescape"):
         broken = 0xDC80 <= ord(ch) <= 0xDCFF
         if broken and config["errors"] == "strict":
-            raise ValueError(f"the text {t!r} is no UTF-8")
+            raise ValueError(f"the string {t!r} is no UTF-8")
         if not (broken and config["errors"] == "ignore"):
             found.append((config["char"] if broken else ord(ch), at))
         at += 1 if broken else len(ch.encode())

@@ -203,7 +203,7 @@ def hybrid_conv(node: Node, rough: Rounded, kernel: Value, attrs: dict[str, Any]
     top, left, bottom, right = attrs["padding"]
     data = rough.whole
     if rough.offset is not None:
-        # What is added at the borders stands for 0: the zero point of its example. So the data are moved, and padded with 0.
+        # Padding stands for 0, which is the zero point of the example. So the zero points are subtracted, and the data padded with 0.
         data = node.call("subtract", node.cast(data, "int16"), node.cast(rough.offset, "int16"))
         data, plain_attrs = node.cast(data, "int32"), {**attrs, "out_dtype": "int32"}
         return node.call("nn.conv2d", data, node.cast(kernel, "int32"), **plain_attrs)
