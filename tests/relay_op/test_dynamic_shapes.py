@@ -40,7 +40,7 @@ def test_exported_chain_of_known_shape_becomes_static() -> None:
     assert got.shape == (3, 4, 2)
 
 
-def test_exported_chain_of_open_batch_becomes_symbolic() -> None:
+def test_exported_chain_of_dynamic_batch_becomes_symbolic() -> None:
     x = relay.var("x", shape=(relay.Any(), 8))
     mod = name_dimensions(tvm.IRModule.from_expr(relay.Function([x], exported(x))))
     mod = relay.transform.DynamicToStatic()(mod)
@@ -69,7 +69,7 @@ def test_only_one_extent_is_inferred() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 5])
-def test_open_batch_runs_at_any_size(batch: int) -> None:
+def test_dynamic_batch_runs_at_any_size(batch: int) -> None:
     x = relay.var("x", shape=(relay.Any(), 8))
     n = relay.take(relay.shape_of(x, dtype="int64"), relay.const(0, "int64"), axis=0)
     results = [

@@ -111,7 +111,7 @@ def test_more_indices_than_data_along_other_axes() -> None:
             relay.transform.InferType()(relay.IRModule.from_expr(call()))
 
 
-def test_more_open_indices_than_data_along_other_axes() -> None:
+def test_more_dynamic_indices_than_data_along_other_axes() -> None:
     n, m = tir.SizeVar("n", "int64"), tir.SizeVar("m", "int64")
     x = relay.var("x", relay.TensorType((n, 3), "float32"))
     i = relay.var("i", relay.TensorType((m, 3), "int64"))

@@ -101,7 +101,7 @@ def test_epilogue_of_a_product_stays_in_its_tiles() -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_two_open_matrices(transposed: bool) -> None:
+def test_products_of_two_dynamic_matrices(transposed: bool) -> None:
     check(
         [(N, 2, S, 8), (N, 2, S, 8) if transposed else (N, 2, 8, S)],
         lambda a, b: topi.nn.batch_matmul(a, b, transpose_b=transposed),
@@ -133,13 +133,13 @@ def test_convolution_over_images_of_dynamic_size() -> None:
     assert len(loops(func, tir.ForKind.UNROLLED)) >= 6
 
 
-def test_rows_of_open_length() -> None:
+def test_rows_of_dynamic_length() -> None:
     func = check([(N, 4, S, S)], topi.nn.softmax, softmax)
     assert len(loops(func, tir.ForKind.VECTORIZED)) >= 4 and len(loops(func, tir.ForKind.PARALLEL)) == 1
     check([(N, S, 32)], lambda x: topi.nn.softmax(x), softmax)
 
 
-def test_element_wise_kernels_share_out_all_open_loops() -> None:
+def test_element_wise_kernels_share_out_all_loops_of_dynamic_extent() -> None:
     func = check([(N, S, 768)], lambda x: topi.tanh(x), np.tanh)
     (shared,) = loops(func, tir.ForKind.PARALLEL)
     assert tvm.arith.Analyzer().can_prove_equal(shared.extent, N * S)

@@ -110,7 +110,7 @@ def test_loops_of_their_own_kind_keep_what_they_touch() -> None:
     assert [2, 3, 8] in extents(merged)
 
 
-def test_sizes_that_are_open_stay() -> None:
+def test_dynamic_sizes_stay() -> None:
     n = te.var("n", "int64")
     x = te.placeholder((n, 3, 4), name="x")
     func: Any = te.create_prim_func([x, nn.relu(x)])

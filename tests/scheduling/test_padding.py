@@ -24,7 +24,7 @@ def padded(shape: Widths, before: Widths, after: Widths, dtype: str, value: floa
 
 
 CASES = {
-    "a border of one": ((1, 2, 5, 6, 16), (0, 0, 1, 1, 0), (0, 0, 1, 1, 0), "uint8"),
+    "a halo of one": ((1, 2, 5, 6, 16), (0, 0, 1, 1, 0), (0, 0, 1, 1, 0), "uint8"),
     "odd and uneven": ((2, 3, 7, 9, 16), (0, 0, 2, 1, 0), (0, 0, 0, 5, 0), "int8"),
     "columns alone": ((1, 2, 5, 13, 8), (0, 0, 0, 3, 0), (0, 0, 0, 0, 0), "uint8"),
     "channels and images, too": ((1, 2, 3, 7, 4), (1, 2, 0, 1, 0), (0, 1, 1, 0, 0), "float16"),

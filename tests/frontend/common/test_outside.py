@@ -62,7 +62,7 @@ def test_onnx_gather_of_one_known_index_outside() -> None:
         results(mod, params, [X], check=True)
 
 
-def test_onnx_gather_from_the_end_of_an_open_axis() -> None:
+def test_onnx_gather_from_the_end_of_a_dynamic_axis() -> None:
     model = onnx_model("Gather", {"a": X}, {"b": np.array([-1, 0], "int64")})
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
     mod, params = relay.frontend.from_onnx(model, freeze_params=False)

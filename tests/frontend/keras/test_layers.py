@@ -195,7 +195,7 @@ def test_layer(name: str) -> None:
     check(model)
 
 
-def test_means_leave_out_borders() -> None:
+def test_means_leave_out_padding() -> None:
     """As on TensorFlow and JAX; Keras on torch repeats the last row instead."""
     model = one(lambda: L.AveragePooling1D(3, 2, padding="same"), (4, 1))()
     mod, params = from_keras(model, layout="NHWC")

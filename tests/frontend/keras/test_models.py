@@ -70,7 +70,7 @@ def test_weights_are_mapped(model: Any) -> None:
     assert np.shares_memory(params["d.kernel"], dense.layers[0].kernel.value.detach().numpy())
 
 
-def test_open_batch(model: Any) -> None:
+def test_dynamic_batch(model: Any) -> None:
     mod, params = from_keras(model, layout="NHWC")
     data = data_for(model, 3)
     assert str(mod["main"].params[0].type_annotation.shape[0]) == "batch"
@@ -80,7 +80,7 @@ def test_open_batch(model: Any) -> None:
         np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-5)
 
 
-def test_open_length() -> None:
+def test_dynamic_length() -> None:
     x = keras.Input((None, 4))
     model = keras.Model(x, L.LSTM(3, return_sequences=True)(x))
     shuffled(model)

@@ -417,7 +417,7 @@ def test_attributes_for_tools_and_of_tolerant_operators_are_passed_over() -> Non
     assert "com.others::Other" in message(TVMError, model(nodes, {"x": [2, 3]}, ["u"], {"w": np.ones(3, np.float32)}))
 
 
-def test_equal_parts_of_an_open_axis() -> None:
+def test_equal_parts_of_a_dynamic_axis() -> None:
     node = helper.make_node("Split", ["x"], ["y", "z"], axis=1)
     mod, _ = relay.frontend.from_onnx(model([node], {"x": [2, "n"]}, ["y", "z"], opset=13))
     run = relay.create_executor("vm", mod=mod, target="llvm").evaluate()

@@ -91,7 +91,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("how, coordinates, kind", CASES)
-def test_open_images(how: str, coordinates: str, kind: str) -> None:
+def test_images_of_dynamic_size(how: str, coordinates: str, kind: str) -> None:
     body, inputs = HOWS[how]
     inputs = inputs.replace("roi", "part" if "crop" in coordinates else "")
     resize = f"z = Resize <{kind}, coordinate_transformation_mode = '{coordinates}'> ({inputs})"

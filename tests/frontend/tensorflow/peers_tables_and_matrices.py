@@ -167,7 +167,7 @@ def test_texts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["case", "split_dense", "unicode", "ngrams", "replace"])
-def test_open_texts(name: str) -> None:
+def test_strings_of_dynamic_shape(name: str) -> None:
     f, data = TEXTS[name]
     compare(f, *data, dynamic_axes=True)
 

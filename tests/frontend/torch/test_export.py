@@ -101,7 +101,7 @@ def test_dynamic_axes_of_a_module() -> None:
         close(evaluate(mod, params, x, kind="vm"), module(x))
 
 
-def test_open_axis_is_pinned() -> None:
+def test_dynamic_axis_is_pinned() -> None:
     program = torch.export.export(net(), (x34,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     mod, _ = relay.frontend.from_pytorch(program, [("data", (7, 4))])
     assert mod["main"].ret_type == relay.TensorType((7, 2), "float32")

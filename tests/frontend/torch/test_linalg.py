@@ -85,7 +85,7 @@ def test_factorisations(f: Callable[..., Any]) -> None:
         np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_open_batch() -> None:
+def test_dynamic_batch() -> None:
     run = compiled(L.inv, matrices(), "vm", dynamic_shapes=({0: torch.export.Dim("n")},))
     for n in (2, 1, 5):
         np.testing.assert_allclose(run(matrices(n)).numpy(), L.inv(matrices(n)), rtol=1e-4, atol=1e-5)

@@ -128,7 +128,7 @@ def test_pt2e_trained() -> None:
     same(torch.export.export(quantised, (x,)), x, quantised(x), "qnn.conv2d")
 
 
-def test_pt2e_open_batch() -> None:
+def test_pt2e_dynamic_batch() -> None:
     torch.manual_seed(0)
     module, x = Layers().eval(), torch.randn(4, 64)
     shapes = ({0: torch.export.Dim("batch")},)

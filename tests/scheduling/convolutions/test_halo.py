@@ -1,4 +1,4 @@
-"""Kernels that write a border around their result: no copy of it, and the interpreter's values."""
+"""Kernels that write a halo around their result: without a copy, and with the interpreter's values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGET = Target("llvm -mcpu=skylake-avx512")
 
 
 def kernel(before: list[int], after: list[int], value: float, stride: int = 1, dtype: str = "float32") -> PrimFunc:
-    """A convolution by one place on channel blocks, an epilogue, and a border."""
+    """A pointwise convolution on channel blocks, an epilogue, and a halo."""
     data = te.placeholder((2, 2, 7, 8, 16), dtype, name="data")
     weight = te.placeholder((3, 2, 1, 1, 16, 16), dtype, name="weight")
     with TARGET, KernelPlan(TARGET):
@@ -58,7 +58,7 @@ def test_nothing_is_copied() -> None:
     assert [b.scope() for b in root.block.alloc_buffers if b.scope() != "local"] == []
 
 
-def test_other_last_steps_are_no_borders() -> None:
+def test_other_last_steps_are_no_halos() -> None:
     x = te.placeholder((4, 6), "float32", name="x")
     doubled = te.compute((4, 6), lambda i, j: x(i, j) * 2.0, name="doubled")
     cropped = topi.nn.pad(doubled, [0, -1], [0, 1])

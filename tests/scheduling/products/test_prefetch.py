@@ -1,4 +1,4 @@
-"""Panels of weights fetched ahead: hints alone, within the tensor, where tiles leave the time for it."""
+"""Software prefetch of panels of weights: hints alone, within the tensor, where tiles leave the time for it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def convolution(blocks: tuple[int, int], size: int, kernel: int) -> PrimFunc:
 
 
 def hints_with_loops(func: PrimFunc) -> tuple[list[For], list[BufferLoad]]:
-    """What is fetched ahead, and the loops around."""
+    """The tensors that are prefetched, and the loops around."""
     hints: list[Any] = []
     loops: list[For] = []
 

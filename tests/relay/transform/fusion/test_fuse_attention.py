@@ -124,7 +124,7 @@ def test_random_sizes(seed: int, cpu: str) -> None:
 
 
 @pytest.mark.parametrize("axis", range(3))
-def test_an_open_mask_that_is_one_row(axis: int) -> None:
+def test_a_dynamic_mask_that_is_one_row(axis: int) -> None:
     shape: list[Any] = [2, 40, 50]
     given = inputs(attention((2,), 40, 50, 8, 5, mask=(*shape[:axis], 1, *shape[axis + 1 :])), 2)
     shape[axis] = relay.Any()

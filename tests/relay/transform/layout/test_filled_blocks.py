@@ -115,7 +115,7 @@ def test_block(channels: int, lanes: int, block: int) -> None:
     assert filled_block(channels, lanes) == block
 
 
-def test_open_images_are_cut_off() -> None:
+def test_images_of_dynamic_size_are_cut_off() -> None:
     """What is plain again has the channels that there are, of any number of images of any size."""
     x = relay.var("x", shape=(relay.Any(), 16, relay.Any(), relay.Any()))
     mod = IRModule.from_expr(relay.Function([x], relay.transpose(conv(x, 16, 21), (0, 2, 3, 1))))

@@ -1,4 +1,4 @@
-"""WriteHalos: which values are written with a border for the convolutions that read them, and that these compute the same."""
+"""WriteHalos: which values are written with a halo for the convolutions that read them, and that these compute the same."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def around(x: relay.Expr, channels: int, filters: int, strides: int = 2, **optio
     return relay.nn.conv2d(x, weights(filters, channels, 3, 3), strides=strides, padding=padding, **options)
 
 
-def bordered(body: relay.Expr, precision: str = "bfloat16", target: str = TARGET) -> int:
-    """How many kernels write a border."""
+def halos(body: relay.Expr, precision: str = "bfloat16", target: str = TARGET) -> int:
+    """How many kernels write a halo."""
     with PassContext(opt_level=3, config={"relay.build.precision": precision}):
         optimized, _ = relay.optimize(IRModule.from_expr(body), target)
     return list_op_freqs(optimized).get("nn.pad", 0)
@@ -64,47 +64,47 @@ def chain(n: int, size: int, **options: Any) -> relay.Expr:
     return around(relay.nn.relu(around(pointwise(x, 32, 64), 64, 32, 1, **options)), 32, 32)
 
 
-def test_a_producer_writes_the_border_for_its_only_reader() -> None:
-    assert bordered(around(pointwise(picture(1, 32, 16, 16), 32, 64), 64, 32)) == 1
+def test_a_producer_writes_the_halo_for_its_only_reader() -> None:
+    assert halos(around(pointwise(picture(1, 32, 16, 16), 32, 64), 64, 32)) == 1
 
 
-def test_several_convolutions_that_pad_alike_read_one_border() -> None:
+def test_several_convolutions_that_pad_alike_read_one_halo() -> None:
     y = pointwise(picture(1, 32, 16, 16), 32, 64)
-    assert bordered(around(y, 64, 32) + around(y, 64, 32) * relay.const(2.0)) == 1
+    assert halos(around(y, 64, 32) + around(y, 64, 32) * relay.const(2.0)) == 1
 
 
-def test_pooling_writes_the_border_too() -> None:
+def test_pooling_writes_the_halo_too() -> None:
     y = relay.nn.max_pool2d(pointwise(picture(1, 32, 16, 16), 32, 64), (2, 2), (2, 2))
-    assert bordered(around(y, 64, 32)) == 1
+    assert halos(around(y, 64, 32)) == 1
 
 
-def test_what_others_read_has_no_border() -> None:
+def test_what_others_read_has_no_halo() -> None:
     y = pointwise(picture(1, 32, 16, 16), 32, 64)
-    assert bordered(relay.Tuple([around(y, 64, 32), y])) == 0
-    assert bordered(relay.Tuple([around(y, 64, 32), pointwise(y, 64, 32)])) == 0
-    assert bordered(around(y, 64, 64, 1) + y) == 0
+    assert halos(relay.Tuple([around(y, 64, 32), y])) == 0
+    assert halos(relay.Tuple([around(y, 64, 32), pointwise(y, 64, 32)])) == 0
+    assert halos(around(y, 64, 64, 1) + y) == 0
 
 
-def test_convolutions_that_pad_otherwise_share_no_border() -> None:
+def test_convolutions_that_pad_otherwise_share_no_halo() -> None:
     y = pointwise(picture(1, 32, 16, 16), 32, 64)
     both = [around(y, 64, 32), around(y, 64, 32, padding=(2, 2), dilation=(2, 2))]
-    assert bordered(relay.Tuple(both)) == 0
+    assert halos(relay.Tuple(both)) == 0
 
 
 def test_wide_elements_are_copied() -> None:
-    assert bordered(around(pointwise(picture(1, 32, 16, 16), 32, 64), 64, 32), "float32") == 0
+    assert halos(around(pointwise(picture(1, 32, 16, 16), 32, 64), 64, 32), "float32") == 0
 
 
-def test_inputs_have_no_border() -> None:
-    assert bordered(around(picture(1, 32, 16, 16), 32, 64)) == 0
+def test_inputs_have_no_halo() -> None:
+    assert halos(around(picture(1, 32, 16, 16), 32, 64)) == 0
 
 
-def test_columns_that_are_computed_in_vain_would_be_another_border() -> None:
-    assert bordered(around(pointwise(picture(1, 32, 31, 31), 32, 64), 64, 32, 1)) == 0
+def test_padded_columns_need_another_halo() -> None:
+    assert halos(around(pointwise(picture(1, 32, 31, 31), 32, 64), 64, 32, 1)) == 0
 
 
-def test_an_open_batch_keeps_its_copies() -> None:
-    assert bordered(around(pointwise(picture(relay.Any(), 32, 16, 16), 32, 64), 64, 32)) == 0
+def test_a_dynamic_batch_keeps_its_copies() -> None:
+    assert halos(around(pointwise(picture(relay.Any(), 32, 16, 16), 32, 64), 64, 32)) == 0
 
 
 @pytest.mark.parametrize("images", [1, 4])
@@ -131,7 +131,7 @@ def test_executors(executor: str) -> None:
     assert np.array_equal(outputs(body, data, executor=executor), wanted)
 
 
-def test_borders_of_many_elements_are_written_in_parallel() -> None:
+def test_halos_of_many_elements_are_written_in_parallel() -> None:
     body, data = chain(8, 28), random(8, 32, 28, 28)
     assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 
@@ -146,7 +146,7 @@ def test_bytes() -> None:
     y = relay.nn.conv2d(x, bytes_of(64, 32, 1, 1), out_dtype="int32")
     y = relay.cast(relay.clip(relay.right_shift(y, relay.const(6)), 0, 255), "uint8")
     body = relay.nn.conv2d(y, bytes_of(32, 64, 3, 3), padding=(1, 1), strides=(2, 2), out_dtype="int32")
-    assert bordered(body, "float32", "llvm -mcpu=cascadelake") == 1
+    assert halos(body, "float32", "llvm -mcpu=cascadelake") == 1
     data = rng.integers(0, 255, (1, 32, 16, 16)).astype("uint8")
     assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteHalos",)))
 

@@ -131,7 +131,7 @@ def test_random_sizes(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("channels", "height", "width", "pads"), [(64, 28, 28, (1, 1)), (32, 61, 45, (0, 2, 1, 0))])
-def test_open_batch(channels: int, height: int, width: int, pads: tuple[int, ...]) -> None:
+def test_dynamic_batch(channels: int, height: int, width: int, pads: tuple[int, ...]) -> None:
     # Images of few tiles are grouped, of many tiles cut in parts.
     def body(batch: Any) -> relay.Expr:
         x = picture(batch, channels, height, width)
@@ -148,6 +148,6 @@ def test_open_batch(channels: int, height: int, width: int, pads: tuple[int, ...
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
-def test_open_batch_stays_direct_where_one_image_would_not_gain() -> None:
+def test_dynamic_batch_stays_direct_where_one_image_would_not_gain() -> None:
     x = picture(relay.Any(), 512, 7, 7)
     assert count(relay.nn.conv2d(x, weights(512, 512, 3, 3), padding=(1, 1)), "llvm -mcpu=znver4") == 0
