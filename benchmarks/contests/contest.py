@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 from benchmarks import models
 from benchmarks.options import cores
-from benchmarks.peers import PEERS, TOLERANCE, relative_error
+from benchmarks.peers import PEERS, STORE, TOLERANCE, relative_error
 
 SETTLE = 0.03
 """Seconds before each burst, in which the pool of the one before stops spinning on the cores that this one needs."""
@@ -49,10 +48,12 @@ class Contestant:
                 "TILEWRIGHT_BENCH_STORE": str(store / "peers"),
                 "TORCHINDUCTOR_CACHE_DIR": str(store / "inductor"),
             }
+        elif PEERS[peer].python:
+            environment["TILEWRIGHT_CACHE_DIR"] = str(STORE / peer)
         # A file, not a pipe: nobody reads what libraries print while their worker runs.
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks", "worker", peer, model, str(threads)],
+            [PEERS[peer].executable(), "-m", "benchmarks", "worker", peer, model, str(threads)],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,

@@ -12,7 +12,8 @@ from benchmarks.peers import PEERS
 
 
 def standing(result: dict[str, Any], peers: list[str]) -> dict[str, Any]:
-    """One (model, threads): medians and spread of each contestant, and ours by the best peer of the same precision."""
+    """One (model, threads): medians and spread of each contestant, and ours by the best peer of the same precision, and by an earlier
+    version of this compiler, which is the best peer only where there is no other."""
     row: dict[str, Any] = {"model": result["model"], "threads": result["threads"], "peers": {}, "ratios": {}}
     for peer in peers:
         held = result["peers"].get(peer, {"error": "not measured"})
@@ -27,12 +28,14 @@ def standing(result: dict[str, Any], peers: list[str]) -> dict[str, Any]:
             }
         row["peers"][peer] = facts
     for peer in peers:
-        others = [p for p in peers if p != peer and not PEERS[p].ours and PEERS[p].precision == PEERS[peer].precision]
+        others = [p for p in peers if p != peer and PEERS[p].precision == PEERS[peer].precision]
+        others = [p for p in others if not PEERS[p].ours or PEERS[p].python]
         others = [p for p in others if "median_ms" in row["peers"][p]]
         if not PEERS[peer].ours or "median_ms" not in row["peers"][peer] or not others:
             continue
         ratios = {p: paired_ratio(result["peers"][peer]["rounds"], result["peers"][p]["rounds"]) for p in others}
-        best = min(others, key=lambda p: row["peers"][p]["median_ms"])
+        rivals = [p for p in others if not PEERS[p].ours] or others
+        best = min(rivals, key=lambda p: row["peers"][p]["median_ms"])
         row["ratios"][peer] = {"best": best, "ratio": ratios[best], "to": ratios}
     return row
 

@@ -48,27 +48,42 @@ def stored(job: Job, peer: str, version: str, ending: str) -> Path:
     return path
 
 
+BEFORE = "TILEWRIGHT_BEFORE"
+"""The environment variable that names a Python in which an earlier version of this compiler is installed."""
+
+
 class Peer(NamedTuple):
-    """A contestant: its module in this folder, the precision it computes in, what must be installed, and whether it is this compiler."""
+    """A contestant: its module in this folder, the precision it computes in, what must be installed, whether it is this compiler, and
+    the environment variable that names its Python where that is another one than this process's."""
 
     name: str
     module: str
     precision: str
     packages: tuple[str, ...]
     ours: bool = False
+    python: str = ""
 
     def missing(self) -> str | None:
         """Why it cannot run in this environment, or None."""
+        if self.python:
+            return (
+                None if self.executable() else f"{self.name} needs {self.python}=PYTHON, the Python of its environment"
+            )
         gone = [p for p in self.packages if importlib.util.find_spec(p.split(".")[0]) is None]
         if gone:
             return f"{self.name} needs the Python package {gone[0]}: pip install 'tilewright[bench]'"
         return None
+
+    def executable(self) -> str:
+        """The Python that runs its worker; empty if it is not named."""
+        return os.environ.get(self.python, "") if self.python else sys.executable
 
 
 PEERS = {
     p.name: p
     for p in (
         Peer("tilewright", "tilewright", "float32", ("tilewright",), ours=True),
+        Peer("tilewright_before", "tilewright", "float32", ("tilewright",), ours=True, python=BEFORE),
         Peer("tilewright_library", "tilewright_library", "float32", ("tilewright",), ours=True),
         Peer("tilewright_c", "tilewright_c", "float32", ("tilewright",), ours=True),
         Peer("tilewright_zig", "tilewright_zig", "float32", ("tilewright", "ziglang"), ours=True),

@@ -2,6 +2,7 @@
 
     python -m benchmarks latency --models resnet50,bert_base --threads 1,2 --batch 1,8
     python -m benchmarks latency --models all --peers all --resume build/latency.json --limit 80 --chart latency.png
+    python -m benchmarks latency --models all --before ../earlier/.venv/bin/python
 
 Every contestant has a process of its own for each (model, threads) and they take turns in short bursts (contests/contest.py). Outputs
 are compared with a peer's. A ratio is the median over the rounds of our time by the other's in the same round; the best peer is the one of
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -24,7 +26,7 @@ from benchmarks import models
 from benchmarks.contests.contest import contest
 from benchmarks.contests.standing import geometric_means, markdown, show, standing
 from benchmarks.options import new_file, numbers, takes_json, thread_counts, write_json
-from benchmarks.peers import PEERS, USUAL, installed
+from benchmarks.peers import BEFORE, PEERS, USUAL, installed
 
 Results = dict[str, dict[str, Any]]
 
@@ -70,6 +72,11 @@ def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str
     parser.add_argument("--batch", default="1", help="batches, such as 1,8")
     parser.add_argument("--threads", default="1,2", help="numbers of threads; each contestant gets as many cores")
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; 'all' for all in float32; default: {','.join(USUAL)}")
+    parser.add_argument(
+        "--before",
+        metavar="PYTHON",
+        help="the Python of an environment with an earlier version of this compiler, which takes part as tilewright_before",
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="measuring time per contestant and model")
     parser.add_argument("--rounds", type=int, default=15, help="bursts of each contestant")
     parser.add_argument("--cold", action="store_true", help="compile with empty caches, so that compile times are cold")
@@ -85,7 +92,13 @@ def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str
     if options.rounds < 3 or options.seconds <= 0:
         parser.error("--rounds must be at least 3 and --seconds positive")
     names = chosen_models(parser, options.models, numbers(parser, "--batch", options.batch))
-    return options, names, chosen_peers(parser, options.peers), threads
+    if options.before is not None:
+        python = shutil.which(options.before)
+        if python is None:
+            parser.error(f"--before takes a Python to run, but {options.before!r} is none")
+        os.environ[BEFORE] = os.path.abspath(python)
+    peers = chosen_peers(parser, options.peers)
+    return options, names, peers + ["tilewright_before"] * (options.before is not None), threads
 
 
 def missing_rounds(held: dict[str, Any] | None, peers: list[str], rounds: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,25 @@ def test_ratios_are_of_rounds_and_to_the_best_peer_of_the_same_precision() -> No
     assert mean["mean"] == pytest.approx(1.0) and mean["worst"] == 2.0 and mean["models"] == 2
 
 
+def test_an_earlier_version_is_the_best_peer_only_where_it_is_alone() -> None:
+    rounds = result(tilewright=[[1.0]], onnxruntime=[[4.0]], tilewright_before=[[2.0]])
+    row = standing.standing(rounds, list(rounds["peers"]))
+    assert row["ratios"]["tilewright"] == {
+        "best": "onnxruntime", "ratio": 0.25, "to": {"onnxruntime": 0.25, "tilewright_before": 0.5}
+    }  # fmt: skip
+    row = standing.standing(rounds, ["tilewright", "tilewright_before"])
+    assert row["ratios"]["tilewright"]["best"] == "tilewright_before"
+
+
+def test_an_earlier_version_runs_in_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = PEERS["tilewright_before"]
+    monkeypatch.delenv("TILEWRIGHT_BEFORE", raising=False)
+    assert before.missing() == "tilewright_before needs TILEWRIGHT_BEFORE=PYTHON, the Python of its environment"
+    monkeypatch.setenv("TILEWRIGHT_BEFORE", "/somewhere/python")
+    assert before.missing() is None and before.executable() == "/somewhere/python"
+    assert PEERS["tilewright"].executable() == sys.executable
+
+
 def test_a_contestant_that_failed_has_no_ratio() -> None:
     rounds = result(tilewright=[[1.0]], onnxruntime=[[2.0]])
     rounds["peers"]["openvino"] = {"error": "it broke"}
@@ -54,6 +74,7 @@ def test_a_contestant_that_failed_has_no_ratio() -> None:
         (["--batch", "-1"], "--batch takes positive numbers"),
         (["--models", "resnet50_b8", "--batch", "1,8"], "model 'resnet50_b8' names its batch already"),
         (["--rounds", "2"], "--rounds must be at least 3"),
+        (["--before", "/no/such/python"], "--before takes a Python to run, but '/no/such/python' is none"),
         (["--chart", "/no/such/folder/x.png"], "/no/such/folder is not a folder"),
     ],
 )
