@@ -71,6 +71,38 @@ def ordered() -> tuple[Any, Arrays, np.ndarray]:
     return lambda data: tvm.topi.cumsum(data, axis=1), [x], x.cumsum(1)
 
 
+def wide_pooling() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(8).standard_normal((1, 2, 9, 9), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (5, 5), (2, 3))[:, :, ::2, ::2]
+    return lambda data: nn.pool2d(data, [5, 5], [2, 2], [1, 1], [0, 0, 0, 0], "max"), [x], windows.max((4, 5))
+
+
+def attention() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(9)
+    query, key, value = (rng.standard_normal((2, n, 4), np.float32) for n in (7, 9, 9))
+    e = np.exp(query @ key.transpose(0, 2, 1))
+    return nn.attention, [query, key, value], e / e.sum(-1, keepdims=True) @ value
+
+
+def transposed() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(10)
+    x, w = rng.standard_normal((1, 2, 3, 5), np.float32), rng.standard_normal((2, 3, 2, 2), np.float32)
+    expected = np.einsum("nchw,cokl->nohkwl", x, w).reshape(1, 3, 6, 10)
+
+    def compute(data: Any, weight: Any) -> Any:
+        return nn.conv2d_transpose_nchw(data, weight, [2, 2], [0, 0, 0, 0], "float32", [0, 0])
+
+    return compute, [x, w], expected
+
+
+def depthwise() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(11)
+    x, w = rng.standard_normal((1, 8, 6, 6), np.float32), rng.standard_normal((8, 1, 3, 3), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+    expected = np.einsum("nchwkl,ckl->nchw", windows, w[:, 0])
+    return lambda data, weight: nn.depthwise_conv2d_nchw(data, weight, 1, 1, 1), [x, w], expected
+
+
 CASES = {
     "product": product,
     "packed": packed,
@@ -79,6 +111,10 @@ CASES = {
     "softmax": softmax,
     "whole": whole,
     "ordered": ordered,
+    "wide pooling": wide_pooling,
+    "attention": attention,
+    "transposed": transposed,
+    "depthwise": depthwise,
 }
 
 
@@ -109,6 +145,31 @@ def test_each_choice_computes_the_same(case: str) -> None:
         result = np.zeros(expected.shape, np.float32)
         interp.run(func, [*arrays, result])
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4, err_msg=str(given))
+
+
+@pytest.mark.parametrize("rows", [3, 8, 9, 17])
+def test_each_choice_of_dynamic_products_computes_the_same(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    arrays = [rng.standard_normal((1, rows, 5), np.float32), rng.standard_normal((1, 11, 5), np.float32)]
+
+    def scheduled(plan: KernelPlan) -> PrimFunc:
+        n = te.var("n")
+        a, b = te.placeholder((1, n, 5), name="a"), te.placeholder((1, 11, 5), name="b")
+        with plan:
+            func = te.create_prim_func([a, b, nn.batch_matmul(a, b)])
+        return schedule_kernel(func, plan.target, plan)
+
+    plan = KernelPlan(TARGET)
+    scheduled(plan)
+    space, names = plan.space(), ("dynamic.rows", "dynamic.panel", "dynamic.versions")
+    for given in [{name: choice} for name in names for choice in space[name]]:
+        other = KernelPlan(TARGET, given)
+        result = np.zeros((1, rows, 11), np.float32)
+        interp.run(scheduled(other), [*arrays, result])
+        np.testing.assert_allclose(
+            result, arrays[0] @ arrays[1].transpose(0, 2, 1), rtol=1e-4, atol=1e-4, err_msg=str(given)
+        )
+        assert not other.unfit()
 
 
 def test_rows_decide() -> None:

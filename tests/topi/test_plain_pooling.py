@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay, te, topi
+from tilewright.scheduling import KernelPlan
 
 Array = np.ndarray[Any, Any]
 
@@ -135,7 +136,8 @@ def test_means_of_large_windows_are_sums_of_columns() -> None:
     """Of small ones they are not: those would be written and read again for little."""
     for size, count in ((9, 2), (3, 1)):
         x = te.placeholder((1, 4, 20, 20), "float32", "x")
-        mean = topi.nn.pool2d(x, (size, size), (1, 1), (1, 1), 0, "avg")
+        with KernelPlan("llvm"):
+            mean = topi.nn.pool2d(x, (size, size), (1, 1), (1, 1), 0, "avg")
         assert te.create_prim_func([x, mean]).script().count('T.block("pool_sum') == count
 
 

@@ -14,17 +14,10 @@ from tilewright.topi.planner import Form, Tiling
 from tilewright.topi.problems import Windows
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
-MANY_GROUPS = 8
-"""Groups from which on each one's padded data is computed where it is read."""
-SMALL = 100
-"""Places of a result below which vectors along the image are mostly ends of rows."""
-ALIKE = 1.25
-"""The largest ratio of cycles at which tiles without padded work, which are simpler to write, are taken."""
 
-
-def has_own_data(w: Windows) -> bool:
+def has_own_data(w: Windows, core: Core) -> bool:
     """Whether groups share nothing, and are too small to gain from data that is padded for all."""
-    return w.groups >= MANY_GROUPS and w.filters == 1
+    return w.groups >= core.own_groups and w.filters == 1
 
 
 def window_costs(w: Windows, lanes: int, core: Core) -> Mapping[str, float]:
@@ -85,7 +78,7 @@ def window_tiles(w: Windows, vectors: int, core: Core) -> Tiling:
     if w.groups > 1 and found.rows != w.filters:
         r, c = register_tile(w.filters, found.columns, core)
         cycles = cycles_of_add(r, c, core) * w.filters * found.columns
-        if cycles <= ALIKE * found.cycles:
+        if cycles <= core.unpadded * found.cycles:
             return Tiling(r, c, w.filters, found.columns, cycles)
     return found
 
@@ -100,7 +93,7 @@ def plain_cycles(w: Windows, cpu: CpuFacts) -> float | None:
     narrow = places[-1] < lanes
     strided, padded = any([s > 1 for s in w.strides]), any([*w.before, *w.after])
     copies = copied * (core.image_narrow if narrow else core.image_phases) if strided else 0.0
-    if padded and (narrow or not has_own_data(w)):
+    if padded and (narrow or not has_own_data(w, core)):
         # What groups pad for themselves in vectors stays near.
         copies += copied * (core.image_narrow if narrow else core.image_copied)
     return min(window_costs(w, lanes, core).values()) + copies
@@ -117,7 +110,7 @@ def plain_is_faster(w: Windows, block_in: int, block_out: int, in_blocks: bool, 
     line = w.extents[0] == height == 1
     if line:
         plain += _streamed(w, cpu)
-    elif height * width < SMALL:
+    elif height * width < core.small_image:
         plain *= core.image_ends
     relaying = core.relaid_lines if line else 1.0
     brought = relaying * relayout_cycles(images, channels, block_in, prod(w.extents), core)

@@ -11,10 +11,6 @@ from tilewright.topi.planner import Tiling
 
 MAX_ROWS, MAX_COLUMNS = 30, 8
 """The largest numbers of rows of a tile, and of vectors of columns: more registers no core has."""
-SPILLED = 2.0
-"""Cycles per multiply-add where sums do not fit into registers: each is loaded and stored."""
-GAIN = 0.95
-"""Cycles that must be left over of those that there were for other rows to be computed: padded ones, or rows of all lines together."""
 
 
 @cache
@@ -41,7 +37,7 @@ def tile_cost(rows: int, columns: int, core: Core, vectors_of_rows: bool = False
 
 def cycles_of_add(rows: int, columns: int, core: Core, vectors_of_rows: bool = False, pointers: int = 0) -> float:
     """Cycles per multiply-add of a tile, whether or not it fits the registers."""
-    return tile_cost(rows, columns, core, vectors_of_rows, pointers) or SPILLED
+    return tile_cost(rows, columns, core, vectors_of_rows, pointers) or core.spilled
 
 
 @cache
@@ -98,7 +94,7 @@ def padded_rows(rows: int, columns: int, core: Core, apart: bool = False) -> int
     `apart`: padded rows read existing rows, so every row needs its own address.
     """
     exact = cycles_of_add(*register_tile(rows, columns, core), core)
-    best, choice = exact * rows * GAIN, rows
+    best, choice = exact * rows * core.padded_share, rows
     for height in HEIGHTS:
         total = -(-rows // height) * height
         r, c = register_tile(total, columns, core)
@@ -115,7 +111,7 @@ def tiling(rows: int, columns: int, core: Core, vectors_of_rows: bool = False) -
     Padded rows read existing rows, so every row needs its own address; so do columns that are `vectors_of_rows` of
     another matrix.
     """
-    best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, SPILLED * rows * columns)
+    best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, core.spilled * rows * columns)
     for r in range(1, min(rows, MAX_ROWS) + 1):
         for c in range(1, min(columns, MAX_COLUMNS) + 1):
             pointers = (r if rows % r else 0) + (c if vectors_of_rows and columns % c else 0)
@@ -128,12 +124,6 @@ def tiling(rows: int, columns: int, core: Core, vectors_of_rows: bool = False) -
             if rank < best:
                 best, choice = rank, Tiling(r, c, *whole, cost * computed)
     return choice
-
-
-DYNAMIC_ROWS = 4
-"""The height of tiles over a dynamic number of rows: high enough to keep the multipliers busy, low enough for little
-padded work in the last tile. Tiles of twice the height are used where they compute hardly more rows.
-"""
 
 
 def whole_tiles(size: Any, tile: int) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, Self
 
 from tilewright.scheduling.batches import BatchSplit, Traffic, batch_splits, best_split
 from tilewright.scheduling.convolutions import plain_is_faster
-from tilewright.scheduling.cost import GAIN, cycles_of_add, image_tile, padded_rows, register_tile
+from tilewright.scheduling.cost import cycles_of_add, image_tile, padded_rows, register_tile
 from tilewright.scheduling.decisions import Decisions, Value
 from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
 from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
@@ -109,7 +109,7 @@ class GraphPlan(Decisions):
         before = cycles_of_add(lines * rows, c, core)
         computed = padded_rows(total, vectors, core)
         after = cycles_of_add(*register_tile(computed, vectors, core), core) * computed / total
-        model = "together" if after < GAIN * before else "apart"
+        model = "together" if after < core.padded_share * before else "apart"
         name = f"product({_times([*lead, columns])}).rows"
         return self.choose(name, model, lambda: ["apart", "together"]) == "together"
 
@@ -176,6 +176,11 @@ def graph_plan() -> GraphPlan | None:
     return found or (GraphPlan(target) if target is not None else None)
 
 
+def portable_plan() -> GraphPlan:
+    """The same; where there is no target either, a plan for any x86-64 with AVX-512."""
+    return graph_plan() or GraphPlan("llvm -mcpu=x86-64-v4")
+
+
 def problem_name(
     kind: str, shapes: Sequence[Sequence[Any]], attributes: Mapping[str, Any], dtypes: Sequence[str]
 ) -> str:
@@ -189,4 +194,4 @@ def _times(extents: Iterable[Any]) -> str:
     return "x".join([str(d) if isinstance(d, int) else "?" for d in extents])
 
 
-__all__ = ["GraphPlan", "given_plan", "graph_plan", "problem_name"]
+__all__ = ["GraphPlan", "given_plan", "graph_plan", "portable_plan", "problem_name"]

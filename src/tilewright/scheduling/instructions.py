@@ -27,6 +27,7 @@ from typing import Any
 
 from tilewright.scheduling.cost import divisors
 from tilewright.target import Target
+from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin import arm, x86
 from tilewright.tir.tensor_intrin.amx import KINDS, SIDE
@@ -108,10 +109,6 @@ def dot_product(target: Target | None, data: str, weight: str, out: str, columns
 
 
 MOST_ROWS = MOST_COLUMNS = 2 * SIDE
-FILLED = 0.75
-"""The part of a register's rows or groups from which on no others are computed to fill it."""
-LEAST_STEPS = 4
-"""The number of groups in a step of the reduction below which tiles are too empty to pay."""
 
 
 @dataclass(frozen=True)
@@ -149,26 +146,27 @@ def tile_product(target: Target | None, data: str, weight: str, out: str) -> Til
 
 def takes_tiles(target: Target | None, types: tuple[str, str, str], groups: Any) -> bool:
     """Whether tiles compute a product of these types with so many groups in the innermost reduction axis."""
-    known = isinstance(groups, int) and step_groups(groups) >= LEAST_STEPS
-    return known and tile_product(target, *types) is not None
+    if target is None or not isinstance(groups, int) or step_groups(groups) < target.cpu.core.tile_groups:
+        return False
+    return tile_product(target, *types) is not None
 
 
-def row_tiles(rows: int) -> tuple[int, int]:
+def row_tiles(rows: int, core: Core) -> tuple[int, int]:
     """(rows of a tile, rows to compute): a divisor if one fills registers well, otherwise the choice with the least
     padded work.
     """
     best = max(divisors(rows, MOST_ROWS))
-    if best > FILLED * min(rows, SIDE):
+    if best > core.tile_filled * min(rows, SIDE):
         return best, rows
     tiles = -(-rows // MOST_ROWS)
     height = -(-rows // tiles)
     return height, tiles * height
 
 
-def whole_row_tiles(rows: int) -> list[int]:
+def whole_row_tiles(rows: int, core: Core) -> list[int]:
     """The numbers of rows to compute, at least `rows`, that tiles of one height fill well."""
     totals = {-(-rows // height) * height for height in range(1, MOST_ROWS + 1)}
-    return sorted([n for n in totals if row_tiles(n)[1] == n])
+    return sorted([n for n in totals if row_tiles(n, core)[1] == n])
 
 
 def step_groups(groups: int) -> int:
@@ -176,14 +174,14 @@ def step_groups(groups: int) -> int:
     return max(divisors(groups, SIDE))
 
 
-def whole_steps(groups: int) -> int:
+def whole_steps(groups: int, core: Core) -> int:
     """The number of groups to which a reduction is filled up, so that registers are filled well."""
-    if step_groups(groups) >= FILLED * min(groups, SIDE):
+    if step_groups(groups) >= core.tile_filled * min(groups, SIDE):
         return groups
     return -(-groups // SIDE) * SIDE
 
 
-def padded_steps(groups: int) -> list[int]:
+def padded_steps(groups: int, core: Core) -> list[int]:
     """The numbers of groups to which a reduction can be filled up for tiles: whole registers, and `groups` where a step is long enough."""
     whole = -(-groups // SIDE) * SIDE
-    return sorted({n for n in (groups, whole) if step_groups(n) >= LEAST_STEPS})
+    return sorted({n for n in (groups, whole) if step_groups(n) >= core.tile_groups})

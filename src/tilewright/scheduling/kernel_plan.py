@@ -19,17 +19,16 @@ from typing import Any
 from tilewright.ir import DataType
 from tilewright.scheduling.convolutions import has_own_data, window_costs, window_form
 from tilewright.scheduling.cost import (
-    DYNAMIC_ROWS,
     MAX_ROWS,
     cycles_of_add,
     padded_rows,
+    register_tile,
     tile_cost,
     tiling,
     whole_tiles,
 )
 from tilewright.scheduling.decisions import Decision, Decisions, Value
 from tilewright.scheduling.instructions import (
-    LEAST_STEPS,
     MOST_COLUMNS,
     dot_products,
     padded_steps,
@@ -39,7 +38,7 @@ from tilewright.scheduling.instructions import (
     whole_row_tiles,
     whole_steps,
 )
-from tilewright.scheduling.products import attention_blocks, cheapest_product, long_tiles, product_costs
+from tilewright.scheduling.products import attention_rows, cheapest_product, long_tiles, product_costs
 from tilewright.target import Target
 from tilewright.tir.schedule import Fallback
 from tilewright.tir.tensor_intrin.amx import SIDE
@@ -70,6 +69,13 @@ class KernelPlan(Planner, Decisions):
         while found in self.decisions:
             found, number = f"{block}_{number}.{what}", number + 1
         return super().choose(found, model, choices)
+
+    def once(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
+        """The value of a decision that is the same for all of a kernel."""
+        if name in self.decisions:
+            value: Value = self.decisions[name].value
+            return value
+        return super().choose(name, model, choices)
 
     # What computes ask.
 
@@ -106,37 +112,54 @@ class KernelPlan(Planner, Decisions):
     def grouped(self, p: Matrices, types: tuple[str, str], name: str) -> GroupedForm | None:
         found = dot_products(self.target, *types, p.dtype)
         whole = tile_product(self.target, *types, p.dtype)
-        if not (found or whole) or (p.m < LEAST_GROUPED_ROWS and "float" in p.dtype):
+        if not (found or whole):
             return None
-        if whole is not None and p.k >= whole.group * LEAST_STEPS:
+        core = self.target.cpu.core
+        # Integers cannot be read otherwise; floats can.
+        pays = "float" not in p.dtype or p.m >= core.grouped_rows
+        kinds = ("grouped", "single")
+        if self.choose(f"{name}.products", kinds[0] if pays else kinds[1], lambda: kinds) == "single":
+            return None
+        if whole is not None and p.k >= whole.group * core.tile_groups:
             # Rows that there are not are zeros of the copy, for registers load neighbours.
             model = MOST_COLUMNS if p.n > SIDE else SIDE
             lanes = self.choose(f"{name}.panel", model, lambda: (SIDE, MOST_COLUMNS))
             groups = ceil_div(p.k, whole.group)
-            steps = self.choose(f"{name}.groups", whole_steps(groups), lambda: padded_steps(groups))
+            steps = self.choose(f"{name}.groups", whole_steps(groups, core), lambda: padded_steps(groups, core))
             rows = self._rows_of_tiles(f"{name}.rows", p.m)
             return GroupedForm(whole.group, lanes, steps, rows, ceil_div(p.n, lanes), None, True)
         if not found:
             return None
         lanes, group = found[0].lanes, found[0].group
         vectors = ceil_div(p.n, lanes)
-        tiles = self.tiles(name, p.m, vectors, tiling(p.m, vectors, self.target.cpu.core))
+        tiles = self.tiles(name, p.m, vectors, tiling(p.m, vectors, core))
         return GroupedForm(group, lanes, ceil_div(p.k, group), tiles.rows, tiles.columns, tiles, False)
 
     def dynamic_product(self, m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
         if not DataType(dtype).is_float or (isinstance(m, int) and isinstance(n, int)):
             return None
         lanes = self.lanes(dtype)
-        vectors = DYNAMIC_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
-        height = padded_rows(m, vectors, self.target.cpu.core) if isinstance(m, int) else whole_tiles(m, DYNAMIC_ROWS)
-        return height, vectors * lanes
+        core = self.target.cpu.core
+        model = core.dynamic_vectors if not isinstance(n, int) else _narrowest(n, lanes)
+        vectors = self.once("dynamic.panel", model, lambda: WIDTHS)
+        return padded_rows(m, vectors, core) if isinstance(m, int) else self._dynamic_rows(m), vectors * lanes
+
+    def _dynamic_rows(self, size: Any) -> Any:
+        """A dynamic number of rows, rounded up to whole tiles."""
+        return whole_tiles(size, self.once("dynamic.rows", self.target.cpu.core.dynamic_rows, lambda: (1, 2, 4, 6, 8)))
+
+    @property
+    def dynamic_height(self) -> int:
+        """The height of tiles over a dynamic number of rows: that of the kernel's computes, else the model's."""
+        decided = self.decisions.get("dynamic.rows")
+        return self.target.cpu.core.dynamic_rows if decided is None else int(decided.value)
 
     def packed_rows(self, lead: Sequence[Any], panel: Any, dtype: str) -> Any:
         if not lead or not isinstance(panel, int):
             return None
         vectors = max(panel // self.lanes(dtype), 1)
         if not isinstance(lead[-1], int):
-            return whole_tiles(lead[-1], DYNAMIC_ROWS)
+            return self._dynamic_rows(lead[-1])
         if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
             return None
         rows = self._rows("T_dense_pack.rows", lead[-1], vectors, False)
@@ -153,11 +176,12 @@ class KernelPlan(Planner, Decisions):
 
     def _rows_of_tiles(self, name: str, rows: int) -> int:
         """How many rows to compute, so that tile registers are filled well."""
-        return self.choose(name, row_tiles(rows)[1], lambda: whole_row_tiles(rows))
+        core = self.target.cpu.core
+        return self.choose(name, row_tiles(rows, core)[1], lambda: whole_row_tiles(rows, core))
 
     def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:
         if not isinstance(width, int):
-            return Columns(whole_tiles(width, DYNAMIC_ROWS), False)
+            return Columns(self._dynamic_rows(width), False)
         return Columns(self._rows(f"{name}.columns", width, vectors, not padded), padded)
 
     def windows(self, w: Windows, name: str) -> Form | None:
@@ -171,34 +195,59 @@ class KernelPlan(Planner, Decisions):
         dots = form.kind == "dots"
         return form._replace(tiles=self.tiles(name, w.filters, tiles.columns, tiles, dots))
 
-    def apart(self, w: Windows) -> bool:
-        return has_own_data(w)
+    def apart(self, w: Windows, name: str) -> bool:
+        if w.groups == 1:
+            return False
+        model = "own" if has_own_data(w, self.target.cpu.core) else "shared"
+        return self.choose(f"{name}.data", model, lambda: ("own", "shared")) == "own"
+
+    def in_vectors(self, stride: int) -> bool:
+        model = "vectors" if stride <= self.target.cpu.core.near else "phases"
+        return self.choose("pad_temp.order", model, lambda: ("phases", "vectors")) == "vectors"
+
+    def pooled_apart(self, together: float, apart: float) -> bool:
+        model = "apart" if together >= self.target.cpu.core.pooled_apart * apart else "together"
+        return self.choose("pool.axes", model, lambda: ("apart", "together")) == "apart"
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
         lanes = self.lanes(dtype)
         if lanes < 4 or stride < 2 or not isinstance(out, int):
             return 0
-        most = min(lanes, MOST_INTERLEAVED * lanes // stride, ceil_div(out, stride))
-        return 1 << (most - 1).bit_length() if most > 1 else 0
+        whole = min(lanes, ceil_div(out, stride))
+        most = min(whole, self.target.cpu.core.interleaved_vectors * lanes // stride)
+        lengths = [0, *[1 << n for n in range(1, (whole - 1).bit_length() + 1)]]
+        return self.choose("T_phases.vector", _power(most) if most > 1 else 0, lambda: lengths)
 
     def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
-        return attention_blocks(heads, queries, keys, width, dtype, self.target.cpu)
+        cpu, lanes = self.target.cpu, self.lanes(dtype)
+        vectors, wide = ceil_div(keys, lanes), ceil_div(width, lanes)
+        scores = self.tiles("attention_products", queries, vectors, tiling(queries, vectors, cpu.core))
+        tall = scores.tile_rows
+        together = attention_rows(heads, queries, keys, tall, DataType(dtype).bits, cpu)
+        counts = range(tall, ceil_div(queries, tall) * tall + 1, tall)
+        rows = self.choose("attention_sums.rows", together, lambda: counts)
+        model = register_tile(rows, wide, cpu.core)
+        r, c = self.choose("attention_sums.tile", model, lambda: _dividing(self, rows, wide))
+        return Blocks((tall, scores.tile_columns), (r, c), rows, lanes)
 
 
-LEAST_GROUPED_ROWS = 4
-"""Rows of the first matrix from which on it pays to pack the second in groups, where it can be read otherwise (as it cannot be in
-integers)."""
+WIDTHS = range(1, 5)
+"""Numbers of vectors in a panel of columns of a product with dynamic dimensions."""
 
-DYNAMIC_VECTORS = 2
-"""Vectors in a panel of columns whose number is dynamic."""
 
-MOST_INTERLEAVED = 4
-"""Vectors of a result that are interleaved at once."""
+def _power(n: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << (n - 1).bit_length()
+
+
+def _dividing(plan: KernelPlan, rows: int, columns: int) -> list[tuple[int, int]]:
+    """The tiles that registers hold, and whose sides divide the extents."""
+    return [(r, c) for r, c in _fitting(plan, rows, columns) if rows % r == 0 and columns % c == 0]
 
 
 def _narrowest(columns: int, lanes: int) -> int:
     """The vectors in a panel that leave the fewest columns over."""
-    return min(range(1, 5), key=lambda v: (-(-columns // (v * lanes)) * v, -v))
+    return min(WIDTHS, key=lambda v: (-(-columns // (v * lanes)) * v, -v))
 
 
 def _fitting(plan: KernelPlan, rows: int, columns: int) -> list[tuple[int, int]]:

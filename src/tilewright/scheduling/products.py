@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir import DataType
-from tilewright.scheduling.cost import register_tile, tiling
+from tilewright.scheduling.cost import tiling
 from tilewright.target.cpu import CpuFacts
-from tilewright.topi.planner import Blocks, Tiling
+from tilewright.topi.planner import Tiling
 from tilewright.topi.utils import ceil_div
-
-LEAST_ROWS = 32
-"""Queries of a head from which on keys are read often enough to be packed for it."""
 
 
 def product_costs(
@@ -48,26 +44,20 @@ def long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
     return Tiling(1, columns, 1, computed, computed / cpu.core.multiply_adds)
 
 
-def attention_blocks(heads: int, queries: int, keys: int, width: int, dtype: str, cpu: CpuFacts) -> Blocks:
-    """For so many heads of queries, keys, and values of `width` elements: tiles of least cost, as many as leave their scores, and what
-    the softmax makes of them, in half of the second cache."""
-    bits = DataType(dtype).bits
-    lanes, core = cpu.lanes(bits), cpu.core
-    tile = tiling(queries, ceil_div(keys, lanes), core)
-    tiles = ceil_div(queries, tile.tile_rows)
-    most = max(1, cpu.l2_bytes // 2 // (2 * bits // 8 * tile.tile_rows * keys))
+def attention_rows(heads: int, queries: int, keys: int, tile_rows: int, bits: int, cpu: CpuFacts) -> int:
+    """The queries that go through all stages of attention together: as many tiles of `tile_rows` as leave their scores, and what the
+    softmax makes of them, in half of the second cache."""
+    tiles = ceil_div(queries, tile_rows)
+    most = max(1, cpu.l2_bytes // 2 // (bits // 4 * tile_rows * keys))
     blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.threads, heads)))
-    rows = tile.tile_rows * ceil_div(tiles, blocks)
-    results = register_tile(rows, ceil_div(width, lanes), core)
-    return Blocks((tile.tile_rows, tile.tile_columns), results, rows, lanes)
+    return int(tile_rows * ceil_div(tiles, blocks))
 
 
 def attention_pays(heads: int, queries: int, keys: int, cpu: CpuFacts) -> bool:
     """Whether attention of float32 is better computed in blocks: where its scores fill the second cache twice."""
     return (
         cpu.lanes(32) >= 4
-        and queries >= LEAST_ROWS
-        and keys >= LEAST_ROWS
+        and min(queries, keys) >= cpu.core.attention_rows
         and 2 * heads * queries * keys > cpu.l2_bytes
     )
 

@@ -14,15 +14,6 @@ from tilewright.target.cpu import CpuFacts
 STEPS = 3
 """The number of parallel loops over a group's steps, if threads share these instead of groups."""
 
-GAIN = 0.8
-"""Cycles that must be left over of the direct form's, since the form needs workspaces and rounds more."""
-
-ALIKE = 1.03
-"""The largest ratio of cycles at which plans count as equally fast."""
-
-DYNAMIC_IMAGES = 8
-"""The largest number of images in a group of tiles if their number is dynamic."""
-
 
 @dataclass(frozen=True)
 class WinogradPlan:
@@ -63,7 +54,7 @@ def winograd_plan(
     """
     known, rows, columns = shape
     each = rows * columns
-    tiles = (known or DYNAMIC_IMAGES) * each
+    tiles = (known or core.winograd_images) * each
     places = (tile_size + 2) ** 2
     weights = 4 * places * channels * filters
     panel = next((v * lanes for v in (4, 2, 1) if filters % (v * lanes) == 0), 0)
@@ -84,7 +75,7 @@ def winograd_plan(
         by_group, by_step = cycles * waiting(groups, threads), cycles + starts(groups, threads, core)
         plans.append(WinogradPlan(cycles, min(by_group, by_step), tile_size, panel, group, by_group <= by_step))
     # What one thread does as fast: of those, what several share best.
-    most = ALIKE * min([p.cycles for p in plans], default=0.0)
+    most = core.winograd_alike * min([p.cycles for p in plans], default=0.0)
     return min([p for p in plans if p.cycles <= most], key=lambda p: p.shared, default=None)
 
 
@@ -125,5 +116,9 @@ def winograd_plans(channels: int, filters: int, pixels: tuple[int, int, int], cp
 def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], cpu: CpuFacts) -> WinogradPlan | None:
     """The fastest plan of these; None where it would gain too little."""
     direct = direct_cycles(channels, filters, prod(pixels), cpu.lanes(32), cpu.core)
-    plans = [p for p in winograd_plans(channels, filters, pixels, cpu).values() if p.cycles < GAIN * direct]
+    plans = [
+        p
+        for p in winograd_plans(channels, filters, pixels, cpu).values()
+        if p.cycles < cpu.core.winograd_share * direct
+    ]
     return min(plans, key=lambda p: p.cycles, default=None)

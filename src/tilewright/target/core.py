@@ -29,6 +29,8 @@ class Core(NamedTuple):
     """Time for a vector from the second cache."""
     pointers: int
     """Addresses without a constant distance that fit into registers in the loop of a reduction."""
+    spilled: float
+    """Time for a multiply-add where sums do not fit into registers: each is loaded and stored."""
     tile_start: float
     """Time to start and end a register tile, in multiply-adds of each step of its reduction."""
     long_body: int
@@ -39,6 +41,31 @@ class Core(NamedTuple):
     """Multiply-adds of a tile of windows (depthwise convolutions, pooling), whose kernel offsets are unrolled, at most."""
     window_body: int
     """The same in the body of a loop."""
+    padded_share: float
+    """Share of the cycles without padded work that those with it may take, at most; also those of rows counted along all leading axes."""
+    unpadded: float
+    """Largest ratio of cycles at which tiles of a group's filters without padded work, which are simpler to write, are taken."""
+    narrow_tile: float
+    """Factor for a narrower last tile, which is additional code."""
+    dynamic_rows: int
+    """Height of tiles over a dynamic number of rows: high enough to keep the multipliers busy, low enough for little padded work in the
+    last tile. Tiles of twice the height are used where they compute hardly more rows."""
+    dynamic_vectors: int
+    """Vectors in a panel of columns whose number is dynamic."""
+    interleaved_vectors: int
+    """Vectors of a result that are interleaved at once."""
+    masked_after: int
+    """Vectors of a row from which on its last one may be masked."""
+    grouped_rows: int
+    """Rows of a first matrix of floats from which on it pays to pack the second in groups."""
+    tile_filled: float
+    """Part of a tile register's rows or groups from which on no others are computed to fill it."""
+    tile_groups: int
+    """Groups in a step of the reduction below which tile registers are too empty to pay."""
+    attention_rows: int
+    """Queries and keys of a head from which on they are read often enough to be packed for it."""
+    unrolled_offsets: int
+    """Kernel offsets up to which windows are unrolled."""
     unrolled_lanes: int
     """Lanes of a sum up to which they are folded without a loop, at the end of a reduction."""
     unrolled_steps: int
@@ -61,6 +88,8 @@ class Core(NamedTuple):
     """Bytes of an image from which on it pays to copy it if vectors of it cross cache lines."""
     large: int
     """Bytes of an image from which on it pays to copy it in any case."""
+    band: int
+    """Bytes of a band of rows of a padded image that stays in the first cache."""
     line: int
     """Bytes of a cache line."""
     first_missed: float
@@ -95,10 +124,30 @@ class Core(NamedTuple):
     """The same one by one."""
     image_ends: float
     """Factor for vectors along small images, which are mostly ends of rows."""
+    small_image: int
+    """Places of a result below which an image is small."""
+    own_groups: int
+    """Groups of a convolution from which on each one's padded data is computed where it is read."""
+    near: int
+    """Largest stride at which lanes are taken from whole vectors."""
+    filled_block: float
+    """Share of whole blocks that must be channels: below it, rows of pixels as vectors keep more lanes busy."""
+    filled_lone_block: float
+    """The same for a convolution that stands alone, where both forms are compared."""
+    pooled_apart: float
+    """How many times fewer steps make it worth to pool along one axis first, and to read what was written again."""
     winograd: float
     """Time of Winograd's form, where it is taken, as a share of the direct form's."""
+    winograd_share: float
+    """Share of the direct form's cycles that Winograd's may take, at most: it needs workspaces, and rounds more."""
+    winograd_alike: float
+    """Largest ratio of cycles at which groupings of tiles count as equally fast."""
+    winograd_images: int
+    """Images in a group of tiles, at most, if their number is dynamic."""
     start: float
     """Time until all threads have started a parallel loop."""
+    pieces: int
+    """Iterations of a parallel loop for each thread: with several, a late thread delays the others little."""
     shared_elements: int
     """Elements of an element-wise kernel from which on two threads are faster than one."""
     looped_elements: int

@@ -119,8 +119,17 @@ class Planner:
         """The form of a convolution in plain layouts: rows, flat, panels or dots. None: the plain form."""
         return None
 
-    def apart(self, w: Windows) -> bool:
+    def apart(self, w: Windows, name: str) -> bool:
         """Whether each group of a convolution pads its own data."""
+        return False
+
+    def in_vectors(self, stride: int) -> bool:
+        """Whether elements at such a stride stay in order, to be taken from whole vectors; else each phase of the stride is copied."""
+        return False
+
+    def pooled_apart(self, together: float, apart: float) -> bool:
+        """Whether windows are pooled along one axis first, then along the others. together, apart: the steps for each element of the
+        result of the one and of the other."""
         return False
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:

@@ -25,6 +25,3 @@ BLOCK_ROWS = "tilewright.block_rows"
 
 ATTENTION_SUMS = "attention_sums"
 """The name of the stage of weighted sums of values, which identifies attention kernels."""
-
-NEAR = 4
-"""The largest stride at which lanes are taken from whole vectors."""

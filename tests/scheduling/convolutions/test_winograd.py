@@ -10,7 +10,7 @@ import pytest
 from tests.scheduling.test_rules import TARGETS
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
-from tilewright.scheduling import KernelPlan, schedule_kernel, winograd
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.winograd import winograd_plan
 from tilewright.target import Target
 from tilewright.target.core import core
@@ -51,15 +51,13 @@ def results(func: tir.PrimFunc, images: int, height: int, width: int, out: tuple
 def test_groups_of_images(
     shape: tuple[int, int], padding: tuple[int, ...], most: int, images: int, target: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(winograd, "DYNAMIC_IMAGES", most)
-    winograd_plan.cache_clear()
     height, width = shape
     func = convolution(height, width, padding)
     before, after = (padding[:2], padding[2:]) if len(padding) == 4 else (padding, padding)
     out = (height + before[0] + after[0] - 2, width + before[1] + after[1] - 2)
     with Target(TARGETS[target]) as chosen, KernelPlan(chosen):
+        monkeypatch.setattr(chosen.cpu, "core", chosen.cpu.core._replace(winograd_images=most))
         scheduled = schedule_kernel(func, chosen)
-    winograd_plan.cache_clear()
     assert 'scope="local"' in scheduled.script() and "vectorized" in scheduled.script()
     expected = results(func, images, height, width, out)
     np.testing.assert_allclose(results(scheduled, images, height, width, out), expected, rtol=1e-4, atol=1e-4)

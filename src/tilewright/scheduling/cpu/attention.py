@@ -81,10 +81,11 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
     products, scores = stage["products"], stage["scores"].rv
     sch.compute_at(scores, block)
     rows, columns = sch.get_loops(scores)[len(lead) + 1 :]
-    tile, row = sch.split(rows, [None, int(products.block.annotations[TILE_ROWS])], disable_predication=True)
+    height = int(products.block.annotations[TILE_ROWS])
+    tile, row = sch.split(rows, [None, height], disable_predication=True)
     panel, columns = sch.split(columns, [None, int(products.block.annotations[TILE_COLUMNS]) * lanes])
     sch.reorder(panel, tile, row, columns)
-    sch.compute_at(products.rv, tile)
+    sch.compute_at(products.rv, tile, preserve_unit_loops=height == 1)
     sch.set_scope(products.rv, 0, "local")
     row, columns, inner = sch.get_loops(products.rv)[-3:]
     vector, lane = sch.split(columns, [None, lanes])

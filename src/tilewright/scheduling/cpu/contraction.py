@@ -167,7 +167,9 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     folds = attach_folds(view, block, nest.outer[-1]) if facts.lane_sums else []
     if by_group := OWN_DATA in block.block.annotations and nest.outer[0] is axes.shared[0] and len(nest.outer) > 1:
         attach_own_data(view, block, epilogue[-1], nest.outer[0], cpu.lanes(32))
-    start, end = (0, 1) if by_group else most_even(sch, nest.outer, useful_threads(facts.work, target))
+    start, end = (
+        (0, 1) if by_group else most_even(sch, nest.outer, cpu.core.pieces * useful_threads(facts.work, target))
+    )
     shared = sch.fuse(*nest.outer[start:end]) if end - start > 1 else nest.outer[start]
     own_loops = nest.outer[end:]
     if weights is not None and panels and start == 0 and streams(view, block, facts, steps, own_loops):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cost import DYNAMIC_ROWS
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, schedule_cpu
@@ -26,8 +25,10 @@ def schedule_versions(sch: Schedule, target: Target, plan: KernelPlan) -> Schedu
     root = sch.get_block("root")
     versions = [root]
     (func,) = sch.state.functions.values()
-    if rounds_up(sch.get(root), func.buffer_map.values(), DYNAMIC_ROWS):
-        versions = sch.add_version(root, DYNAMIC_ROWS, 2 * DYNAMIC_ROWS, IN_TILES)
+    height = plan.dynamic_height
+    if rounds_up(sch.get(root), func.buffer_map.values(), height):
+        if plan.once("dynamic.versions", 2, lambda: (1, 2)) == 2:
+            versions = sch.add_version(root, height, 2 * height, IN_TILES)
     for version in reversed(versions):
         sch = schedule_symbolic(sch, target, plan, version)
     return sch

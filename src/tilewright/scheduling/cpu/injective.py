@@ -10,6 +10,7 @@ from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, u
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
+from tilewright.target.core import Core
 from tilewright.tir import LT, Call, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import post_order_visit
@@ -46,7 +47,7 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
     if together > 1:
         loops = [*loops[:-together], sch.fuse(*loops[-together:])]
     *outer, last = view.extents(loops)
-    width = width_along(block, last, lanes)
+    width = width_along(block, last, lanes, view.plan.target.cpu.core)
     divide = bool(outer) and last < lanes and lanes % last == 0 and outer[-1] * last % lanes == 0
     if divide and MATERIALIZE in block.block.annotations:
         # Operands packed in groups: a vector runs over several.
@@ -74,13 +75,13 @@ def rows_together(view: KernelView, block: BlockView, loops: list[LoopRV], lanes
     return next((n for n in range(most, 1, -1) if _one_row(view.sch, block, loops[-n:], lanes)), 1)
 
 
-def width_along(block: BlockView, last: int, lanes: int) -> int:
+def width_along(block: BlockView, last: int, lanes: int, core: Core) -> int:
     """The lanes of vectors along rows of so many elements; 1 for none."""
     width = vector_width(last, lanes)
     if width > 1 and last > lanes and -(-last // lanes) + 1 < last // width and not _gathers(block, width, lanes):
         # Whole vectors, the last of them masked, are fewer than narrow ones.
         return lanes
-    if width == lanes or last <= 4 or len(block.block.writes) != 1 or not block.is_near(block.spatial[-1]):
+    if width == lanes or last <= 4 or len(block.block.writes) != 1 or not block.is_near(block.spatial[-1], core.near):
         return width
     if MATERIALIZE in block.block.annotations or (width == 1 and last < 2 * lanes):
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements, or narrow vectors.

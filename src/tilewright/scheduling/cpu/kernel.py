@@ -280,13 +280,13 @@ class BlockView:
         found = set().union(*[uses(r.min).vars for r in region.region])
         return [v for v in self.block.iter_vars if v.var in found]
 
-    def is_near(self, axis: IterVar) -> bool:
+    def is_near(self, axis: IterVar, most: int) -> bool:
         """Whether the axis runs over adjacent elements of the output, and over elements of every read that are at most
-        a few elements apart.
+        `most` elements apart.
         """
         (write,) = self.block.writes
         return self.is_contiguous(axis) or (
-            _innermost(write.region, axis.var) and all([_near(r.region, axis.var) for r in self.block.reads])
+            _innermost(write.region, axis.var) and all([_near(r.region, axis.var, most) for r in self.block.reads])
         )
 
 
@@ -308,12 +308,8 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     return len(occurring) == 1 and steps_by_one(last, var)
 
 
-NEAR = 4
-"""The largest distance of elements that are still read in whole vectors."""
-
-
-def _near(region: Iterable[Any], var: Var) -> bool:
-    """Whether a variable occurs only in the last index, alone or times a small constant."""
+def _near(region: Iterable[Any], var: Var, most: int) -> bool:
+    """Whether a variable occurs only in the last index, alone or times a constant up to `most`."""
     *lead, last = [r.min for r in region] or [None]
     if any([var in uses(e).vars for e in lead]):
         return False
@@ -324,7 +320,7 @@ def _near(region: Iterable[Any], var: Var) -> bool:
             last = last.b
         else:
             last = last.a
-    if isinstance(last, Mul) and isinstance(last.b, IntImm) and 0 < last.b.value <= NEAR:
+    if isinstance(last, Mul) and isinstance(last.b, IntImm) and 0 < last.b.value <= most:
         last = last.a
     return last is var or var not in uses(last).vars
 

@@ -13,13 +13,11 @@ from tilewright.ir import IntImm, PrimExpr
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of, extent_of
-from tilewright.scheduling.cpu.sharing import PIECES, parallelize, useful_threads
+from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
 from tilewright.target import Target
+from tilewright.target.core import Core
 from tilewright.tir import For
 from tilewright.tir.schedule import BlockRV, LoopRV
-
-RAGGED = 4
-"""The minimal number of vectors in a row whose last vector may be masked."""
 
 MOST_VECTORS = 8
 """Vectors over which a reduction can be spread."""
@@ -112,8 +110,8 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
     threads = useful_threads(block.iterations, target)
     if rows >= threads or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
         return set()
-    most = min(PIECES * threads, block.iterations // target.cpu.core.shared_elements)
-    choices = divisors(extent.value, PIECES * threads)
+    most = min(target.cpu.core.pieces * threads, block.iterations // target.cpu.core.shared_elements)
+    choices = divisors(extent.value, target.cpu.core.pieces * threads)
     model = max([n for n in choices if n <= most], default=1)
     parts = view.plan.choose(f"{block.name}.parts", model, lambda: choices)
     if parts < 2:
@@ -159,7 +157,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     if lanes == 1:
         return []
     partial: list[tuple[BlockRV, int]] = []
-    model = first_width(view, block, lanes, int(target.cpu.core.latency))
+    model = first_width(view, block, lanes, target.cpu.core)
     row = sch.get(view.loops(block)[-1]).extent
     first = view.plan.choose(f"{block.name}.lanes", model, lambda: widths_of_row(row, lanes, model))
     # Each step adds the halves of vectors; scalars would wait for one another.
@@ -192,12 +190,13 @@ def widths_of_row(extent: PrimExpr, lanes: int, model: int) -> list[int]:
     return sorted({0, model, *fits})
 
 
-def first_width(view: KernelView, block: BlockView, lanes: int, accumulators: int) -> int:
+def first_width(view: KernelView, block: BlockView, lanes: int, core: Core) -> int:
     """The number of elements of a row to reduce in parallel: several vectors, or a wide enough divisor of the row; 0 if
-    the row is too short. accumulators: vectors enough that additions need not wait for each other.
+    the row is too short. Several are as many as let additions not wait for each other.
 
     If there are several axes, the last can be short. Each of its elements is then summed separately.
     """
+    accumulators = int(core.latency)
     extent = view.sch.get(view.loops(block)[-1]).extent
     known = divisor_of(extent)
     if not isinstance(extent, IntImm):
@@ -210,9 +209,9 @@ def first_width(view: KernelView, block: BlockView, lanes: int, accumulators: in
                 return vector * several
     if known % lanes == 0 and known >= 2 * lanes:
         return lanes
-    if known >= RAGGED * lanes * accumulators:
+    if known >= core.masked_after * lanes * accumulators:
         return lanes * accumulators
-    if known >= RAGGED * lanes:
+    if known >= core.masked_after * lanes:
         return lanes
     return lanes // 2 if known % (lanes // 2) == 0 and known >= lanes else 0
 

@@ -17,9 +17,6 @@ from tilewright.scheduling.cpu.kernel import KernelView, divisor_of, extent_of
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 
-PIECES = 8
-"""The iterations of a parallel loop for each thread. With several, a late thread delays the others little."""
-
 
 def useful_threads(work: int, target: Target) -> int:
     """The number of threads for a kernel of so many iterations; 1 if a second thread would not pay."""
@@ -36,7 +33,7 @@ def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, tar
     sch, threads = view.sch, useful_threads(work, target)
     if threads < 2 or not loops:
         return
-    start, end = most_even(sch, loops, threads)
+    start, end = most_even(sch, loops, target.cpu.core.pieces * threads)
     if (
         start
         and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]])
@@ -44,7 +41,7 @@ def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, tar
     ):
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
         start, end = 0, leading_dynamic(sch, loops)
-    cut = cheapest_cut(sch, loops, start, end, PIECES * threads)
+    cut = cheapest_cut(sch, loops, start, end, target.cpu.core.pieces * threads)
     if all([isinstance(sch.get(loop).extent, IntImm) for loop in loops[start:end]]):
         found, model = cuts(sch, loops, start, end), 1
         if cut is not None:
@@ -115,9 +112,9 @@ def leading_dynamic(sch: Schedule, loops: list[LoopRV]) -> int:
     return known.index(True) if True in known else len(loops)
 
 
-def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, int]:
-    """The range (from, to) of adjacent loops to run in parallel: the outermost ones with provably enough iterations for
-    each thread, or else those with most.
+def most_even(sch: Schedule, loops: list[LoopRV], enough: int) -> tuple[int, int]:
+    """The range (from, to) of adjacent loops to run in parallel: the outermost ones with provably `enough` iterations,
+    or else those with most.
 
     A loop of dynamic extent is not fused, so that no index is divided by a dynamic number.
     """
@@ -128,7 +125,6 @@ def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, in
         else:
             groups.append((i, i + 1))
     least = [prod([divisor_of(sch.get(loop).extent) for loop in loops[a:b]]) for a, b in groups]
-    enough = PIECES * threads
     most = least.index(max(least))
     if least[most] == 1:
         # Nothing is sure to have two iterations: the first that may have.
@@ -136,4 +132,4 @@ def most_even(sch: Schedule, loops: list[LoopRV], threads: int) -> tuple[int, in
     return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
 
 
-__all__ = ["PIECES", "leading_dynamic", "most_even", "parallelize", "useful_threads"]
+__all__ = ["leading_dynamic", "most_even", "parallelize", "useful_threads"]

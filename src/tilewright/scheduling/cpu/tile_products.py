@@ -24,7 +24,6 @@ from tilewright.scheduling.cpu.epilogue import vectorize_tile
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, uses
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import (
-    LEAST_STEPS,
     MOST_COLUMNS,
     MOST_ROWS,
     row_tiles,
@@ -92,6 +91,7 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
         return None
     data, weight = block.block.reads
     write = block.block.writes[0]
+    core = target.cpu.core
     taken = tile_product(target, str(data.buffer.dtype), str(weight.buffer.dtype), str(write.buffer.dtype))
     group, step, column = reduction[-1], reduction[-2], spatial[-1]
     extent = dict(zip(block.block.iter_vars, block.extents, strict=True))
@@ -108,7 +108,7 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     row_step = _step_of(data.region[-2].min, row.var)
     if row.var in set().union(*_vars(weight)) or not row_step:
         return None
-    if step_groups(extent[step]) < LEAST_STEPS or row_tiles(extent[row])[1] != extent[row]:
+    if step_groups(extent[step]) < core.tile_groups or row_tiles(extent[row], core)[1] != extent[row]:
         return None
     packed = block.packed_read(column)
     if packed is None and places[-2] is not column.var:
@@ -200,7 +200,7 @@ def schedule_tiles(view: KernelView, block: BlockView, target: Target, found: Fo
     far, near = sch.split(reduction[-2], [None, tile.steps], disable_predication=True)
     sch.reorder(*outer, *reduction[:-2], far, *inner, near, reduction[-1])
     sums, epilogue = _attach(view, block, outer[-1])
-    start, end = most_even(sch, outer, useful_threads(work, target))
+    start, end = most_even(sch, outer, target.cpu.core.pieces * useful_threads(work, target))
     shared = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     at = shared if end == len(outer) else outer[-1]
     init = sch.decompose_reduction(block.rv, reduction[0] if len(reduction) > 2 else far)

@@ -26,14 +26,7 @@ from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.topi.stages import LANE_SUMS, NEAR
-
-KERNEL_OFFSETS = 64
-"""Windows with more kernel offsets than this have loops."""
-RAGGED = 1.1
-"""The least gain of a narrower last tile, since it is additional code."""
-BAND_BYTES = 1 << 15
-"""The size of the padded input of one band of rows: it stays in the first cache of any core."""
+from tilewright.topi.stages import LANE_SUMS
 
 
 def is_windowed(block: BlockView, target: Target) -> bool:
@@ -48,7 +41,7 @@ def is_windowed(block: BlockView, target: Target) -> bool:
     kernel_offsets = prod(
         [e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction]
     )
-    return 1 < kernel_offsets <= KERNEL_OFFSETS
+    return 1 < kernel_offsets <= target.cpu.core.unrolled_offsets
 
 
 def is_strided(block: BlockView, target: Target) -> bool:
@@ -61,16 +54,16 @@ def is_strided(block: BlockView, target: Target) -> bool:
     if not is_windowed(block, target) or extent % vector_width(extent, lanes) or vector_width(extent, lanes) == 1:
         return False
     *_, last = block.block.writes[0].region
-    return last.min is axis.var and all([_steps(r, axis) for r in block.block.reads])
+    return last.min is axis.var and all([_steps(r, axis, target.cpu.core) for r in block.block.reads])
 
 
-def _steps(region: BufferRegion, axis: IterVar) -> bool:
-    """Whether an axis runs along the last dimension of a read in steps of 2 to 4."""
+def _steps(region: BufferRegion, axis: IterVar, core: Core) -> bool:
+    """Whether an axis runs along the last dimension of a read in small steps above 1."""
     *outer, last = [r.min for r in region.region]
     if any([axis.var in uses(e).vars for e in outer]):
         return False
     form = detect_linear_equation(last, [axis.var])
-    return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
+    return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= core.near
 
 
 def column_tile(columns: int, kernel_offsets: int, weights: bool, core: Core, held: int = 1) -> int:
@@ -90,7 +83,7 @@ def column_tile(columns: int, kernel_offsets: int, weights: bool, core: Core, he
 
     def rank(tile: int) -> tuple[float, int]:
         whole, rest = divmod(columns, tile)
-        return (whole * cycles(tile) + cycles(rest)) * (RAGGED if rest else 1), -tile
+        return (whole * cycles(tile) + cycles(rest)) * (core.narrow_tile if rest else 1), -tile
 
     return min(range(1, most + 1), key=rank)
 
@@ -121,7 +114,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     column_outer, column_inner = sch.split(column, [None, tile])
     outside = prod([extent_of(sch.get(loop)) for loop in channels])
     threads = useful_threads(work, target)
-    model = _band(view, block, rows, outside, threads)
+    model = _band(view, block, rows, outside, threads, cpu.core)
     band = view.plan.choose(f"{block.name}.band", model, lambda: divisors(rows, rows))
     bands, row_inner = sch.split(row, [None, band])
     sch.reorder(*channels, bands, row_inner, column_outer, wide, *reduction, column_inner, vector)
@@ -149,13 +142,13 @@ def _serial(reduction: list[LoopRV], extents: list[int], tile: int, core: Core) 
     return len(reduction) - 1
 
 
-def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: int) -> int:
+def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: int, core: Core) -> int:
     """The number of rows that are computed together: the smallest that keeps the padded input small and all threads
     busy.
     """
     producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
     size = sum([prod(p.extents[-3:]) * p.block.writes[0].buffer.dtype.bytes for p in producers])
-    bands = max(1, -(-size // BAND_BYTES))
+    bands = max(1, -(-size // core.band))
     if outside * bands < 4 * threads:
         bands = -(-4 * threads // outside)
     # Each band pads again what the one before reads below its last row: at least four rows. Channels have nothing in common.

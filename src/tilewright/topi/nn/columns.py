@@ -15,7 +15,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.planner import planner
-from tilewright.topi.stages import MATERIALIZE, NEAR
+from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.utils import shape_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def window_columns(
     lanes = planner().lanes(data.dtype)
     if near and known and lanes and (left or right):
         right += -(left + width + right) % lanes
-    if stride == 1 or not known or not lanes or (near and stride <= NEAR):
+    if stride == 1 or not known or not lanes or (near and planner().in_vectors(stride)):
         padded = pad(data, [*before, left], [*after, right], pad_value, name="pad_temp")
         return lambda i, x, k: padded(*i, (x if stride == 1 else x * stride) + (k if dilation == 1 else k * dilation))
     tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")

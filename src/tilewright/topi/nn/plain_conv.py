@@ -102,9 +102,9 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
     return axes, terms
 
 
-def _own(w: Windows) -> dict[str, int]:
+def _own(w: Windows, name: str) -> dict[str, int]:
     """What tells the schedule that groups share nothing, and are too small to gain from data that is padded for all."""
-    return {OWN_DATA: 1} if planner().apart(w) else {}
+    return {OWN_DATA: 1} if planner().apart(w, name) else {}
 
 
 def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[Any]]) -> te.Tensor:
@@ -131,7 +131,7 @@ def _rows(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     # Where a row of places is one vector, rows of the image are the columns of the tile.
     vectors = ceil_div(last, width)
     rows, columns = tiles.rows, (tiles.columns if vectors > 1 else 1) * width
-    attrs = {**(tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}), **_own(w)}
+    attrs = {**(tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}), **_own(w, name)}
     read = _padded(w, [o + v for o, v in zip([*lead, columns], w.over, strict=True)])
     axes, terms = _sum(w, rows)
 
@@ -175,7 +175,7 @@ def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     groups = [w.groups] if w.groups > 1 else []
     made = compute(
         [get_const_int(w.data.shape[0]), *groups, rows, columns], element, name=name, tag=tag,
-        attrs={**tile_attrs(tiles), **_own(w)},
+        attrs={**tile_attrs(tiles), **_own(w, name)},
     )  # fmt: skip
 
     def flat(place: Sequence[Any]) -> list[Any]:

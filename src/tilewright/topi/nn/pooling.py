@@ -10,6 +10,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import pad
+from tilewright.topi.planner import planner
 from tilewright.topi.reduction import reduce, scale_by_count
 from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import (
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
     from tilewright.tir.ir_builder import BufferVar, IRBuilder
-
-
-APART = 2
-"""How many times fewer steps make it worth to write the largest elements (or sums) of columns, and read them again."""
 
 
 class Window(NamedTuple):
@@ -140,7 +137,7 @@ def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | No
     first = windows[j]
     rest = prod([w.kernel for w in windows if w is not first])
     behind = prod([w.extent / w.count for w in windows if w is not first])
-    if not behind or first.kernel * rest < APART * (first.kernel * behind + rest):
+    if not behind or not planner().pooled_apart(first.kernel * rest, first.kernel * behind + rest):
         return None
     alone = [w.alone(w.extent) for w in windows]
     columns = [*alone[:j], first, *alone[j + 1 :]]

@@ -13,6 +13,7 @@ from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.relay.op.convolution.conv import filled_block
+from tilewright.target.core import core
 
 LEVEL0 = ("AlterOpLayout", "PackWinograd")
 
@@ -112,7 +113,7 @@ def test_blocks_are_whole_vectors() -> None:
     ],
 )
 def test_block(channels: int, lanes: int, block: int) -> None:
-    assert filled_block(channels, lanes) == block
+    assert filled_block(channels, lanes, core("avx512_intel", 32).filled_block) == block
 
 
 def test_images_of_dynamic_size_are_cut_off() -> None:

@@ -13,6 +13,7 @@ from tilewright.relay.cards.card import LayoutChoice, any_bytes
 from tilewright.relay.cards.relations import Dim, dims, is_static, tensor
 from tilewright.relay.op.convolution.attributes import Convolution, Over2D
 from tilewright.target import Target
+from tilewright.target.core import Core, core
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes
 
@@ -22,6 +23,12 @@ def vector_lanes() -> int:
     target."""
     target = Target.current(True)
     return 16 if target is None else min(max(target.cpu.lanes(32), 4), 16)
+
+
+def current_core() -> Core:
+    """The description of the current target's cores; of any processor's if there is no target."""
+    target = Target.current(True)
+    return core("portable", 16) if target is None else target.cpu.core
 
 
 def channel_block(channels: int, widest: int) -> int:
@@ -34,21 +41,13 @@ def channel_block(channels: int, widest: int) -> int:
     return max(d for d in range(1, widest + 1) if channels % d == 0)
 
 
-def filled_block(channels: int, widest: int, least: float | None = None) -> int:
+def filled_block(channels: int, widest: int, least: float) -> int:
     """The channel block that uses most lanes: a divisor of the channels, or a whole vector, where the last block is padded.
-    least: the smallest share of the elements of all blocks that must be channels; default FULL."""
+    least: the smallest share of the elements of all blocks that must be channels."""
     block = channel_block(channels, widest)
     full = channels / (-(-channels // widest) * widest)
     in_vectors = block & (block - 1) == 0
-    return widest if full >= (FULL if least is None else least) and (full > block / widest or not in_vectors) else block
-
-
-FULL = 0.6
-"""Share of whole blocks that must be channels: below it, rows of pixels as vectors keep more lanes busy."""
-
-
-HALF = 0.5
-"""The same where a convolution stands alone, and both forms are compared."""
+    return widest if full >= least and (full > block / widest or not in_vectors) else block
 
 
 def fewest_block(channels: int, widest: int) -> int:
@@ -108,11 +107,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Uses channel blocks as long as a vector, with weights blocked to match."""
-        return self.on_vectors(args, types, FULL)
+        return self.on_vectors(args, types, current_core().filled_block)
 
     def lone_layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """The same for a single convolution, if the cost model prefers it. Blocks of filters may be half empty."""
-        return self.on_vectors(args, types, HALF)
+        return self.on_vectors(args, types, current_core().filled_lone_block)
 
     def on_vectors(self, args: Sequence[str | None], types: Sequence[Type], least: float) -> LayoutChoice | None:
         """Channels in blocks of whole vectors, of which filters must fill the share `least`."""
@@ -130,11 +129,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
         found = self.in_groups(args[0], types, channels, o, i)
         if found is not None:
             return found
-        lanes = vector_lanes()
+        lanes, full = vector_lanes(), current_core().filled_block
         if self.groups == channels and i == 1:
             if o != channels:
                 return None
-            block = block_of(args[0]) or self.decided_block(types, filled_block(channels, lanes))
+            block = block_of(args[0]) or self.decided_block(types, filled_block(channels, lanes, full))
             if too_narrow(block, lanes):
                 return None
             layout = f"NCHW{block}c"
@@ -143,7 +142,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             depthwise = depthwise_conv2d_NCHWc(**attributes)
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
         if self.groups == 1:
-            block_in = block_of(args[0]) or filled_block(channels, lanes)
+            block_in = block_of(args[0]) or filled_block(channels, lanes, full)
             block_out = self.decided_block(types, filled_block(o, lanes, least))
             if too_narrow(block_out, lanes):
                 return None
@@ -178,8 +177,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if tiled is not None:
             return tiled
         fills = self.groups == 1
-        rule = filled_block if data == "bfloat16" else fewest_block
-        block = rule(o, vector_lanes()) if fills else 1
+        block = 1
+        if fills and data == "bfloat16":
+            block = filled_block(o, vector_lanes(), current_core().filled_block)
+        elif fills:
+            block = fewest_block(o, vector_lanes())
         columns = -(-o // block) * block // self.groups
         found = dot_product(Target.current(True), data, weight, self.out_dtype or data, columns)
         if found is None:
@@ -201,7 +203,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
         """The same for tile registers, which take many channels at once. None if the target has none, if dimensions are dynamic, or
         if there are too few channels."""
-        from tilewright.scheduling.instructions import LEAST_STEPS, tile_product
+        from tilewright.scheduling.instructions import tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
 
         data, weight = (str(tensor(t).dtype) for t in types)
@@ -209,7 +211,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if found is None or not is_static(types[0]) or (o // self.groups) % SIDE:
             return None
         group, block_in = found.group, block_of(layout)
-        least = LEAST_STEPS * group
+        least = current_core().tile_groups * group
         if block_in is None or block_in % least or i % block_in:
             blocks = [b for b in (SIDE * group, SIDE * group // 2, SIDE * group // 4) if b >= least and i % b == 0]
             if not blocks:

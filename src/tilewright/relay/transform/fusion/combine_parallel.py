@@ -28,7 +28,7 @@ from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
 from tilewright.relay.typing.open_types import type_of
-from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
+from tilewright.scheduling.graph_plan import portable_plan
 from tilewright.target import Target
 from tilewright.tir.buffer import DATA_ALIGNMENT
 
@@ -230,7 +230,7 @@ class _SmallProducts(_Dense):
         return call.op, attrs_key(card.replace(units=None)), weight.shape[1 - self.along(call)], weight.dtype
 
     def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
-        plan = graph_plan() or GraphPlan("llvm -mcpu=x86-64-v4")
+        plan = portable_plan()
 
         def is_joined(call: Call) -> bool:
             *lead, columns = static_shape(call) or ()
@@ -279,11 +279,11 @@ class _SmallConvolutions(_Conv2D):
         if own or any([offset % DATA_ALIGNMENT for offset in offsets]):
             # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
             return False
-        plan, first = graph_plan(), card_of(calls[0])
-        assert plan is not None and isinstance(first, Convolution)
+        first = card_of(calls[0])
+        assert isinstance(first, Convolution)
         sums = prod((static_shape(calls[0].args[1]) or ())[1:])
         problem = first.problem(*[a.checked_type for a in calls[0].args])
-        return plan.joins_convolutions(problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes])
+        return portable_plan().joins_convolutions(problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes])
 
 
 def _is_joined(call: Call, used: Users) -> bool:

@@ -31,7 +31,7 @@ from tilewright.relay.rewriting import (
 )
 from tilewright.relay.transform.layout.lone_convs import in_blocks, interleaved_convolutions, lone_convolutions
 from tilewright.relay.transform.operators.legalize import once
-from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
+from tilewright.scheduling.graph_plan import portable_plan
 from tilewright.scheduling.instructions import MOST_COLUMNS, dot_product, tile_product, whole_steps
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import SIDE
@@ -259,9 +259,10 @@ def pack_dense(call: Call) -> Expr | None:
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
         return packed_product(call, call.args[0], by_columns, 1)
     types = str(tensor_of(call.args[0]).dtype), weight.dtype.name, result
-    tiles = tile_product(Target.current(True), *types)
-    if tiles is not None and len(static_shape(call.args[0]) or ()) > 1:
-        inner = whole_steps(-(-by_columns.shape[0] // tiles.group)) * tiles.group
+    target = Target.current(True)
+    tiles = tile_product(target, *types)
+    if target is not None and tiles is not None and len(static_shape(call.args[0]) or ()) > 1:
+        inner = whole_steps(-(-by_columns.shape[0] // tiles.group), target.cpu.core) * tiles.group
         panel = MOST_COLUMNS if by_columns.shape[1] > SIDE else SIDE
         return packed_product(call, *filled_up(call.args[0], by_columns, inner), tiles.group, panel)
     found = dot_product(Target.current(True), *types)
@@ -307,7 +308,7 @@ def _panel(data: Expr, by_columns: np.ndarray, along: bool) -> int:
     shape = static_shape(data)
     rows = None if shape is None else prod(shape[:-1])
     inner, columns = by_columns.shape
-    plan = graph_plan() or GraphPlan("llvm -mcpu=x86-64-v4")
+    plan = portable_plan()
     return plan.panel(rows, inner, columns, by_columns.itemsize, along)
 
 
