@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.fuzz.caches import own_cache
+
 
 class Family(NamedTuple):
     """A module that takes --count and --seed; `times` as many programs as are asked for."""
@@ -48,6 +50,7 @@ def run(families: Sequence[Family], count: int, seed: int) -> int:
     return int(any([code != 0 for *_, code in rows]))
 
 
+@own_cache()
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.families", description=(__doc__ or "").split("`: ")[1])
     parser.add_argument("--count", type=int, default=200, help="how many programs of each family")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.caches import own_cache
 from tilewright import relay
 from tilewright.node import Node
 from tilewright.relay.functor import post_order
@@ -231,6 +232,7 @@ def fate(seed: int, vm: bool = False) -> tuple[str, Callable[[], Any]]:
     return drive(mod, rng, vm), lambda: mod
 
 
+@own_cache()
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500)

@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 
+from tests.fuzz.caches import own_cache
 from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tests.relay.transform.functional.test_partial_eval import PROGRAMS, program
 from tests.relay.transform.test_optional_passes import ANY_ORDER
@@ -68,6 +69,7 @@ def fewest(seed: int, names: list[str]) -> list[str]:
     return names
 
 
+@own_cache()
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz.relay_passes", description=(__doc__ or "").split("`: ")[1]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.caches import own_cache
 from tests.fuzz.forked import CPU_SECONDS, Died, forked
 from tests.fuzz.progress import Progress
 from tests.generators.relay_language import Program
@@ -93,6 +94,7 @@ def drive(seed: int, compiled: bool = True) -> tuple[str, str]:
     return "ran", text
 
 
+@own_cache()
 def main(
     arguments: list[str] | None = None,
     fate: Callable[[int, bool], tuple[str, str]] = drive,

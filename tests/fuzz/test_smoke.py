@@ -8,18 +8,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.fuzz import caches, families, relay_interp, relay_programs, shrink, worker
 from tests.fuzz import check as fuzz
-from tests.fuzz import families, relay_interp, relay_programs, shrink, worker
 from tests.fuzz.forked import Died, forked
 from tests.fuzz.native import Guarded
 from tests.generators import tensors
 from tests.generators.case import Recipe, difference
 from tilewright.codegen import interp
+from tilewright.support.cache import default_directory
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))
@@ -211,3 +213,16 @@ def test_what_a_forked_check_raises_is_no_answer(capfd: pytest.CaptureFixture[st
     assert "not caught" in capfd.readouterr().err
     with pytest.raises(Died, match="no result in 1 s"):
         forked(lambda: time.sleep(60), patience=1)
+
+
+def test_caches_go_with_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(caches.VARIABLE, raising=False)
+    with caches.own_cache():
+        folder = default_directory()
+        (folder / "kernel").parent.mkdir(parents=True, exist_ok=True)
+        (folder / "kernel").touch()
+    assert not folder.exists() and caches.VARIABLE not in os.environ
+    monkeypatch.setenv(caches.VARIABLE, str(tmp_path))
+    with caches.own_cache():
+        assert default_directory() == tmp_path
+    assert tmp_path.exists()

@@ -318,18 +318,19 @@ def test_missing_weights(tmp_path: Path) -> None:
         from_keras(path)
 
 
-def test_weights_of_a_direction_that_was_renamed(tmp_path: Path) -> None:
-    """A legacy file lists weights in order; names in the configuration may have changed since."""
+@pytest.mark.parametrize("name", ["another", "sequential"])
+def test_weights_of_a_direction_that_was_renamed(tmp_path: Path, name: str) -> None:
+    """A legacy file lists weights in order; names in the configuration may have changed since, and be those of what holds the layer."""
     path = tmp_path / "m.h5"
     made = keras.Sequential(
-        [keras.Input((5, 3)), L.Bidirectional(L.GRU(4), backward_layer=L.GRU(4, go_backwards=True))]
+        [keras.Input((5, 3)), L.Bidirectional(L.GRU(4), backward_layer=L.GRU(4, go_backwards=True))], name="sequential"
     )
     shuffled(made)
     made.save(path)
     with h5py.File(path, "a") as file:
         config = json.loads(file.attrs["model_config"])
         (held,) = [x["config"] for x in config["config"]["layers"] if x["class_name"] == "Bidirectional"]
-        held["backward_layer"]["config"]["name"] = "another"
+        held["backward_layer"]["config"]["name"] = name
         file.attrs["model_config"] = json.dumps(config)
     check(keras.models.load_model(path, compile=False), path)
 

@@ -46,7 +46,7 @@ def check(made: Any, feeds: Sequence[Mapping[str, Any]], reference: bool = True)
         np.testing.assert_allclose(machine.run(**given).numpy(), want, rtol=1e-5, atol=1e-5, strict=True)
 
 
-@pytest.mark.parametrize("align", [0, 1, 6])  # what is not 1 is 0
+@pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("length", ["4", "5", "k"])
 def test_affine_grid(length: str, align: int) -> None:
     n = 3 if length == "5" else 2

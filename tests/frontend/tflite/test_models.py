@@ -202,6 +202,26 @@ def test_states_of_layers() -> None:
         np.testing.assert_allclose(found, litert(data, [x], runs=runs)[0], rtol=1e-5, atol=1e-6)
 
 
+def two_layers(same: bool) -> tuple[bytes, np.ndarray]:
+    """Two recurrent layers one after another, which share a state, or whose states share a name."""
+    w, r = Writer(), rng("two_layers")
+    g = w.main
+    x = at = g.input(F, (2, 3), name="x")
+    weights = [g.constant(values(r, F, s)) for s in ((3, 3), (3, 3), (3,))]
+    states = [g.tensor("state", F, (2, 3), isVariable=True) for _ in range(2)]
+    for k in range(2):
+        (at,) = g.op("RNN", [at, *weights, states[0 if same else k]], [(F, (2, 3))], {}, "RNNOptions")
+    return w.finish([x, at]), values(r, F, (2, 3))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_states_of_two_layers(same: bool) -> None:
+    data, x = two_layers(same)
+    np.testing.assert_allclose(ours(data, [x])[1], litert(data, [x])[1], rtol=1e-5, atol=1e-6)
+    state = initial_variables(data)
+    assert [*state] == (["state"] if same else ["state", "state_1"])
+
+
 def test_directions_joined() -> None:
     from tests.frontend.tflite.ops.more import MERGED, SAMPLES
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.caches import own_cache
 from tests.fuzz.files import damage, damage_trees, model_files
 from tests.fuzz.files.second_opinion import UNCHECKED, verdict
 from tests.fuzz.progress import Progress
@@ -458,6 +459,7 @@ def survey(
     return counts, problems
 
 
+@own_cache()
 def main() -> int:
     summary, details = str(__doc__).split("`: ")[1].split("\n", 1)
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.files.mutations", description=summary, epilog=details)

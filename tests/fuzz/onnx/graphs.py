@@ -12,6 +12,7 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from tests.fuzz.caches import own_cache
 from tests.fuzz.onnx import moves, nets  # noqa: F401 (register generators)
 from tests.fuzz.onnx.case import TARGETS, Draw, Way, compare, compile_and_run, reference, text_of, way_of
 from tests.fuzz.onnx.ops import generators
@@ -128,6 +129,7 @@ class Worker:
             self.process.kill()
 
 
+@own_cache()
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.onnx.graphs", description=__doc__.split("`: ")[1])
     parser.add_argument("--count", type=int, default=200, help="how many models")

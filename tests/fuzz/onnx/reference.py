@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
 from onnx.reference.ops import op_gru, op_loop, op_lp_normalization, op_lstm, op_one_hot, op_resize, op_rnn
+from onnx.reference.ops.aionnxml import op_tree_ensemble
 
 NEAR = 1e-5
 """How near to a border between two rows float32 may be on its other side."""
@@ -86,8 +88,12 @@ class WholeSequences:
     """A recurrent operator: it runs all steps, whatever lengths it is given."""
 
     op_domain = ""
+    overlooked: Sequence[str] = ("clip", "input_forget", "activations", "activation_alpha", "activation_beta")
 
     def _run(self, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any, **attributes: Any) -> Any:
+        for name in self.overlooked:
+            if attributes.get(name):
+                raise Departure(f"ONNX's reference overlooks {name}")
         if lengths is not None and np.any(lengths == 0):
             raise Unsaid("the last state of a sequence without steps")
         if lengths is not None and np.any(lengths != x.shape[1 if attributes.get("layout") else 0]):
@@ -104,7 +110,18 @@ class GRU(WholeSequences, op_gru.GRU):
 
 
 class RNN(WholeSequences, op_rnn.RNN_14):
-    pass
+    overlooked = ("clip",)
+
+
+class TreeEnsemble(op_tree_ensemble.TreeEnsemble):
+    """It leaves scores as they are."""
+
+    op_domain = "ai.onnx.ml"
+
+    def _run(self, *args: Any, **attributes: Any) -> Any:
+        if attributes.get("post_transform"):
+            raise Departure("ONNX's reference overlooks post_transform")
+        return super()._run(*args, **attributes)
 
 
 class LpNormalization(op_lp_normalization.LpNormalization):
@@ -118,4 +135,4 @@ class LpNormalization(op_lp_normalization.LpNormalization):
         return super()._run(x, axis=axis, p=p)
 
 
-CAREFUL = [OneHot, Loop, Resize, LSTM, GRU, RNN, LpNormalization]
+CAREFUL = [OneHot, Loop, Resize, LSTM, GRU, RNN, TreeEnsemble, LpNormalization]

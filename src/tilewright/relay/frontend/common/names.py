@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,15 @@ NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
 def plain_name(name: str) -> str:
     """A tensor's name without the number of the output."""
     return name.removesuffix(":0")
+
+
+def unused_name(name: str, *taken: Container[str]) -> str:
+    """The name, with a number behind it where it is taken."""
+    free, k = name, 0
+    while any([free in names for names in taken]):
+        k += 1
+        free = f"{name}_{k}"
+    return free
 
 
 def by_input(

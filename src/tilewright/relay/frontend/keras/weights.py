@@ -151,10 +151,19 @@ DIRECTIONS = ("forward_layer", "backward_layer")
 """Attributes of a layer whose weights are those of the one, then those of the other."""
 
 
+Entries = Sequence[tuple[tuple[str, ...], Any]]
+"""Weights of a legacy file in order: (path, data)."""
+
+
+def weight_names(entries: Entries) -> list[str]:
+    """What weights are called in their layers."""
+    return [path[-1] for path, _ in entries]
+
+
 class ListStore(Store):
     """The weights of a layer in a legacy `.h5` file: a list of names like "forward_lstm/lstm_cell/kernel", each with its data."""
 
-    def __init__(self, entries: Sequence[tuple[tuple[str, ...], Any]], place: str) -> None:
+    def __init__(self, entries: Entries, place: str) -> None:
         self.entries, self.place = list(entries), place
 
     def take(self, names: Sequence[str]) -> list[Array]:
@@ -169,11 +178,12 @@ class ListStore(Store):
         return [dataset_array(dict(self.entries), path, self.place) for path, _ in self.entries[: len(names)]]
 
     def child(self, attribute: str, name: str = "") -> Store:
+        half = len(self.entries) // 2
+        parts = self.entries[:half], self.entries[half:]
         inner = [e for e in self.entries if name in e[0][:-1]] if name else []
-        if not inner and attribute in DIRECTIONS:
+        if attribute in DIRECTIONS and (not inner or weight_names(parts[0]) == weight_names(parts[1])):
             # Keras goes by the order of the list, whatever the layers are called now.
-            half = len(self.entries) // 2
-            inner = self.entries[half:] if attribute == DIRECTIONS[1] else self.entries[:half]
+            inner = parts[DIRECTIONS.index(attribute)]
         return ListStore(inner or self.entries, f"{self.place}/{name or attribute}")
 
     def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:

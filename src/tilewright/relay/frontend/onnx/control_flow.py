@@ -17,6 +17,7 @@ from tilewright.formats.onnx_messages import Message
 from tilewright.ir import TensorType
 from tilewright.relay.cards.relations import Dim, tensor_type
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from tilewright.relay.frontend.common.builder import MOST_PARTS, need_few
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.common.value import are_numbers
 from tilewright.relay.frontend.onnx import compatibility
@@ -113,6 +114,7 @@ def _scan(node: OnnxNode, *inputs: Value) -> list[Item]:
 def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list[Value]:
     # Each example of the batch is scanned by itself.
     (batch,) = node.static(inputs[-1])[:1]
+    need_few(batch, MOST_PARTS, "examples of a batch")
     made = []
     for b in range(batch):
         one = [Value(node.call("take", x, node.scalar(b, "int32"), axis=0), kind=x.kind) for x in inputs]
@@ -126,7 +128,7 @@ def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None)
     count = len(inputs) - scanned
     state, lines = inputs[:count], inputs[count:]
     gathered = len(body.output) - count
-    axes = [a % x.ndim for a, x in zip(node.get("scan_input_axes") or [0] * scanned, lines, strict=True)]
+    axes = [node.place(a, x.ndim) for a, x in zip(node.get("scan_input_axes") or [0] * scanned, lines, strict=True)]
     back = node.get("scan_input_directions") or node.get("directions") or [0] * scanned
     names = [i.name for i in body.input]
     lines = [
@@ -155,7 +157,7 @@ def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None)
     found = []
     for r, a, d in zip(rows, out_axes, out_back, strict=True):
         turned = Value(node.call("reverse", r, axis=0), kind=r.kind) if d else r
-        place = a % turned.ndim
+        place = node.place(a, turned.ndim)
         if place:
             order = [*range(1, place + 1), 0, *range(place + 1, turned.ndim)]
             turned = Value(node.call("transpose", turned, axes=tuple(order)), kind=r.kind)

@@ -28,27 +28,6 @@ def is_function(op_type: str, opset: int, domain: str) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-FLAGS = {"Attention": ("is_causal",), "RotaryEmbedding": ("interleaved",)}
-"""Boolean attributes of operators that are defined by function bodies. For other values than 0 and 1, bodies and reference differ."""
-
-
-LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-REDUCTIONS = ("mean", "none", "sum")
-"""What is done with a loss's elements. The body takes any other word for a sum."""
-
-
-def check_attributes(node: OnnxNode) -> None:
-    """Raises OpAttributeUnImplemented for a value of an attribute that has no meaning, or one in the body and one in the reference."""
-    for name in FLAGS.get(node.op_type, ()):
-        if node.get(name, 0) not in (0, 1):
-            raise node.refuse(name, node.get(name), "0, 1")
-    reduction, cap = node.get("reduction", "mean"), node.get("softcap", 0.0)
-    if node.op_type in LOSSES and reduction not in REDUCTIONS:
-        raise node.refuse("reduction", reduction, ", ".join(REDUCTIONS))
-    if node.op_type == "Attention" and cap < 0:
-        raise node.refuse("softcap", cap, "0 (none) and positive numbers")
-
-
 def type_proto(value: Any) -> Any:
     """The ONNX type of a value, which functions with a context-dependent body need."""
     from onnx import TypeProto, helper

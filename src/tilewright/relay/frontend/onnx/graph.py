@@ -17,6 +17,7 @@ from tilewright.relay.frontend.common.compatibility import collecting
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.onnx import compatibility
+from tilewright.relay.frontend.onnx.attributes import check_attributes
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.declarations import Declarations
@@ -27,7 +28,6 @@ from tilewright.relay.frontend.onnx.files.weights import Weights
 from tilewright.relay.frontend.onnx.fold import LIMIT, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
-    check_attributes,
     default_attributes,
     is_function,
     result_kinds,
@@ -254,6 +254,7 @@ class Importer:
         if function is not None:
             compatibility.MODEL_FUNCTIONS.seen(function.name)
             return self.function(function, proto, inputs)
+        check_attributes(node, domain)
         while inputs and inputs[-1] is None:
             inputs.pop()
         tensors = all([v is None or isinstance(v, Value) for v in inputs])
@@ -268,7 +269,6 @@ class Importer:
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
-                check_attributes(node)
                 compatibility.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
             raise Unknown("its inputs must be known at import", shapes=True)

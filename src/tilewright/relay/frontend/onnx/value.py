@@ -345,6 +345,10 @@ class OnnxNode:
             raise DiagnosticError(f"its axes are {given}, of which two are the same")
         return found
 
+    def place(self, axis: int, ndim: int) -> int:
+        """An axis counted from the first. Raises DiagnosticError where there is none."""
+        return self.places([axis], ndim)[0]
+
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises Unknown."""
         shape = value.shape

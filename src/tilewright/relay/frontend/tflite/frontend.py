@@ -12,7 +12,7 @@ from tilewright.formats.flatbuffer import Record
 from tilewright.ir import IRModule
 from tilewright.relay.cards.relations import shape_text
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
+from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed, unused_name
 from tilewright.relay.frontend.tflite import control_flow, ops  # noqa: F401 (register converters)
 from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import converters
@@ -109,11 +109,7 @@ def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
     taken: set[str] = set()
     for index in indices.tolist():
         tensor = model.item(graph.tensors, index, "tensor")
-        base = name = tensor.name or f"tensor_{index}"
-        k = 0
-        while name in taken:
-            k += 1
-            name = f"{base}_{k}"
+        name = unused_name(tensor.name or f"tensor_{index}", taken)
         taken.add(name)
         found.append((name, index))
     return found

@@ -15,7 +15,7 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.cards.relations import Dim, shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of, string_attrs
-from tilewright.relay.frontend.common.names import input_variable
+from tilewright.relay.frontend.common.names import input_variable, unused_name
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import are_numbers, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
@@ -64,6 +64,7 @@ class Importer:
         self.scope: dict[int, Any] = {}
         """The tensors of the operator being converted, for converters of users."""
         self._weights: dict[Any, Var] = {}
+        self._state_names: dict[int, str] = {}
         self._operators_left = 64 * sum([len(g.operators) for g in model.root.subgraphs]) + 1 << 12
 
     # ---- main
@@ -250,11 +251,7 @@ class Importer:
         assert array is not None
         key = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
         if key not in self._weights:
-            name, k = value.name, 0
-            taken = {v.name_hint for v in self.inputs}
-            while name in self.params or name in taken:
-                k += 1
-                name = f"{value.name}_{k}"
+            name = unused_name(value.name, self.params, {v.name_hint for v in self.inputs})
             self.params[name] = array
             self._weights[key] = var = Var(name, tensor_type(array.shape, array.dtype.name))
             self.weights.append(var)
@@ -267,7 +264,8 @@ class Importer:
         tensor = self.tensor(graph, index)
         value: Any = self.constant(graph, index)
         if value is None and tensor.is_variable:
-            value = self.state(tensor, index)
+            # Operators change it: what it holds is asked for at every reading.
+            return self.state(tensor, index)
         if value is None and 0 in shape_of(tensor):
             value = Value(array=np.zeros(shape_of(tensor), dtype_of(type_name(tensor))), name=tensor.name or "")
         if value is None:
@@ -281,9 +279,12 @@ class Importer:
     # ---- variables
 
     def state(self, tensor: Record, index: int) -> Value:
-        """A variable tensor (of LSTM, RNN, SVDF) before the first operator that writes it."""
-        key = tensor.name or f"tensor_{index}"
-        if key not in self.variables:
+        """What a variable tensor (of LSTM, RNN, SVDF) holds at this point of the walk."""
+        key = self._state_names.get(id(tensor), "")
+        if not key:
+            name = tensor.name or f"tensor_{index}"
+            taken = {v.name_hint for v in self.inputs}
+            key = self._state_names[id(tensor)] = unused_name(name, self.variables, self.params, taken)
             info = self.info(tensor)
             small(info.shape, "its state")
             fill = info.quant.offset if info.quant is not None and info.quant.single else 0

@@ -148,7 +148,9 @@ def _matmul_table(node: OnnxNode, a: Value, b: Value, largest: Value) -> Expr:
 def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, zeros: Value | None = None) -> Value:
     bits, block = node.get("bits", 4), node.get("block_size", 128)
     rank = data.ndim
-    axis, blocked = node.get("gather_axis", 0) % rank, node.get("quantize_axis", 1) % rank
+    axis, blocked = (
+        node.place(node.get(name, default), rank) for name, default in (("gather_axis", 0), ("quantize_axis", 1))
+    )
     if "float" in data.element:
         raise node.refuse("type of data", data.element, "uint8, int4, uint4")
     packed = data.element == "uint8" and bits < 8

@@ -74,7 +74,7 @@ def _crop_and_resize(node: OnnxNode, x: Value, regions: Value, images: Value, si
 def _unfold(node: OnnxNode, x: Value) -> Expr:
     import numpy as np
 
-    axis, size, step = node.get("dim", -1) % x.ndim, node.get("size"), node.get("step", 1)
+    axis, size, step = node.place(node.get("dim", -1), x.ndim), node.get("size"), node.get("step", 1)
     count = (node.static(x)[axis] - size) // step + 1
     if count < 1:
         raise OpNotImplemented(f"its size {size} is more than the extent {node.static(x)[axis]} of axis {axis}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import MOST_PARTS, need_few
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, rows, table
 from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.strings import string_table
@@ -110,6 +111,7 @@ def _cast_map(node: OnnxNode, x: MapValue) -> Value:
         for k, v in zip(x.keys, x.items, strict=True)
     }
     if node.get("map_form", "DENSE") == "SPARSE":
+        need_few(node.get("max_map", 1), MOST_PARTS, "places of a map")
         places: Iterable[int] = range(node.get("max_map", 1))
     else:
         places = sorted(found)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import MOST_PARTS, need_few
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, table
 from tilewright.relay.frontend.onnx.value import ListValue, MapValue, OnnxNode, Value, onnx_op
 
@@ -88,6 +89,7 @@ def _zip_map(node: OnnxNode, x: Value) -> ListValue:
     names = node.get("classlabels_strings") or node.get("classlabels_int64s")
     data = node.value("expand_dims", x, axis=0) if x.ndim == 1 else x
     count = node.static(data)[0]
+    need_few(count * len(names), MOST_PARTS, "entries of maps")
     maps = []
     for r in range(count):
         parts = [

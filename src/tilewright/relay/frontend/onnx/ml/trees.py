@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import need_few
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, classified, labels_of, rows, transformed, two_classes
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.support.errors import DiagnosticError
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 HOLDS = {
@@ -26,6 +28,10 @@ AGGREGATES: dict[str, tuple[Callable[[list[float]], float], float, str]] = {
     "MAX": (max, -np.inf, "max"),
 }
 """How the votes of a leaf for a target become one, what stands for none, and the operator that goes over the trees."""
+
+
+MOST_VOTES = 1 << 26
+"""Most elements of the table of leaves and targets."""
 
 
 class Forest:
@@ -73,6 +79,11 @@ class Forest:
 
         start = Value(array=np.array(self.roots, np.int32).reshape(1, -1))
         column = node.call("strided_slice", x, begin=(0,), end=(1,), strides=(1,), axes=(1,))
+        width = x.shape[1]
+        tested = [f for f, m in zip(self.features, self.modes, strict=True) if m != "LEAF"]
+        absent = [f for f in tested if f < 0 or isinstance(width, int) and f >= width]
+        if absent:
+            raise DiagnosticError(f"a node tests the feature {absent[0]}, and its input has {width}")
         at: Any = node.call("add", start, node.cast(node.call("zeros_like", column), "int32"))
         table = np.array([HOLDS[m] for m in self.modes])
         for _ in range(self.depth()):
@@ -90,6 +101,10 @@ class Forest:
             at = node.call("annotation.stop_fusion", after)
         if aggregate not in AGGREGATES:
             raise node.refuse("aggregate_function", aggregate, ", ".join(AGGREGATES))
+        outside = [t for found in self.votes for t in found if not 0 <= t < self.targets]
+        if outside:
+            raise DiagnosticError(f"a leaf votes for {outside[0]}, and there are {self.targets} targets")
+        need_few(len(self.modes) * self.targets, MOST_VOTES, "votes of leaves")
         combine, nothing, key = AGGREGATES[aggregate]
         weights = np.full((len(self.modes), self.targets), nothing)
         for n, found in enumerate(self.votes):
@@ -177,7 +192,7 @@ def _classifier(node: OnnxNode, x: Value) -> list[Value]:
 @onnx_op("TreeEnsemble", since=5, domain=DOMAIN)
 def _ensemble(node: OnnxNode, x: Value) -> Value:
     forest = Forest(node.get("n_targets"))
-    modes = [MODES[int(m)] for m in node.get("nodes_modes").reshape(-1)]
+    modes = [_mode(m) for m in node.get("nodes_modes").reshape(-1)]
     splits = node.get("nodes_splits").reshape(-1).tolist()
     missing = node.get("nodes_missing_value_tracks_true") or [0] * len(modes)
     targets, weights = node.get("leaf_targetids"), node.get("leaf_weights").reshape(-1).tolist()
@@ -219,11 +234,18 @@ def _ensemble(node: OnnxNode, x: Value) -> Value:
     return transformed(node, scores, node.get("post_transform", 0))
 
 
+def _mode(number: Any) -> str:
+    """The mode of a node. Raises DiagnosticError for a number that stands for none."""
+    if not 0 <= int(number) < len(MODES):
+        raise DiagnosticError(f"a node has the mode {int(number)}; there are {len(MODES)}")
+    return MODES[int(number)]
+
+
 def _members(node: OnnxNode) -> dict[int, list[float]]:
     """The sets of the nodes that test for membership, which NaN separates."""
     modes = node.get("nodes_modes").reshape(-1)
     values = node.get("membership_values")
-    places = [k for k, m in enumerate(modes) if MODES[int(m)] == "BRANCH_MEMBER"]
+    places = [k for k, m in enumerate(modes) if _mode(m) == "BRANCH_MEMBER"]
     sets: list[list[float]] = [[]]
     for v in [] if values is None else values.reshape(-1).tolist():
         if np.isnan(v):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
     if node.opset >= 7 or not node.get("broadcast", 0) or axis is None:
         return y
     compatibility.OLD_BROADCAST.seen(node.name)
-    after = x.ndim - (axis % x.ndim if x.ndim else 0) - y.ndim
+    after = x.ndim - (node.place(axis, x.ndim) if x.ndim else 0) - y.ndim
     return Value(node.call("expand_dims", y, axis=y.ndim, num_newaxis=after)) if after > 0 else y
 
 
@@ -105,10 +105,7 @@ def _as(node: OnnxNode, x: Value, dtype: str) -> Tensor:
 
 @onnx_op("Mod")
 def _mod(node: OnnxNode, x: Value, y: Value) -> Expr:
-    truncated = node.get("fmod", 0)
-    if truncated not in (0, 1):
-        raise node.refuse("fmod", truncated, "0, 1")
-    return node.call("mod" if truncated else "floor_mod", x, y)
+    return node.call("mod" if node.get("fmod", 0) else "floor_mod", x, y)
 
 
 @onnx_op("BitShift")
@@ -211,9 +208,10 @@ def _selu(node: OnnxNode, x: Value) -> Expr:
 
 @onnx_op("Celu")
 def _celu(node: OnnxNode, x: Value) -> Expr:
-    if node.get("alpha", 1.0) == 0:
-        raise DiagnosticError("its alpha is 0, by which it divides")
-    alpha, zero = node.scalar(node.get("alpha", 1.0), x), node.scalar(0, x)
+    slope = node.get("alpha", 1.0)
+    if not slope or not np.isfinite(slope):
+        raise DiagnosticError(f"its alpha is {slope:g}, by which it divides and multiplies")
+    alpha, zero = node.scalar(slope, x), node.scalar(0, x)
     inner = node.call("exp", node.call("divide", node.call("minimum", x, zero), alpha))
     return _positive_part(node, x, node.call("multiply", alpha, node.call("subtract", inner, node.scalar(1, x))), zero)
 
@@ -295,10 +293,9 @@ def axes_of(node: OnnxNode, axes: Value | None) -> list[int] | None:
     return None if given is None else list(given)
 
 
-def _of_nothing(node: OnnxNode, x: Value, axes: list[int] | None, keepdims: bool) -> np.ndarray | None:
+def _of_nothing(node: OnnxNode, x: Value, places: Sequence[int], keepdims: bool) -> np.ndarray | None:
     """The result where axes without elements are reduced: the neutral element."""
     shape = x.shape
-    places = range(len(shape)) if axes is None else [a % len(shape) for a in axes]
     if not any([isinstance(shape[a], int) and shape[a] == 0 for a in places]):
         return None
     static = node.static(x)
@@ -327,7 +324,8 @@ def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callabl
         if given == []:
             return build(node, x, {"axis": (), "keepdims": True})
         how = {"axis": None if given is None else tuple(given), "keepdims": bool(node.get("keepdims", 1))}
-        nothing = _of_nothing(node, x, given, bool(how["keepdims"]))
+        places = range(x.ndim) if given is None else node.places(given, x.ndim)
+        nothing = _of_nothing(node, x, places, bool(how["keepdims"]))
         return build(node, x, how) if nothing is None else nothing
 
     return convert

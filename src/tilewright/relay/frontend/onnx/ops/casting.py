@@ -128,7 +128,7 @@ def along(node: OnnxNode, v: Value, x: Value, axis: int, block: int) -> Value:
     """A scale or zero point shaped to broadcast with x: one number, one for each place of an axis, or one for each block of it."""
     if v.ndim == 0 or v.ndim == 1 and known_equal(v.shape[0], 1):
         return Value(node.call("reshape", v, newshape=()), kind=v.kind) if v.ndim else v
-    at = axis % x.ndim if x.ndim else 0
+    at = node.place(axis, x.ndim) if x.ndim else 0
     if v.ndim == 1 and not block:
         after = x.ndim - 1 - at
         return Value(node.call("expand_dims", v, axis=1, num_newaxis=after), kind=v.kind) if after else v
@@ -159,7 +159,7 @@ def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis:
     if block or not plain or scale.ndim > 1 or (several and not x.ndim):
         return None
     shift = node.scalar(0, "int32") if zero is None or _is_zero(zero) else node.cast(_single(node, zero), "int32")
-    return _single(node, scale), shift, axis % x.ndim if several else -1
+    return _single(node, scale), shift, node.place(axis, x.ndim) if several else -1
 
 
 def _single(node: OnnxNode, v: Value) -> Value:
@@ -186,13 +186,15 @@ def quantized(
     saturate: bool = True,
 ) -> Value:
     """x / scale rounded to even, plus the zero point, held within the type."""
+    precision = node.get("precision", 0)
+    if precision and "float" not in element_type(precision):
+        raise node.refuse("precision", precision, "0 (that of the scale) and types of floats")
     known = parameters(node, x, scale, zero, axis, block)
     if known is not None and x.dtype == "float32" and not x.kind and element in BYTES_AND_WORDS:
         by, shift, at = known
         return Value(node.call("qnn.quantize", x, by, shift, axis=at, out_dtype=element))
     factor = along(node, scale, x, axis, block)
     dtype = "float32" if x.dtype in ("float16", "bfloat16", "int32") else x.dtype
-    precision = node.get("precision", 0)
     if precision:
         dtype = element_type(precision)
     if dtype not in ("float32", "float64"):

@@ -65,7 +65,10 @@ def _normalized(node: OnnxNode, x: Value) -> Tensor:
 
 @onnx_op("MeanVarianceNormalization", since=9)
 def _normalized_over_axes(node: OnnxNode, x: Value) -> Tensor:
-    return _over_deviation(node, x, tuple(node.get("axes") or (0, 2, 3)), True, 1e-9)
+    axes = node.places(node.get("axes", (0, 2, 3)), x.ndim)
+    if not axes:
+        raise node.refuse("axes", axes, "one axis or more")
+    return _over_deviation(node, x, tuple(axes), True, 1e-9)
 
 
 def _over_deviation(node: OnnxNode, x: Value, axes: tuple[int, ...], divided: bool, least: float = 0.0) -> Tensor:

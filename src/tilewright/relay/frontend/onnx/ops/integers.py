@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx.ops.arithmetic import matmul
 from tilewright.relay.frontend.onnx.ops.casting import decoded, integer_limits
-from tilewright.relay.frontend.onnx.ops.layers import convolution, spatial
+from tilewright.relay.frontend.onnx.ops.layers import convolution, kernel_of, spatial
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 
@@ -30,7 +29,7 @@ def placed(node: OnnxNode, v: Value, rank: int, axis: int | None) -> Value:
         return node.value("reshape", v, newshape=())
     if v.ndim > 1 or axis is None:
         return v
-    after = rank - 1 - axis % rank
+    after = rank - 1 - node.place(axis, rank)
     return node.value("expand_dims", v, axis=1, num_newaxis=after) if after else v
 
 
@@ -74,7 +73,7 @@ def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value
     """The convolution of quantised numbers, as int32; of bytes over two axes through relay.qnn."""
     zeros = [one_zero(node, x_zero), one_zero(node, w_zero)]
     if x.ndim == 4 and x.element in BYTES and w.element in BYTES and None not in zeros:
-        kernel = known_extents(w.shape[2:])
+        kernel = kernel_of(node, w)
         strides, dilations, padding = spatial(node, x, kernel)
         one = node.scalar(1.0, "float32")
         return node.value(

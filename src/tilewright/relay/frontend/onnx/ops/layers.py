@@ -10,12 +10,26 @@ import numpy as np
 
 from tilewright.relay.cards.relations import is_any
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.builder import MOST_PARTS, need_few, same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import known_extents
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
+
+
+def explicit(node: OnnxNode, name: str, count: int, least: int = 0) -> list[int]:
+    """The numbers of an attribute, one for each spatial axis or its ends; the least ones where it is left out."""
+    numbers = list(node.get(name) or [least] * count)
+    if len(numbers) != count or min(numbers, default=least) < least:
+        raise node.refuse(name, numbers, f"{count} positive numbers" if least else f"{count} numbers from 0 on")
+    return numbers
+
+
+def no_pads_beside(node: OnnxNode, auto: str) -> None:
+    """Raises DiagnosticError for pads beside `auto_pad`, of which nobody says which count."""
+    if any(node.get("pads") or ()):
+        raise DiagnosticError(f"it has pads {list(node.get('pads'))} beside auto_pad {auto}; it may have either")
 
 
 def explicit_pads(
@@ -26,8 +40,9 @@ def explicit_pads(
     n = len(kernel)
     if auto != "NOTSET":
         compatibility.AUTO_PAD.seen(f"{node.name} ({auto})")
+        no_pads_beside(node, auto)
     if auto == "NOTSET":
-        return list(node.get("pads") or [0] * (2 * n))
+        return explicit(node, "pads", 2 * n)
     if auto == "VALID":
         return [0] * (2 * n)
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
@@ -47,11 +62,9 @@ def spatial(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """(strides, dilations, padding) of a windowed operator."""
     n = len(kernel)
-    strides = tuple(node.get("strides") or [1] * n)
-    dilations = tuple(node.get("dilations") or [1] * n)
-    for what, numbers in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
-        if len(numbers) != n or min(numbers, default=1) < 1:
-            raise node.refuse(what, list(numbers), f"{n} positive numbers")
+    strides, dilations = (tuple(explicit(node, name, n, 1)) for name in ("strides", "dilations"))
+    if min(kernel, default=1) < 1:
+        raise node.refuse("kernel_shape", list(kernel), f"{n} positive numbers")
     padding = tuple(explicit_pads(node, x, kernel, strides, dilations))
     if not all([isinstance(p, int) for p in padding]):
         node.static(x)
@@ -64,7 +77,7 @@ def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -
     auto = node.get("auto_pad", "NOTSET")
     if auto not in ("SAME_UPPER", "SAME_LOWER") or all([isinstance(d, int) for d in x.shape[2:]]):
         return x
-    strides, dilations = (node.get(name) or [1] * n for name in ("strides", "dilations"))
+    strides, dilations = (explicit(node, name, n, 1) for name in ("strides", "dilations"))
     padding = explicit_pads(node, x, kernel, strides, dilations)
     node.attrs["auto_pad"] = "VALID"
     width = [(0, 0), (0, 0), *zip(padding[:n], padding[n:], strict=True)]
@@ -105,18 +118,21 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     n = len(kernel)
     if n not in (1, 2, 3):
         raise OpNotImplemented(f"its kernel has {n} spatial axes; 1, 2 and 3 are supported")
-    strides = list(node.get("strides") or [1] * n)
-    dilations = list(node.get("dilations") or [1] * n)
-    extra = list(node.get("output_padding") or [0] * n)
+    strides, dilations = (explicit(node, name, n, 1) for name in ("strides", "dilations"))
+    extra = explicit(node, "output_padding", n)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     auto = node.get("auto_pad", "NOTSET")
     wanted = node.get("output_shape")
     if wanted or auto != "NOTSET":
         compatibility.AUTO_PAD.seen(f"{node.name} ({'output_shape' if wanted else auto})")
+    if auto != "NOTSET":
+        no_pads_beside(node, auto)
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
         # The extents cancel out of SAME, whose results have so many times theirs.
         shape = node.static(x)[2:] if wanted else [1] * n
         sizes = list(wanted)[-n:] if wanted else strides
+        # Of an odd number the extra one stands before, but for SAME_UPPER.
+        upper = auto == "SAME_UPPER"
         before, after = [], []
         for k, size in enumerate(sizes):
             total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
@@ -124,11 +140,11 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
                 # An explicit shape may be larger than what the kernel reaches; SAME then keeps the reach.
                 extra[k], total = extra[k] - total if wanted else extra[k], 0
             less, more = total // 2, total - total // 2
-            before.append(more if auto == "SAME_LOWER" else less)
-            after.append(less if auto == "SAME_LOWER" else more)
+            before.append(less if upper else more)
+            after.append(more if upper else less)
         padding = before + after
     else:
-        padding = list(node.get("pads") or [0] * (2 * n)) if auto == "NOTSET" else [0] * (2 * n)
+        padding = explicit(node, "pads", 2 * n) if auto == "NOTSET" else [0] * (2 * n)
     groups = node.get("group", 1)
     out = node.call(
         f"nn.conv{n}d_transpose", x, w, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilations),
@@ -152,6 +168,8 @@ def windows(
     for k in range(n):
         reach = (kernel[k] - 1) * dilations[k] + 1
         extent = shape[k - n] + padding[k] + padding[k + n]
+        if reach > extent:
+            raise DiagnosticError(f"its kernel reaches over {reach} elements, but padded axis {k + 2} has {extent}")
         count = (extent - reach) // strides[k] + 1
         if node.get("ceil_mode", 0):
             count = -(-(extent - reach) // strides[k]) + 1
@@ -161,6 +179,7 @@ def windows(
         width.append((padding[k], max(padding[k + n], (count - 1) * strides[k] + reach - shape[k - n] - padding[k])))
     padded = node.call("nn.pad", x, node.scalar(fill, x), pad_width=tuple(width)) if any(map(any, width)) else x
     axes = tuple(range(len(shape) - n, len(shape)))
+    need_few(math.prod(kernel), MOST_PARTS, "elements of a kernel")
     places = list(np.ndindex(*kernel))
     elements = []
     for place in places:
@@ -206,8 +225,8 @@ def _pool(kind: str) -> Callable[..., Any]:
         if kind == "max" and not node.wants(1):
             x = open_padding(node, x, kernel, -np.inf if "float" in x.dtype else np.iinfo(x.dtype).min)
         strides, dilations, padding = spatial(node, x, kernel)
-        # A window of padding alone has no maximum; other runtimes refuse it as well.
-        if kind == "max" and any(
+        # A window of padding alone has no maximum and no mean; other runtimes refuse it as well.
+        if not (kind == "avg" and node.get("count_include_pad", 0)) and any(
             [p >= (k - 1) * d + 1 for p, k, d in zip(padding, kernel * 2, dilations * 2, strict=False)]
         ):
             raise node.refuse("pads", list(padding), "less than the kernel")
@@ -346,8 +365,7 @@ def _lrn(node: OnnxNode, x: Value) -> Expr:
 def _flat_softmax(key: str) -> Callable[..., Tensor]:
     def convert(node: OnnxNode, x: Value) -> Expr:
         # Before opset 13 everything from `axis` on is one axis.
-        at = node.get("axis", 1)
-        at += x.ndim if at < 0 else 0
+        at = node.place(node.get("axis", 1), x.ndim)
         shape = x.shape
         if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
             return node.call(key, x, axis=at)

@@ -105,7 +105,14 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
             share = c.call("floor_divide", c.call("add", c.extent(x, axis), count - 1), count)
             ends = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
             return [
-                node.call("dyn.strided_slice", x, low, high, Value(array=np.ones(1, np.int64)), axes=(axis % x.ndim,))
+                node.call(
+                    "dyn.strided_slice",
+                    x,
+                    low,
+                    high,
+                    Value(array=np.ones(1, np.int64)),
+                    axes=(node.place(axis, x.ndim),),
+                )
                 for low, high in zip(ends[:-1], ends[1:], strict=True)
             ]
         chunk = -(-extent // count)
@@ -122,7 +129,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
         raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
     if not isinstance(extent, int):
         # What only a run can tell is checked there, and taken for known from here on.
-        at = axis % x.ndim
+        at = node.place(axis, x.ndim)
         x = node.value("reshape", x, newshape=(0,) * at + (total,) + (0,) * (x.ndim - 1 - at))
     if count == 1:
         return x
@@ -137,7 +144,8 @@ def dynamic_parts(node: OnnxNode, x: Value, axis: int, split: Any, count: int) -
     extents = node.cast(split.expr, "int64")
     if not known_equal(extents.shape[0], count):
         extents = node.value("reshape", extents, newshape=(count,))
-    whole = node.value("take", node.call("shape_of", x, dtype="int64"), node.scalar(axis % x.ndim, "int32"), axis=0)
+    at = node.place(axis, x.ndim)
+    whole = node.value("take", node.call("shape_of", x, dtype="int64"), node.scalar(at, "int32"), axis=0)
     left = node.value("subtract", whole, node.call("sum", extents))
     extents = node.value("dyn.within", extents, left, low=0, high=0, name="what the parts leave of the axis")
     extents = node.value("dyn.within", extents, node.call("min", extents), low=0, name="the extent of a part")
@@ -145,8 +153,7 @@ def dynamic_parts(node: OnnxNode, x: Value, axis: int, split: Any, count: int) -
     begins = node.value("subtract", ends, extents)
     bounds = [[node.call("strided_slice", v, begin=(k,), end=(k + 1,)) for v in (begins, ends)] for k in range(count)]
     step = Value(array=np.ones(1, np.int64))
-    at = (axis % x.ndim,)
-    return [Value(node.call("dyn.strided_slice", x, *b, step, axes=at), kind=x.kind) for b in bounds]
+    return [Value(node.call("dyn.strided_slice", x, *b, step, axes=(at,)), kind=x.kind) for b in bounds]
 
 
 def _slice_with(

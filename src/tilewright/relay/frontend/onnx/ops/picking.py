@@ -13,6 +13,7 @@ from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
+from tilewright.support.errors import DiagnosticError
 
 
 @onnx_op("NonZero")
@@ -39,7 +40,7 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Expr:
 
 @onnx_op("Hardmax")
 def _hardmax_flat(node: OnnxNode, x: Value) -> Expr:
-    at = node.get("axis", 1) % max(x.ndim, 1)
+    at = node.place(node.get("axis", 1), x.ndim)
     shape = node.static(x)
     flat = Value(node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1)))
     return node.call("reshape", _hardest(node, flat, -1), newshape=tuple(shape))
@@ -51,7 +52,7 @@ def _hardmax(node: OnnxNode, x: Value) -> Expr:
 
 
 def _hardest(node: OnnxNode, x: Value, axis: int) -> Expr:
-    at = axis % x.ndim
+    at = node.place(axis, x.ndim)
     best = node.call("argmax", x, axis=at, keepdims=True)
     extent = node.static(x)[at]
     shape = [1] * x.ndim
@@ -82,7 +83,7 @@ def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Expr:
 
 @onnx_op("TensorScatter", since=24)
 def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | None = None) -> Expr:
-    at = node.get("axis", -2) % cache.ndim
+    at = node.place(node.get("axis", -2), cache.ndim)
     (batch, size), length = (node.static(cache)[0], node.static(cache)[at]), node.static(update)[at]
     if first is None:
         first = Value(array=np.zeros(batch, np.int64))
@@ -185,6 +186,8 @@ def _unique_shape(config: Config, x: np.ndarray) -> np.ndarray:
 def drawn(node: OnnxNode, function: str, inputs: list[Value], shape: Any, dtype: str, config: Config) -> Value:
     """Random numbers: of NumPy's RandomState with a seed, so that runs can be repeated; different in each run without."""
     seed = node.get("seed")
+    if seed is not None and not np.isfinite(seed):
+        raise DiagnosticError(f"its seed is {seed}, from which no numbers begin")
     return node.host_call(function, inputs, shape, dtype, {**config, "seed": seed}, pure=False)
 
 
@@ -220,6 +223,9 @@ def _distribution(name: str) -> tuple[str, dict[str, float]]:
 def _random(node: OnnxNode, shape: list[int], dtype: str) -> Value:
     function, config = _distribution(node.op_type)
     values: dict[str, Any] = {k: node.get(k, v) for k, v in config.items()}
+    if not all(map(np.isfinite, values.values())) or values.get("scale", 0.0) < 0:
+        told = ", ".join([f"{k} is {v:g}" for k, v in values.items()])
+        raise DiagnosticError(f"its {told}, between which there are no random numbers")
     wide = drawn(node, function, [], shape, "float64", {**values, "shape": shape})
     return node.cast(wide, dtype)
 
@@ -241,6 +247,8 @@ def _random_like(node: OnnxNode, x: Value) -> Value:
 @onnx_op("Multinomial", since=7)
 def _multinomial(node: OnnxNode, x: Value) -> Value:
     count = node.get("sample_size", 1)
+    if count < 1:
+        raise node.refuse("sample_size", count, "positive numbers")
     shape = [node.static(x)[0], count]
     return drawn(node, "random.multinomial", [x], shape, _dtype(node, "int32"), {"count": count})
 

@@ -13,6 +13,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import evaluate
+from tilewright.relay.frontend.onnx.ops.layers import explicit
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import DiagnosticError
 
@@ -79,7 +80,7 @@ class Sizes:
 @onnx_op("AffineGrid", since=20)
 def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Expr:
     # The place of each element on axes from -1 to 1, moved by a matrix and a vector: a sum over axes.
-    sizes, align = Sizes(node), node.get("align_corners", 0) == 1
+    sizes, align = Sizes(node), bool(node.get("align_corners", 0))
     axes = theta.shape[-1]
     c, (_, _, *extents) = sizes.c, sizes.read(size, "size", axes + 1 if isinstance(axes, int) else None)
     n = len(extents)
@@ -114,9 +115,8 @@ def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Expr:
     kernel = sizes.read(block, "block shape", n)
     if len(kernel) != n or x.ndim != 3:
         raise DiagnosticError(f"its image has {n} axes, its block {len(kernel)}, and its input {x.ndim} of 3")
-    strides = list(node.get("strides") or [1] * n)
-    dilations = list(node.get("dilations") or [1] * n)
-    pads = list(node.get("pads") or [0] * (2 * n))
+    strides, dilations = (explicit(node, name, n, 1) for name in ("strides", "dilations"))
+    pads = explicit(node, "pads", 2 * n)
     total = sizes.product(extents)
     where: Any = None
     inside: Any = None

@@ -223,10 +223,9 @@ def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) 
     given = [*inputs, *[None] * (8 - len(inputs))]
     x, lengths = given[0], given[4]
     assert x is not None
-    layout = node.get("layout", 0)
-    if layout not in (0, 1):
-        raise node.refuse("layout", layout, "0, 1")
-    batch_first = layout == 1
+    batch_first = node.get("layout", 0) == 1
+    if not node.get("clip", 1.0) > 0:
+        raise node.refuse("clip", node.get("clip"), "positive numbers")
     if batch_first:
         x = node.value("transpose", x, axes=(1, 0, 2))
         for k in (5, 6):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import MOST_PARTS, need_few
 from tilewright.relay.frontend.onnx import packed
 from tilewright.relay.frontend.onnx.inputs import element_of
 from tilewright.relay.frontend.onnx.ops.casting import element_type
@@ -108,6 +109,8 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Packed | Lis
         parts = node.cast(split, "int64") if split.ndim else packed.chunks(node, x, axis, split)
         return packed.split(node, x, axis, parts, keep)
     given = node.numbers(split, "split").tolist()
+    if not split.ndim:
+        need_few(-(-extent // given), MOST_PARTS, f"parts of axis {axis}")
     sizes = given if split.ndim else [min(given, extent - k) for k in range(0, extent, given)]
     items, start = [], 0
     for size in sizes:

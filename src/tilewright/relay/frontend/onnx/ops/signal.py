@@ -16,7 +16,7 @@ Size = int | Value
 
 def fourier(node: OnnxNode, x: Value, length: Size | None, axis: int, inverse: bool, onesided: bool) -> Expr:
     """The transform of an axis of x, whose last axis holds one real part, or real and imaginary parts."""
-    rank, at = x.ndim, axis % x.ndim
+    rank, at = x.ndim, node.place(axis, x.ndim)
     complex_input = node.static_extent(x, rank - 1) == 2
     if inverse and onesided:
         return _real_inverse(node, x, at, length)

@@ -11,6 +11,7 @@ from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.runtime.host_functions.strings import string_table
+from tilewright.support.errors import DiagnosticError, said
 
 
 def parsed(node: OnnxNode, x: Value, element: str) -> Value:
@@ -73,7 +74,10 @@ def _run_concat(config: Config, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 @onnx_op("RegexFullMatch", since=20, typed=True)
 def _full_match(node: OnnxNode, x: Value) -> Value:
     pattern = node.get("pattern")
-    re.compile(pattern)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise DiagnosticError(f"its pattern {pattern!r} is no regular expression: {said(error)}") from None
     return node.host_call("text.full_match", [x], x.shape, "bool", {"pattern": pattern})
 
 
@@ -152,8 +156,24 @@ def _tf_idf(node: OnnxNode, x: Value) -> Value:
     names = ("mode", "ngram_indexes", "weights", "ngram_counts", "pool_int64s", "pool_strings", "max_skip_count")
     config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
     config["strings"] = x.kind == "string"
+    check_n_grams(node, config)
     width = max(config["ngram_indexes"]) + 1
     return node.host_call("text.tf_idf", [x.plain()], [*x.shape[:-1], width], "float32", config)
+
+
+def check_n_grams(node: OnnxNode, config: Config) -> None:
+    """Raises DiagnosticError for n-grams without an index or a weight, and numbers that are no places or lengths."""
+    pool = config["pool_strings" if config["strings"] else "pool_int64s"] or []
+    starts = [*config["ngram_counts"], len(pool)]
+    if min(starts) < 0 or sorted(starts) != starts:
+        raise DiagnosticError(f"its ngram_counts are {starts[:-1]}, which are no places in its pool of {len(pool)}")
+    for name in ("ngram_indexes", "max_skip_count", "min_gram_length"):
+        if np.min(config[name]) < 0:
+            raise node.refuse(name, config[name], "numbers from 0 on")
+    count, weights = len(config["ngram_indexes"]), config["weights"] or ()
+    needed = max([number for _, number in _n_grams(config)], default=-1) + 1
+    if needed > count or weights and len(weights) != count:
+        raise DiagnosticError(f"it has {needed} n-grams, {count} ngram_indexes and {len(weights)} weights")
 
 
 def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:
@@ -179,7 +199,7 @@ def _run_tf_idf(config: Config, x: np.ndarray) -> np.ndarray:
     for row, tokens in zip(out, rows.tolist(), strict=True):
         for length in lengths:
             # Single tokens have nothing to skip.
-            for skip in range((config["max_skip_count"] if length > 1 else 0) + 1):
+            for skip in range((min(config["max_skip_count"], len(tokens)) if length > 1 else 0) + 1):
                 step = skip + 1
                 for first in range(len(tokens) - step * (length - 1)):
                     at = places.get(tuple(tokens[first : first + step * (length - 1) + 1 : step]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.onnx.ops.layers import explicit_pads, windows
+from tilewright.relay.frontend.onnx.ops.layers import explicit, spatial, windows
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import Config, host_function
 from tilewright.support.errors import TVMError
@@ -103,9 +103,7 @@ def _deform_conv(
     if len(kernel) != 2:
         raise node.refuse("rank of the kernel", len(kernel), "2")
     out = node.static(offset)[2:]
-    strides = node.get("strides") or [1, 1]
-    dilations = node.get("dilations") or [1, 1]
-    pads = node.get("pads") or [0, 0, 0, 0]
+    strides, dilations, pads = spatial(node, x, kernel)
     parts, groups, kernel_offsets = node.get("offset_group", 1), node.get("group", 1), int(np.prod(kernel))
     shifts = node.call("reshape", offset, newshape=(batch * parts, kernel_offsets, 2, *out))
     grids = []
@@ -139,8 +137,10 @@ def _deform_conv(
 @onnx_op("MaxUnpool", since=9)
 def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | None = None) -> Any:
     shape, n = x.shape, len(node.get("kernel_shape"))
-    kernel, strides = node.get("kernel_shape"), node.get("strides") or [1] * n
-    pads = node.get("pads") or [0] * (2 * n)
+    kernel, strides, pads = (
+        explicit(node, name, count, least)
+        for name, count, least in (("kernel_shape", n, 1), ("strides", n, 1), ("pads", 2 * n, 0))
+    )
     inner = [(shape[k + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n] for k in range(n)]
     whole = [*shape[:2], *inner]
     c = node.importer.builder(node.name)
@@ -163,9 +163,7 @@ def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | N
 @onnx_op("LpPool")
 def _lp_pool(node: OnnxNode, x: Value) -> Expr:
     kernel, p = list(node.get("kernel_shape")), float(node.get("p", 2))
-    n = len(kernel)
-    strides, dilations = list(node.get("strides") or [1] * n), list(node.get("dilations") or [1] * n)
-    pads = explicit_pads(node, x, kernel, strides, dilations)
+    strides, dilations, pads = spatial(node, x, kernel)
     return _norm(node, windows(node, x, kernel, strides, dilations, pads, 0.0)[0], p, (0,), False)
 
 
