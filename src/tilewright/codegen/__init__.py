@@ -1,4 +1,4 @@
-"""Code generators: their interface, LLVM, and the interpreter, which is the oracle of both."""
+"""Code generators: their interface, LLVM, C, and the interpreter, the oracle of the others."""
 
 from tilewright.support import lazy
 from tilewright.support.deferred import defer

@@ -1,8 +1,8 @@
-"""Interface between the compiler and code generators, and the table of those that are registered.
+"""Interface between the compiler and code generators, and the table of the registered ones.
 
-The driver, the graph compiler, its cache and its executors use a `BackEnd` of the target's kind, and know none of them by name. Code goes
-through it in two forms: `Code` is text, which people can read and the cache can compare; an object is what `compile` makes of it, bytes
-that the cache keeps, `load` brings into this process and an exported library holds.
+The driver, the graph compiler, its cache and its executors use the `BackEnd` that is registered for the target's kind. Code has two forms.
+`Code` is text, which people can read and the cache can compare. `compile` turns it into an object: bytes that the cache keeps, that `load`
+brings into this process, and that an exported library holds.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ AOT = "aot"
 """Value of the attribute "calling_conv" of kernels: they are exported as `int32_t name(void** args)` and return 0 or an error code."""
 
 IS_SCHEDULED = "tir.is_scheduled"
-"""The attribute of functions that come with a schedule of their own."""
+"""Attribute of functions that are scheduled already."""
 IN_PLACE = "tilewright.in_place"
-"""Attribute of a kernel: the numbers of the parameters whose memory may be one and the same. Each of their elements is read only before
-it is written."""
+"""Attribute of a kernel: the numbers of parameters that may share one memory. The kernel reads each of its elements before it writes
+it."""
 
 
 BLOCKS, LOOPS, VECTORS = "blocks", "loops", "vectors"
-"""How far programs are lowered for a back end: not at all, as schedules left them (blocks, buffers of several dimensions); to loops over
-flat buffers, whose marks (parallel, vectorized, unrolled) are still to be obeyed or may be ignored; to loops and explicit vectors."""
+"""How far programs are lowered for a back end. BLOCKS: not at all; they have blocks, and buffers of several dimensions. LOOPS: to loops
+over flat buffers; the back end carries out or ignores the marks parallel, vectorized and unrolled. VECTORS: to loops and explicit
+vectors."""
 
 
 class Code(NamedTuple):
-    """Functions as text in the back end's own language. effort: how much it is to be optimised, on the back end's own scale."""
+    """Functions as text in the language of a back end. effort: the level of optimisation, on the scale of the back end."""
 
     text: str
     effort: int = 1
@@ -47,10 +48,10 @@ class Code(NamedTuple):
 class WholeModel(NamedTuple):
     """A model, for a back end that writes whole models as source.
 
-    name: what its symbols begin with. kernels: lowered, each a module of its own. entry: the function `run` beside the kernels that it
-    calls, declared only; its arguments are the addresses of inputs, outputs, constants and workspace. facts: the metadata. registered:
-    symbols that are registered with the runtime when the code is loaded. unpacked: it is for programs without the runtime; functions
-    take their arguments directly.
+    name: the prefix of its symbols. kernels: a lowered module for each kernel, by symbol. entry: the module of the function `run`, which
+    declares the kernels that `run` calls; the arguments of `run` are the addresses of inputs, outputs, constants and workspace. facts: the
+    metadata. registered: symbols that are registered with the runtime when the code is loaded. unpacked: whether the code is for programs
+    without the runtime, whose functions take their arguments directly.
     """
 
     name: str
@@ -64,35 +65,35 @@ class WholeModel(NamedTuple):
 
 
 class Loaded(Protocol):
-    """Objects in this process: addresses by symbol; the code lives as long as this."""
+    """Objects in this process: addresses by symbol. The code stays in memory as long as this object."""
 
     symbols: dict[str, int]
 
 
 class BackEnd(ABC):
-    """A code generator for one kind of target. It has no state, and is safe under threads."""
+    """A code generator for one kind of target. It has no state, and threads may share it."""
 
     kind: ClassVar[str]
-    """The kind of target."""
+    """The kind of target, such as "llvm"."""
     forms: ClassVar[tuple[str, ...]]
-    """Forms in which `text` gives code, the back end's own language first."""
+    """Forms in which `text` gives code; the first one is the language of `Code.text`."""
     version: ClassVar[str] = ""
-    """Changes with the code that is made, where the back end is not part of this package: the cache finds nothing of other versions."""
+    """Version of the generated code, for back ends outside this package: the cache keeps code of each version apart."""
     takes: ClassVar[str] = VECTORS
     """How far programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
     scheduled: ClassVar[bool] = True
-    """Whether models come in the layouts, and their kernels in the tiles, that suit the CPU of the target; else as their operators are
-    defined, fused and nothing more."""
+    """Whether models are compiled in layouts and tiles for the CPU of the target. Otherwise operators are only fused, and kernels are as
+    the operators define them."""
     packed: ClassVar[bool] = True
-    """Whether `build` is given packed functions, as the driver's pipeline for hosts makes them; else functions as they were lowered."""
+    """Whether `build` takes packed functions, which the driver's pipeline for hosts makes. Otherwise it takes the lowered functions."""
     linkable: ClassVar[bool] = True
-    """Whether objects are machine code, which linkers take. A library holds others as data (`held`), which this back end loads again."""
+    """Whether objects are machine code for linkers. A library holds other objects as data (`held`), and this back end loads them."""
 
     writes_models: ClassVar[bool] = False
     """Whether `write` writes whole models as source."""
 
     launches: ClassVar[bool] = False
-    """Whether programs are split into functions of the host and kernels for a device, which those launch (codegen.device)."""
+    """Whether programs are split into kernels for a device and functions of the host that launch them (codegen.device)."""
 
     @property
     def identity(self) -> str:
@@ -100,44 +101,44 @@ class BackEnd(ABC):
         return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
 
     def toolchain(self, target: Target) -> str:
-        """Dependency of its objects outside this package, such as a compiler of the machine; part of the cache key."""
+        """Identity of a tool outside this package on which objects depend, such as the compiler of the machine; part of the cache key."""
         return ""
 
     def passes(self, target: Target) -> Sequence[Pass]:
-        """Passes to run on programs before they are emitted, besides what `takes` implies."""
+        """Passes to run on programs before they are emitted, besides the lowering for `takes`."""
         return ()
 
     def host(self, target: Target) -> Target:
-        """What the functions of a target are compiled for that this process calls."""
+        """The target of the functions that this process calls. It differs from `target` for kinds of devices."""
         return target
 
     def launched(self, objects: Sequence[bytes], target: Target) -> tuple[list[bytes], list[Any]]:
-        """(what linkers take, the modules that the library imports) of the objects of kernels."""
+        """(objects for the linker, modules that the library imports), made of the objects of kernels."""
         return list(objects), []
 
     @abstractmethod
     def build(self, mod: IRModule, target: Target) -> Any:
-        """A runtime.Module of the module's functions, which tvm.build returns."""
+        """A runtime.Module of the functions of `mod`: the result of tvm.build."""
 
     @abstractmethod
     def emit(self, mod: IRModule, target: Target) -> Code:
-        """The code of a kernel: functions of the calling convention AOT."""
+        """The code of a kernel: functions with the calling convention AOT."""
 
     @abstractmethod
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
-        """The code of the named functions, which call others of the module that are only declared, and of the variables that the runtime
-        fills in when it loads the code (tilewright.runtime.linking.symbols); these alone where no function is named."""
+        """The code of the named functions, and of the variables that the runtime fills in when it loads the code
+        (tilewright.runtime.linking.symbols). Other functions of the module are only declared. Without names: the variables alone."""
 
     @abstractmethod
     def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
-        """Code that registers these symbols with the runtime when it is loaded: a system library."""
+        """The code of a system library: loaded, it registers `symbols` with the runtime."""
 
     @abstractmethod
     def compile(self, code: Code, target: Target) -> bytes:
         """The object of code."""
 
     def object_kind(self, target: Target) -> ObjectKind:
-        """The kind of its objects for a target, known before any is made. Raises TVMError if none can be written for it."""
+        """The file format of the objects for a target, without making one. Raises TVMError if the back end writes none for the target."""
         return ObjectKind.host() or ObjectKind(ELF)
 
     @abstractmethod
@@ -146,25 +147,25 @@ class BackEnd(ABC):
 
     @abstractmethod
     def load(self, objects: Iterable[bytes], exports: Iterable[str]) -> Loaded:
-        """Brings objects into this process. TVMError where they do not fit together, or not into it."""
+        """Brings objects into this process. Raises TVMError if they cannot be linked together, or cannot run here."""
 
     def write(self, model: WholeModel, target: Target, archive: bool) -> dict[str, Code]:
-        """A whole model as source: files by suffix, or, for an archive, by name; what `compile` takes lies below src/."""
+        """A whole model as source: files by suffix, or by name for an archive, whose files for `compile` are below src/."""
         raise TVMError(f"models for target kind {self.kind!r} are not written as source")
 
     def held(self, objects: Sequence[bytes], exports: Sequence[str]) -> bytes:
-        """Content of a library for objects that no linker takes: a line with the name of a module, whose function `load_held` makes a
-        runtime.Module of what follows."""
+        """The data by which a library holds objects that are not for linkers. The first line names a Python module; its function
+        `load_held` makes a runtime.Module of the rest."""
         raise TVMError(f"code for target kind {self.kind!r} is linked, not held")
 
     def companions(self, target: Target) -> list[bytes]:
-        """The objects that an exported library for the target holds beside its kernels."""
+        """Objects that an exported library for the target holds in addition to its kernels."""
         return []
 
 
 class LazyBackEnd(NamedTuple):
-    """The module whose `BACK_END` is a back end; it is imported when it is first asked for. extra: of this package, what it needs.
-    toolchain: the module with a function of that name for `BackEnd.toolchain`, which the cache asks without the back end."""
+    """A back end that is imported at its first use: `BACK_END` of `module`. extra: the extra of this package that installs the packages it
+    needs. toolchain: the module whose function `toolchain` answers `BackEnd.toolchain` for the cache without importing the back end."""
 
     module: str
     extra: str = ""
@@ -176,12 +177,12 @@ _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
     "c": LazyBackEnd("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
     "interp": LazyBackEnd("tilewright.codegen.interp.backend"),
 }
-"""By kind of target."""
+"""Kind of target -> its code generator."""
 
 
 def register_back_end(back_end: BackEnd, override: bool = False) -> None:
-    """Registers a code generator for its kind of target. Raises TVMError if there is no such kind, or, unless `override`, if it has
-    a code generator."""
+    """Registers a code generator for its kind of target. Raises TVMError if the kind is unknown, or if it has a code generator and
+    `override` is false."""
     if kind_named(back_end.kind) is None:
         raise TVMError(
             f"there is no target kind {back_end.kind!r}; make one first: target.register_kind({back_end.kind!r})"
@@ -192,18 +193,18 @@ def register_back_end(back_end: BackEnd, override: bool = False) -> None:
 
 
 def remove_back_end(kind: str) -> None:
-    """Forgets the code generator of a kind of target."""
+    """Removes the code generator of a kind of target."""
     _BACK_ENDS.pop(kind, None)
 
 
 def back_ends() -> Mapping[str, BackEnd | LazyBackEnd]:
-    """The kinds of target that code can be generated for, and by what."""
+    """The code generators by kind of target."""
     return dict(_BACK_ENDS)
 
 
 def identity_of(target: Target) -> str:
-    """The cache key of the code generators of a target's kind and of what they depend on; "" if there is none. It imports
-    none."""
+    """The cache key of the code generator for a target's kind and of its toolchain; "" for kinds without one. Does not import the code
+    generator."""
     found = _BACK_ENDS.get(target.kind.name)
     if found is None:
         return ""
@@ -214,7 +215,8 @@ def identity_of(target: Target) -> str:
 
 
 def back_end_of(target: Target, what: str = "build") -> BackEnd:
-    """The code generator for a target; `what` asks for it. TVMError where there is none, or where it needs what is not installed."""
+    """The code generator for a target. Raises TVMError, which begins with `what` (the caller's name), if the kind has none, or if a Python
+    package that it needs is not installed."""
     kind = target.kind.name
     found = _BACK_ENDS.get(kind)
     if found is None:
@@ -236,12 +238,12 @@ def back_end_of(target: Target, what: str = "build") -> BackEnd:
 
 
 def host_target(target: Target) -> Target:
-    """What the functions of a target are compiled for that this process calls: itself, but for targets of other devices."""
+    """The target of the functions that this process calls: `target` itself for CPUs, its host for other devices."""
     return back_end_of(target).host(target)
 
 
 def evaluate(func: PrimFunc, arrays: Sequence[Any]) -> None:
-    """Runs a function in the oracle, on NumPy arrays in place."""
+    """Runs a function in the interpreter, on NumPy arrays in place."""
     from tilewright.codegen import interp
 
     interp.run(func, arrays)

@@ -1,8 +1,8 @@
-"""Back ends whose kernels run on a device other than the CPU, and are launched by functions of the CPU.
+"""Base of back ends whose kernels run on a device other than the CPU, and are launched by functions of the CPU.
 
-A back end of this kind says in `source` what the text of kernels is, and in `image` what a device loads of it; the rest is done here.
-Programs come split (driver.pipeline: device_pipeline): what is bound to thread axes has become kernels, and functions of the host call
-them. Those are compiled for the target's host. The object of a kernel is both parts in one; `launched` takes objects apart again.
+Such a back end implements `source`, the text of kernels, and may implement `image`, the bytes that the device loads; this module does the
+rest. The driver has split the programs (driver.pipeline: device_pipeline): loops bound to thread axes are kernels, and functions of the
+host launch them. Functions of the host are compiled for the target's host. An object holds both parts; `launched` separates them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tilewright.tir import PrimFunc
 
 
 class DeviceBackEnd(BackEnd):
-    """A back end of a device. It needs `kind`, `forms`, `loads` and `source`."""
+    """A back end for a device. Derived classes define `kind`, `forms`, `loads` and `source`."""
 
     loads: ClassVar[str]
-    """The form of what `image` gives, as the runtime of the device knows it ("ptx")."""
+    """The format of `image` by its name in the device's runtime, such as "ptx"."""
     launches: ClassVar[bool] = True
     scheduled: ClassVar[bool] = False
 
     @abstractmethod
     def source(self, kernels: IRModule, target: Target) -> str:
-        """The text of kernels, in the first of the `forms`."""
+        """The text of kernels in the first of `forms`."""
 
     def image(self, text: str, target: Target) -> bytes:
-        """What a device loads of the text of kernels: the text, unless it is compiled here."""
+        """The bytes that a device loads for the text of kernels. By default: the text itself."""
         return text.encode()
 
     def host(self, target: Target) -> Target:
@@ -92,7 +92,7 @@ class DeviceBackEnd(BackEnd):
             built.import_module(device_module(name, self.loads, [self.image(text, target)], described, texts))
         return built
 
-    # ---- what is the host's
+    # ---- passed on to the host's back end
 
     def _host(self, target: Target) -> BackEnd:
         return back_end_of(self.host(target))
@@ -114,7 +114,7 @@ class DeviceBackEnd(BackEnd):
 
 
 def is_launched(func: BaseFunc) -> bool:
-    """Whether a function is a kernel, which functions of the host launch."""
+    """Whether a function is a kernel that functions of the host launch."""
     return isinstance(func, PrimFunc) and func.attrs.get("calling_conv") == CallingConv.DEVICE_KERNEL_LAUNCH
 
 
@@ -127,14 +127,14 @@ def split(mod: IRModule) -> tuple[IRModule, IRModule]:
 
 
 def launched_kernel(func: Any) -> LaunchedKernel:
-    """What a launch needs to know of a kernel."""
+    """The symbol, the types of arguments and the launch parameters of a kernel."""
     assert isinstance(func, PrimFunc)
     args = tuple(["handle" if p.dtype.code == "handle" else str(p.dtype) for p in func.params])
     return LaunchedKernel(str(func.attrs["global_symbol"]), args, tuple(func.attrs["tir.kernel_launch_params"]))
 
 
 def device_name(target: Target) -> str:
-    """The type of the devices that a target is for."""
+    """The name of the device type of a target, such as "cuda"."""
     return Device.DEVICE_TYPE_TO_NAME[target.kind.device_type]
 
 

@@ -1,8 +1,8 @@
-"""Back ends whose code this process runs: Python functions at addresses, which executors call as they call machine code.
+"""Base of back ends whose code runs in Python: functions at addresses, which executors call like machine code.
 
-A back end of this kind says in `functions` what an object defines; the rest is done here. What calls kernels (the entry of an
-ahead-of-time library, the argument checks of packed functions) runs in the interpreter. Libraries hold such code as data; they are loaded
-in processes that have this package, and the back end's module.
+Such a back end implements `functions`, which gives the kernels of an object; this module does the rest. The callers of kernels (the entry
+of an ahead-of-time library, the argument checks of packed functions) run in the interpreter. A library holds such code as data. To load it,
+a process needs this package and the back end's module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostedBackEnd(BackEnd):
-    """A back end whose code this process runs. It needs `kind`, `forms`, `emit` and `functions`."""
+    """A back end whose code runs in Python. Derived classes define `kind`, `forms`, `emit` and `functions`."""
 
     packed: ClassVar[bool] = False
     linkable: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class HostedBackEnd(BackEnd):
     def module(
         self, objects: Sequence[bytes], exports: Sequence[str], texts: Mapping[str, Callable[[], str]], target: Target
     ) -> Module:
-        """A runtime.Module of packed functions that objects define."""
+        """A runtime.Module of the packed functions `exports`, which `objects` define. texts: the code by form."""
         from tilewright.runtime.linking.module_source import ModuleSource
         from tilewright.runtime.module import Module
 
@@ -98,7 +98,7 @@ class HostedBackEnd(BackEnd):
 
 
 def load_held(data: bytes) -> Module:
-    """The module of objects that a library holds."""
+    """The module of objects from the data that `held` wrote. Raises TVMError if the back end's module cannot be imported."""
     from tilewright.runtime.module import Module
 
     line, _, rest = data.partition(b"\n")

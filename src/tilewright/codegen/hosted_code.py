@@ -1,4 +1,4 @@
-"""Python functions at addresses: code of this process that executors call as they call machine code."""
+"""Python functions at addresses, which executors call like machine code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.runtime.linking.symbols import CONTEXT, HELD_CODE, LIBRARY
 from tilewright.support.errors import TVMError
 
 Kernel = Callable[[Any], None]
-"""A kernel: `args[i]` is the address of the data of tensor i, or of a number. What it raises is the error of the call."""
+"""A kernel: `args[i]` is the address of the data of tensor i, or of a number. An exception becomes the error of the call."""
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 _PACKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
@@ -20,8 +20,8 @@ _SET_ERROR_FIELD, _FIELDS = 1, 8
 
 
 class HostedCode:
-    """Python functions as code of this process. kernels, packed: by symbol; slot: where the runtime puts the module that the code
-    belongs to."""
+    """Python functions as code of this process. kernels, packed: functions by symbol; slot: the variable in which the runtime stores the
+    module of the code. Raises TVMError if an export is not defined."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ def _address(item: Any) -> int:
 
 
 def _guarded(function: Callable[..., None], context: Any) -> Callable[..., int]:
-    """A function that returns 0, or -1 after passing the exception to the runtime."""
+    """The function as code: it returns 0, or passes its exception to the runtime and returns -1."""
 
     def call(*args: Any) -> int:
         try:

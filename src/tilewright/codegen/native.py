@@ -1,4 +1,4 @@
-"""Parts that back ends for machine code share."""
+"""Parts shared by the back ends for machine code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tilewright.target import Target
 
 
 def passes(target: Target) -> Sequence[Pass]:
-    """What back ends of CPUs want to be done to programs: the errors of activations as a whole rest on fused multiply-adds."""
+    """The passes that back ends of CPUs run before they emit code. Activations become one function if the CPU has fused multiply-adds, on
+    which the error bounds of these functions rest."""
     from tilewright.tir.transform import FuseActivations
 
     return [FuseActivations()] if target.cpu.fma else []
 
 
 def unfit(target: Target) -> str:
-    """Why code for the target cannot be called in this process; "" when it can."""
+    """The reason why code for the target cannot be called in this process; "" if it can."""
     if not target.is_native:
         return f"it was compiled for {target.triple}"
     missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
@@ -28,7 +29,7 @@ def unfit(target: Target) -> str:
 
 
 def big_endian(target: Target) -> TVMError:
-    """What is said of a target whose numbers begin with their highest byte."""
+    """The error for big-endian targets."""
     return TVMError(
         f"-mtriple={target.triple} is a big-endian machine, but constants are written little-endian; give the triple of"
         " a little-endian CPU, such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu"

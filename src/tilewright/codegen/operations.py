@@ -1,6 +1,6 @@
-"""The operations that code generators have rules for, each by one name: expressions and statements by their type, intrinsics by their name.
+"""The operations that code generators have rules for, each with one name: expressions and statements by type, intrinsics by their names.
 
-A rule is a method `on_<name>` of an emitter, or of one of the parts that it is made of.
+A rule is a method `on_<name>` of an emitter, or of a part of one.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Operations(Generic[K]):
-    """Names of operations, by what programs hold."""
+    """Names of operations by key: the type of a node, or the name of an intrinsic."""
 
     def __init__(self, names: Mapping[K, str]) -> None:
         self.names = names
         self._methods = {key: f"on_{name}" for key, name in names.items()}
 
     def rules(self, part: object) -> dict[K, Callable[..., Any]]:
-        """The rules that a part of an emitter has; of a class, as functions."""
+        """The rules of an object as methods, or of a class as functions, by key."""
         return {key: getattr(part, name) for key, name in self._methods.items() if hasattr(part, name)}
 
     def rule(self, key: K, parts: Iterable[object]) -> Callable[[Any], Any] | None:
-        """The rule for one operation, of the first of some parts that has one."""
+        """The rule for one operation, from the first of `parts` that has one; None if none has."""
         name = self._methods.get(key)
         if name is not None:
             for part in parts:

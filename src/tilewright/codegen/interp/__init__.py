@@ -1,4 +1,4 @@
-"""The oracle: runs any PrimFunc, at any stage of lowering, on NumPy arrays in place, in plain Python, with checks."""
+"""The interpreter, which is the oracle: runs a PrimFunc at any stage of lowering, on NumPy arrays in place, in Python, with checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["InterpError", "Interpreter", "run"]
 
 
 class _MatchArgs:
-    """Arguments to storage: `__call__` gives (pointer, shape, strides in elements); `check` compares shapes."""
+    """Checks arguments: calling it gives (pointer, shape, strides in elements) of one; `check` compares its shape."""
 
     def __call__(self, value: Any, buffer: Buffer | None, name: str) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
         if isinstance(value, Pointer):
@@ -55,10 +55,10 @@ class _MatchArgs:
 
 
 class Interpreter:
-    """Runs the functions of a module. Each is compiled to Python once, when it is first called; threads may run them at one time.
+    """Runs the functions of a module. Each is compiled to Python at its first call. Threads may share an interpreter.
 
-    `externs` maps names of C or packed functions to Python callables; pointers reach them as `Pointer`s.
-    `check_races` reports two iterations of a parallel loop that touch one element, one of them writing it.
+    externs: Python callables by the names of C or packed functions; they get pointers as `Pointer`.
+    check_races: whether two iterations of a parallel loop that access one element, of which one writes, are an error.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Interpreter:
         self._match = _MatchArgs()
 
     def program(self, name: str, checked: bool = False) -> Program:
-        """The compiled function of that name; `checked`: with every access through an accessor."""
+        """The compiled function of that name. checked: all its accesses go through accessors."""
         found = self._programs.get(name)
         if found is None or checked > found.checked:
             func = self.mod[name]
@@ -84,7 +84,7 @@ class Interpreter:
         return found
 
     def entry_name(self) -> str:
-        """The function to run when none is named: "main", or the only one."""
+        """The function that runs if none is named: the only one, or "main". Raises InterpError for modules without it."""
         names = [gvar.name_hint for gvar in self.mod.functions]
         if len(names) == 1:
             return names[0]
@@ -108,18 +108,18 @@ class Interpreter:
         try:
             return program.entry(args, races, call, self.call_extern, self._match)
         except UnsuitableArgument:
-            # Nothing has run yet: arguments are looked at first.
+            # Nothing has run yet: a program checks its arguments first.
             program = self.program(name, True)
         return program.entry(args, races, call, self.call_extern, self._match)
 
     def call_extern(self, name: str, *args: Any) -> Any:
-        """Calls a C or packed function; the name of a C function is a `CName`."""
+        """Calls a C function (whose name is a `CName`) or a packed function. Raises InterpError for unknown names."""
         if name not in self.externs:
             raise InterpError(f"the program calls the external function {name!r}; pass it in externs={{{name!r}: f}}")
         return self.externs[name](*args)
 
     def _located(self, error: InterpError, name: str) -> InterpError:
-        """The error with the function, the values of the loops around it, and the line of the user's script."""
+        """The error with the function, the values of the loop variables, and the line of the user's script."""
         found: list[str] = []
         statement = None
         for frame, line in traceback.walk_tb(error.__traceback__):
@@ -151,10 +151,10 @@ def run(
     externs: Mapping[str, Callable[..., Any]] | None = None,
     check_races: bool = False,
 ) -> Any:
-    """Executes a PrimFunc on NumPy arrays (in place) and scalars; returns what the function returns, mostly None.
+    """Runs a PrimFunc on NumPy arrays (in place) and scalars. Returns the function's result, which is None for most functions.
 
     Raises InterpError for an index out of bounds, an uninitialised read, a division by zero, a failed assertion, a
-    wrong argument, and with `check_races` for iterations of a parallel loop that conflict.
+    wrong argument, and with `check_races` for conflicting iterations of a parallel loop.
     """
     if not isinstance(mod_or_func, (IRModule, PrimFunc)):
         raise TVMError(f"interp.run takes an IRModule or a PrimFunc, but was given {type(mod_or_func).__name__}")

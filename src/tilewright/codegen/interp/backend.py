@@ -1,4 +1,4 @@
-"""The oracle as a back end: whole models and tensor programs in the interpreter, bounds and races checked."""
+"""The interpreter as a back end: whole models and tensor programs, with checks of bounds and races."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ register_error(InterpError)
 
 
 class Interpreted(HostedBackEnd):
-    """Programs as they are before anything is lowered: buffers have all their dimensions, and blocks their axes, so that checks name
-    what the program names. Kernels of models are what their operators define, in no schedule."""
+    """Runs programs before lowering: with blocks and with buffers of several dimensions, so that errors use the program's names. The
+    kernels of models are not scheduled."""
 
     kind: ClassVar[str] = "interp"
     forms: ClassVar[tuple[str, ...]] = ("py", "json")

@@ -1,4 +1,4 @@
-"""Threads that wait for each other, as Python source: each becomes a generator, run by `lanes.run_lanes`."""
+"""Python source for threads that wait for each other: each thread is a generator, which `lanes.run_lanes` runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
 class CooperatingThreads(ExprSource):
     """The part of a program's source that runs the threads of a block in lockstep.
 
-    `lane` is the Python name of the thread's number while its body is written, None outside of such bodies.
+    lane: the Python name of the thread's number in the body of a thread; None outside.
     """
 
     lane: str | None = None
@@ -40,7 +40,7 @@ class CooperatingThreads(ExprSource):
         raise NotImplementedError
 
     def threads(self, s: Any, axis: IterVar | None, extent: PrimExpr, also: list[Var]) -> bool:
-        """Writes a statement that binds a thread axis, where threads cooperate below it; whether it did."""
+        """Writes a statement that binds a thread axis, if threads cooperate below it. Returns whether it did."""
         if axis is None or axis.thread_tag not in TAGS:
             return False
         if self.lane is not None:
@@ -54,7 +54,7 @@ class CooperatingThreads(ExprSource):
         return True
 
     def _axis(self, s: Any, axis: IterVar, extent: PrimExpr, also: list[Var]) -> None:
-        """An axis inside of the thread's body: its variable is the thread's own coordinate."""
+        """Writes the body of an axis inside a thread, where the axis's variable is the coordinate of the thread."""
         name, whole = self.axes[axis.thread_tag]
         for var in [axis.var, *also]:
             self.names[var] = name
@@ -72,7 +72,7 @@ class CooperatingThreads(ExprSource):
         body, self.lane, self.shared = self.fresh("lane_body"), self.fresh("lane"), self.fresh("shared")
         self.line(f"def {body}({', '.join(names)}, {self.lane}, {self.shared}):")
         depth = self.depth
-        # A function of its own: what Python allows of nesting begins anew.
+        # A function of its own, since Python limits the nesting of blocks in a function.
         self.depth += 1
         self.bound.append({})
         self.line("if False: yield")
@@ -83,7 +83,7 @@ class CooperatingThreads(ExprSource):
         self.line(f"run_lanes({body}, ({', '.join(counts)}), races)")
 
     def waits(self, e: PrimExpr) -> bool:
-        """Writes a call at which threads wait for each other; whether it was one."""
+        """Writes a call at which threads wait for each other. Returns whether `e` is one."""
         if not isinstance(e, Call):
             return False
         name = f"tir.{e.intrinsic}"
@@ -97,7 +97,7 @@ class CooperatingThreads(ExprSource):
         return False
 
     def _reduce(self, e: Any) -> None:
-        """tvm_thread_allreduce(n, source..., condition, result..., thread variable...) under the reducer of its scope."""
+        """Writes tvm_thread_allreduce(n, source..., condition, result..., thread variable...) with the reducer of its scope."""
         if not self.reducers:
             raise InterpError("tvm_thread_allreduce is not in a reduce_scope, which names its reducer")
         reducer = self.reducers[-1]

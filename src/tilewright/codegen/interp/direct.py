@@ -1,4 +1,4 @@
-"""Elements reached without checks where none are needed: buffers of constant shape, at indices known to lie inside."""
+"""Direct access to elements without checks: for buffers of constant shape, at indices that are known to be in bounds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tilewright.node import Visitor, on
 from tilewright.tir import Block, BlockRealize, Buffer, BufferLoad, BufferStore, Call, Var
 
 MOST_CELLS = 1 << 16
-"""Elements up to which storage is a table of cells; larger storage is an array, which takes less memory."""
+"""The most elements of storage that is a table of cells. Larger storage is an array, which takes less memory."""
 
 _BY_REFERENCE = frozenset({"tir.address_of", "tir.tvm_thread_allreduce"})
 
 
 class UnsuitableArgument(Exception):
-    """An argument is not what direct access relies on; the checked form of the program takes it."""
+    """Raised for an argument that direct access does not support. The checked form of the program takes it."""
 
 
 class Cells(dict[int, Any]):
-    """Storage of which only single elements are read and written: one that is missing was never written."""
+    """Storage whose accesses are all of single elements. A missing key is an element that was never written."""
 
     __slots__ = ("name", "shape")
 
@@ -36,7 +36,7 @@ class Cells(dict[int, Any]):
         raise InterpError(f"uninitialised read: buffer {self.name}{index} was never written")
 
     def place(self, index: tuple[int, ...], what: str) -> int:
-        """The number of an element whose index is not known to lie inside."""
+        """The number of an element. Raises InterpError for an index out of bounds."""
         at = 0
         for i, dim in zip(index, self.shape, strict=True):
             if not 0 <= i < dim:
@@ -55,7 +55,7 @@ class Cells(dict[int, Any]):
 
 
 def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | memoryview:
-    """The `count` elements behind an argument; `plain` ones come out as Python numbers. Raises UnsuitableArgument."""
+    """The first `count` elements of an argument. plain: as Python numbers. Raises UnsuitableArgument."""
     if type(pointer) is RawPointer:
         pointed = pointer.sized(count * kind.itemsize).storage.data.view(kind)
         return memoryview(pointed) if plain else pointed
@@ -74,7 +74,7 @@ def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | me
 
 
 class Null:
-    """Elements behind a null pointer, which is legal as long as there is no access."""
+    """The elements of a null pointer. Any access raises an error."""
 
     def __getitem__(self, at: int) -> Any:
         raise InterpError(f"read of element {at} behind a null pointer")
@@ -84,19 +84,19 @@ class Null:
 
 
 def elements_at(pointer: RawPointer | None, kind: Any, count: int, plain: bool) -> Array | memoryview | Null:
-    """The `count` elements at an address."""
+    """The `count` elements at an address; `Null` for a null pointer."""
     return Null() if pointer is None else elements(pointer, kind, count, plain)
 
 
 def is_plain(dtype: DataType) -> bool:
-    """Whether Python's own numbers stand for the elements exactly, and a memoryview gives them."""
+    """Whether a memoryview gives the elements exactly as Python numbers."""
     return (dtype.is_int or dtype.is_uint) and dtype.bits in (8, 16, 32, 64) or bool(dtype.is_bool)
 
 
 class Site:
-    """Where a data variable is defined: lines that are put there once a buffer over it is used.
+    """The place in the source where a data variable is defined; definitions of the buffers that use it are inserted there.
 
-    told: the variables that arguments give, where these are read. kind: "cells", "argument", "address"; "" for what only accessors reach.
+    told: the variables whose values arguments give. kind: "cells", "argument" or "address"; "" if only accessors read the data.
     """
 
     __slots__ = ("accessors", "depth", "direct", "kind", "lines", "told")
@@ -109,7 +109,7 @@ class Site:
 
 
 class Usage(Visitor):
-    """How a body uses storage: the buffers over each data variable, whether vectors of it, or its address, are used."""
+    """Collects how a body uses storage: buffers by data variable, the variables that vectors access, and those whose address is used."""
 
     def __init__(self) -> None:
         self.buffers: dict[Var, list[Buffer]] = {}
@@ -161,7 +161,7 @@ class Usage(Visitor):
 
 
 def is_compact(buffer: Buffer) -> bool:
-    """Whether a buffer has a constant shape without gaps, from the first element of its data on."""
+    """Whether a buffer has a constant shape, no strides, and begins at the first element of its data."""
     return (
         not buffer.strides
         and type(buffer.elem_offset) is IntImm

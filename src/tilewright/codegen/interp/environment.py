@@ -1,4 +1,4 @@
-"""Functions that the Python source of interpreted programs calls, by name."""
+"""Functions that the Python source of interpreted programs calls, by their names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HELPERS = {
 
 
 def narrow(value: Any, kind: Any) -> Any:
-    """A float (or a vector) rounded to `kind`; what is narrower than float32 is reached through float32."""
+    """A float (or a vector) rounded to `kind`. For types narrower than float32, it is rounded to float32 first."""
     array = np.asarray(value)
     if kind.itemsize < 4 and array.dtype == np.float64:
         array = array.astype(np.float32)
@@ -49,7 +49,7 @@ def narrow(value: Any, kind: Any) -> Any:
 
 
 def from_int(value: Any, kind: Any) -> Any:
-    """An integer as a float, rounded once."""
+    """An integer converted to a float, rounded once."""
     value = int(value)
     array = np.asarray(value, np.int64 if value < 1 << 63 else np.uint64)
     return array.astype(np.float32).astype(kind)[()] if kind.itemsize < 4 else array.astype(kind)[()]

@@ -1,4 +1,4 @@
-"""Expressions to Python source: exact types (integers wrap, floats round after every operation)."""
+"""Python source of expressions, with exact types: integers wrap around, floats are rounded after every operation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CName(str):
 
 
 class ExprSource:
-    """Writes expressions as Python source over the names of one generated function."""
+    """Writes expressions as Python source that uses the names of one generated function."""
 
     env: dict[str, Any]
     names: dict[Var, str]
@@ -72,13 +72,13 @@ class ExprSource:
         return method(self, e)
 
     def constant(self, value: Any, hint: str) -> str:
-        """A name for a value in the generated function's globals."""
+        """The name of a value in the globals of the generated function."""
         key = f"{hint}_{len(self.env)}"
         self.env[key] = value
         return key
 
     def kind(self, dtype: DataType) -> str:
-        """A name for the NumPy type of one lane."""
+        """The name of the NumPy type of one lane."""
         name = f"t_{dtype.element}"
         if name not in self.env:
             self.env[name] = np_type(dtype)
@@ -86,12 +86,12 @@ class ExprSource:
         return name
 
     def scalar(self, dtype: DataType) -> str:
-        """A name for the NumPy scalar type of one lane."""
+        """The name of the NumPy scalar type of one lane."""
         self.kind(dtype)
         return f"s_{dtype.element}"
 
     def dtype(self, dtype: DataType) -> str:
-        """A name for the data type itself."""
+        """The name of the data type."""
         name = f"d_{python_name(dtype)}"
         self.env.setdefault(name, dtype)
         return name
@@ -119,7 +119,7 @@ class ExprSource:
     # --- arithmetic
 
     def wrapped(self, text: str, dtype: DataType, e: PrimExpr | None = None) -> str:
-        """A Python integer brought back into `dtype`; left alone where its range is known to fit."""
+        """A Python integer wrapped around to `dtype`; unchanged if its range is known to fit."""
         if dtype.lanes > 1:
             return f"({text})"
         low, high = int_range(dtype)
@@ -173,7 +173,7 @@ class ExprSource:
         return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
 
     def convert(self, text: str, source: DataType, to: DataType) -> str:
-        """C's conversions; floats saturate into integers, NaN becomes 0."""
+        """A value converted as in C, except that floats saturate to integers and NaN becomes 0."""
         if source == to:
             return text
         lanes = to.lanes > 1
@@ -214,7 +214,7 @@ class ExprSource:
         return self.unboxed(f"{text}[0]", e.dtype) if e.dtype.lanes == 1 else text
 
     def unboxed(self, text: str, dtype: DataType) -> str:
-        """A NumPy scalar as the interpreter holds scalars."""
+        """A NumPy scalar in the form in which the interpreter keeps scalars."""
         if dtype.is_float:
             return text
         return f"bool({text})" if dtype.is_bool else f"int({text})"
@@ -239,7 +239,7 @@ class ExprSource:
         raise NotImplementedError
 
     def inside(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str | None:
-        """The flat place of an element of a compact buffer; None when it is not known to lie inside."""
+        """The flat index of an element of a compact buffer; None unless it is known to be in bounds."""
         step, terms = 1, []
         for i, size in zip(reversed(indices), reversed(extents(buffer)), strict=True):
             known = self.bounds(i)
@@ -251,7 +251,7 @@ class ExprSource:
         return " + ".join(reversed(terms)) or "0"
 
     def is_run(self, buffer: Buffer, indices: tuple[PrimExpr, ...], predicate: PrimExpr | None) -> bool:
-        """Whether a vector access is to elements one after another of a flat buffer."""
+        """Whether a vector access is to consecutive elements of a flat buffer."""
         if predicate is not None or len(indices) != 1 or buffer.dtype.lanes != 1:
             return False
         index = indices[0]
@@ -288,7 +288,7 @@ class ExprSource:
         raise NotImplementedError
 
     def exact(self, text: str, e: PrimExpr) -> str:
-        """A value for a cell, which keeps what it is given: what comes from outside gets the type that it must have."""
+        """A value to store in a cell. A cell does not convert, so values from outside are converted to their type here."""
         name = getattr(e.op, "name", "").removeprefix("tir.") if type(e) is Call else ""
         if type(e) is not Call or name in FLOAT or name in _EXACT:
             return text
@@ -465,7 +465,7 @@ class ExprSource:
 
 @cache
 def python_name(name: str) -> str:
-    """A name with the characters that Python allows."""
+    """A Python identifier made from a name."""
     return "".join([c if c.isalnum() and c.isascii() else "_" for c in name])
 
 

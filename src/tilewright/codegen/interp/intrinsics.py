@@ -1,4 +1,4 @@
-"""The intrinsics of tir in NumPy: computed in float64 and rounded to the type asked for."""
+"""The intrinsics of tir in NumPy: computed in float64, and rounded to the result's type."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ FLOAT: dict[str, Callable[..., Any]] = {
     "fabs": _float(np.abs),
     "ldexp": _float(lambda x, n: x * np.exp2(n)),
 }
-"""name -> f(numpy type of the result, *arguments)."""
+"""Name -> f(NumPy type of the result, *arguments)."""
 
 
 def nextafter(kind: Any, a: Any, b: Any) -> Any:
@@ -88,7 +88,7 @@ FLOAT["nextafter"] = nextafter
 
 
 def fma(kind: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c rounded once (exactly so for float32 and narrower up to double rounding)."""
+    """a * b + c. Narrow types are computed in float64 and rounded at the end; float64 is rounded after each of the two operations."""
     if kind == np.float64:
         product = np.asarray(a) * np.asarray(b) + np.asarray(c)
         return product[()] if product.ndim == 0 else product
@@ -108,13 +108,13 @@ def _flag(x: Any) -> bool:
 
 
 def shift_left(a: Any, b: Any, bits: int) -> Any:
-    """a << b, not yet wrapped around. Raises InterpError for shifts beyond the width."""
+    """a << b, before it is wrapped around. Raises InterpError for shifts beyond the width."""
     _check_shift(b, bits)
     return a << b
 
 
 def shift_right(a: Any, b: Any, bits: int) -> Any:
-    """a >> b, arithmetic for signed types."""
+    """a >> b, an arithmetic shift for signed types. Raises InterpError for shifts beyond the width."""
     _check_shift(b, bits)
     return a >> b
 

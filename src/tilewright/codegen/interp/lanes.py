@@ -11,7 +11,7 @@ from tilewright.node import Visitor, on
 from tilewright.tir import Allocate, AttrStmt, Block, Call, For, ForKind, IntImm, IterVar
 
 WARP = 32
-"""Threads of a warp, consecutive with threadIdx.x running fastest."""
+"""Number of threads of a warp. Their numbers are consecutive, and threadIdx.x changes fastest."""
 
 TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
@@ -21,13 +21,13 @@ COOPERATION = frozenset(
         "tvm_storage_sync", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down",
     )
 )  # fmt: skip
-"""Intrinsics by which the threads of a block wait for each other."""
+"""Intrinsics at which the threads of a block wait for each other."""
 
 _WARP_KINDS = frozenset({"at", "up", "down", "warp"})
 
 
 class Cooperation(Visitor):
-    """Whether threads of a block work together below a statement, and how many threads there are by tag."""
+    """Finds whether the threads of a block cooperate below a statement, and the number of threads by tag."""
 
     def __init__(self) -> None:
         self.found = False
@@ -70,17 +70,17 @@ class Cooperation(Visitor):
 
 
 def scope_of(var: Any) -> str:
-    """The storage scope that a pointer variable tells."""
+    """The storage scope in the type of a pointer variable."""
     return str(getattr(var.type_annotation, "storage_scope", "") or "global")
 
 
 def is_shared(scope: str) -> bool:
-    """Whether storage of this scope that each thread declares is one storage for several threads."""
+    """Whether several threads share the storage that each of them declares in this scope."""
     return scope.split(".")[0] in ("shared", "warp")
 
 
 def shared_storage(table: dict[Any, Pointer], lane: int, scope: str, name: str, dtype: DataType, count: int) -> Pointer:
-    """The storage that the threads of a block (or of a warp) have in common, made by the first that comes."""
+    """The storage that the threads of a block (or of a warp) share. The first thread that asks creates it."""
     key = (name, lane // WARP if scope == "warp" else 0)
     found = table.get(key)
     if found is None:
@@ -89,7 +89,7 @@ def shared_storage(table: dict[Any, Pointer], lane: int, scope: str, name: str, 
 
 
 def store_first(pointer: Pointer, value: Any) -> None:
-    """Writes the first element behind a pointer."""
+    """Writes the first element at a pointer."""
     at = pointer.offset // pointer.storage.data.dtype.itemsize
     pointer.storage.data[at] = value
     if pointer.storage.ready is not None:
@@ -100,10 +100,10 @@ Body = Callable[..., Generator[tuple[Any, ...], Any, None]]
 
 
 def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
-    """Runs a block of x * y * z threads. Raises InterpError where only some of them reach a barrier.
+    """Runs a block of x * y * z threads. Raises InterpError if only some of them reach a barrier.
 
-    Between barriers the threads run one after another, forward and backward in turn, so that a missing barrier
-    shows as a read of what is not written yet, or not any more. With race checks they are told apart in full.
+    Between barriers the threads run one after another, in alternating order, so that without a needed barrier some
+    thread reads a value that is not written yet, or overwritten. With race checks every conflict of threads is found.
     """
     shared: dict[tuple[str, int], Pointer] = {}
     points = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
@@ -133,7 +133,7 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
 
 
 def _answer_warps(waiting: list[Any], replies: list[Any]) -> list[int]:
-    """Answers the warps all of whose threads wait for each other; those threads."""
+    """Answers the warps whose threads all wait for each other. Returns these threads."""
     out: list[int] = []
     for first in range(0, len(waiting), WARP):
         group = range(first, min(first + WARP, len(waiting)))
@@ -151,14 +151,14 @@ def _answer_warps(waiting: list[Any], replies: list[Any]) -> list[int]:
 
 
 def _source(kind: str, k: int, group: range, by: int, width: int) -> int:
-    """The thread whose value a shuffle gives thread k: its own where the other lies outside of its part of the warp."""
+    """The thread whose value a shuffle gives to thread k: k itself if the other thread is outside k's part of the warp."""
     start = group.start + (k - group.start) // width * width
     other = start + by % width if kind == "at" else k - by if kind == "up" else k + by
     return other if start <= other < min(start + width, group.stop) else k
 
 
 def _answer_block(waiting: list[Any], replies: list[Any]) -> list[int]:
-    """Answers all threads of the block where they wait at one barrier or reduction; none where all have ended."""
+    """Answers all threads of the block if they wait at one barrier or reduction. Returns these threads, or none if all have ended."""
     kinds = {None if w is None else w[0] for w in waiting}
     if kinds == {None}:
         return []

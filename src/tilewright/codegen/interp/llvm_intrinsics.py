@@ -1,4 +1,4 @@
-"""Instructions that programs call by their LLVM names, in NumPy."""
+"""NumPy implementations of instructions that programs call by their LLVM names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _groups(a: Any, b: Any, lanes: int, kind: Any) -> Any:
-    """Sums, for each lane, of the products of its elements of a and b."""
+    """For each lane, the sum of the products of its elements of a and b."""
     wide = np.asarray(a, kind).reshape(lanes, -1) * np.asarray(b, kind).reshape(lanes, -1)
     return wide.sum(1)
 
@@ -37,4 +37,4 @@ LLVM: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx2.pmadd.wd": _pairs,
     "llvm.x86.avx512.pmaddw.d.512": _pairs,
 }
-"""name -> f(numpy type of the result's elements, *arguments)."""
+"""Name -> f(NumPy type of the result's elements, *arguments)."""

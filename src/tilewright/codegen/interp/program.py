@@ -1,4 +1,4 @@
-"""A PrimFunc to one Python function: statements become Python source, compiled once."""
+"""Python function of a PrimFunc: statements become Python source, which is compiled once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from tilewright.tir import (
 from tilewright.tir.transform.block.empty_reductions import define_empty_reductions
 
 _NESTING = 15
-"""Blocks nested in one Python function; CPython allows 20 loops."""
+"""The most nested blocks in one Python function. CPython allows 20."""
 
 
 @lru_cache(maxsize=256)
@@ -67,7 +67,7 @@ def _code(name: str, source: str) -> CodeType:
 
 
 def _is_told(size: PrimExpr, told: frozenset[Var]) -> bool:
-    """Whether a size is an expression of constants and of variables that are known from the arguments."""
+    """Whether a size is an expression of constants and of variables that the arguments give."""
     if isinstance(size, (Add, Mul)):
         return _is_told(size.a, told) and _is_told(size.b, told)
     return isinstance(size, IntImm) or size in told
@@ -76,9 +76,8 @@ def _is_told(size: PrimExpr, told: frozenset[Var]) -> bool:
 class Program(CooperatingThreads):
     """The generated Python function of one PrimFunc; `source` is its text, `entry` the function.
 
-    A `checked` one sends every access through an accessor, which looks for races and takes any pointer as an argument;
-    otherwise elements that are known to exist are reached directly, and UnsuitableArgument is raised, before anything is done, when an
-    argument does not allow it.
+    checked: every access goes through an accessor, which checks for races and takes any pointer. Otherwise elements that are known to exist
+    are accessed directly; for an argument that does not allow this, the function raises UnsuitableArgument before it does anything.
     """
 
     _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
@@ -93,7 +92,7 @@ class Program(CooperatingThreads):
         self.lines: list[str | Site] = []
         self.sites: dict[Var, Site] = {}
         self.told: frozenset[Var] = frozenset()
-        """The variables that arguments give."""
+        """The variables whose values arguments give."""
         self._placed: list[tuple[int, int, Stmt]] = []
         self.depth = 1
         self._unique = itertools.count()
@@ -115,14 +114,14 @@ class Program(CooperatingThreads):
             else:
                 lines.append(line)
         self.source = "\n".join([*lines, "    return None"])
-        # The statement that a line of the source stands for.
+        # The statement of each line of the source.
         self.places = {n: s for first, last, s in self._placed for n in numbers[first:last]}
         self._numbers = numbers
         exec(_code(name, self.source), self.env)
         self.entry = self.env["program"]
 
     def loops_at(self, line: int) -> list[tuple[str, str]]:
-        """The variables of the loops and blocks around a line of the source, and what the program calls them."""
+        """(Python name, name in the program) of the variables of the loops and blocks around a line of the source."""
         at = bisect.bisect_right(self._numbers, line) - 1
         return [
             (name, label) for name, label, first, last in sorted(self.loops, key=lambda v: v[2]) if first <= at < last
@@ -131,7 +130,7 @@ class Program(CooperatingThreads):
     # --- emission
 
     def around(self, name: str, label: str, start: int) -> None:
-        """The lines from `start` on are inside of the loop with this variable."""
+        """Records that the lines from `start` on are inside the loop with this variable."""
         self.loops.append((name, label, start, len(self.lines)))
 
     def line(self, text: str) -> None:
@@ -141,7 +140,7 @@ class Program(CooperatingThreads):
         return f"{hint}_{next(self._unique)}"
 
     def nested(self, header: str, body: Callable[[], None]) -> None:
-        """`header` with an indented body; deep nests continue in a function of their own."""
+        """Writes `header` with an indented body. Deep nests continue in a function of their own."""
         self.line(header)
         self.depth += 1
         self.bound.append({})
@@ -202,19 +201,19 @@ class Program(CooperatingThreads):
         return name, f"{name} = {made}, ({shape}), ({strides}), {offset}, races)"
 
     def bind(self, buffer: Buffer) -> str:
-        """Makes an accessor for a buffer whose data and sizes are known here."""
+        """Writes the accessor of a buffer whose data and sizes are known here."""
         name, text = self._accessor_text(buffer)
         self.line(text)
         self.bound[-1][id(buffer)] = name
         return name
 
     def site(self, data: Var, kind: str = "") -> None:
-        """Here `data` is defined: buffers over it whose sizes are known are bound here, once they are used."""
+        """Marks this line as the definition of `data`: buffers of it are bound here if they are used and their sizes are known."""
         site = self.sites[data] = Site(self.depth, kind, self.told)
         self.lines.append(site)
 
     def direct(self, buffer: Buffer) -> str | None:
-        """The name under which single elements of a buffer are reached without an accessor."""
+        """The name for direct access to single elements of a buffer; None if it needs an accessor."""
         site = self.sites.get(buffer.data)
         if site is None or not site.kind:
             return None
@@ -239,7 +238,7 @@ class Program(CooperatingThreads):
         return self.sites[buffer.data].kind == "cells"
 
     def _parameters(self) -> None:
-        """Binds arguments: scalars, arrays to buffers, sizes that they tell."""
+        """Binds the arguments: scalars, arrays to buffers, and the sizes that the arrays give."""
         for k, param in enumerate(self.func.params):
             name = self.define(param)
             if param in self.func.buffer_map:
@@ -389,7 +388,7 @@ class Program(CooperatingThreads):
             name = self.define(axis.var)
             if type(s.value) is IntImm:
                 self.ranges[axis.var] = (0, s.value.value - 1)
-            # Kernels one after another may launch the same variable.
+            # Consecutive kernels may launch the same variable.
             self.launched.add(axis.var)
             start = len(self.lines) + 1
             self.nested(f"for {name} in range({extent}):", lambda: self.stmt(s.body))
@@ -422,7 +421,7 @@ class Program(CooperatingThreads):
         self.site(data)
 
     def _only_cells(self, data: Var, dtype: DataType, count: tuple[PrimExpr, ...]) -> Buffer | None:
-        """The buffer over storage of which only single elements are used; None where it is used in other ways."""
+        """The buffer of storage whose accesses are all of single elements; None for other storage."""
         usage = self.usage
         buffers = usage.buffers.get(data, ())
         if self.checked or self.lane is not None or len(buffers) != 1:
@@ -454,7 +453,7 @@ class Program(CooperatingThreads):
         self.stmt(s.body)
 
     def _ensure_data(self, buffer: Buffer) -> None:
-        """Storage for a buffer whose data nothing else defines."""
+        """Allocates storage for a buffer whose data variable is not defined yet."""
         if buffer.data not in self.names:
             count = (buffer.strides[0], buffer.shape[0]) if buffer.strides else buffer.shape
             self._storage(buffer.data, buffer.dtype, count)
@@ -522,7 +521,7 @@ class Program(CooperatingThreads):
         self._ensure_data(buffer)
 
     def _match(self, match: MatchBufferRegion) -> None:
-        """A buffer that is a view: its data, strides and offset are those of the region it stands for."""
+        """Binds a view: its data, strides and offset are those of the region that it matches."""
         buffer, source = match.buffer, match.source.buffer
         outer = self.accessor(source)
         begins = "".join(f"{self.expr(r.min)}, " for r in match.source.region)
@@ -550,7 +549,7 @@ class Program(CooperatingThreads):
 
 @lru_cache(maxsize=64)
 def compiled(name: str, func: PrimFunc, checked: bool) -> Program:
-    """The program of a function; kept, as one function is often run again, by itself or in another module."""
+    """The program of a function. It is cached: functions often run again, alone or in another module."""
     return Program(name, func, checked)
 
 

@@ -1,4 +1,4 @@
-"""Programs as objects: functions as text that comes back exactly, linked with each other, with kernels and with what this process has."""
+"""Objects of the interpreter: functions as text that parses back exactly, linked with each other, with kernels and with this process."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 HEAD = "tilewright program 1 "
 KEPT = ("calling_conv", "global_symbol", "tilewright.packed_name")
 PACKED = 1
-"""Value of "calling_conv" of packed functions."""
+"""Value of the attribute "calling_conv" of packed functions."""
 
 
 def program_text(mod: IRModule, defined: Iterable[str] | None = None) -> str:
-    """A module as text: a line that tells its symbols and how they are called, and the functions as JSON. defined: the names of the
-    functions that it has, all unless they are given; others are only declared."""
+    """A module as text: a line with its symbols and their calling conventions, then the functions as JSON. defined: the names of the
+    functions to define (default: all); the others are only declared."""
     names = None if defined is None else set(defined)
     functions, symbols = {}, {}
     for gvar, func in mod.functions.items():
@@ -50,14 +50,14 @@ def program_text(mod: IRModule, defined: Iterable[str] | None = None) -> str:
 
 
 def python_text(text: str) -> str:
-    """The Python source that functions run as."""
+    """The Python source of the functions in such a text."""
     mod = load_json(text.partition("\n")[2])
     made = [compiled(g.name_hint, f, False) for g, f in mod.functions.items()]
     return "\n\n".join([f"# {p.name}\n{p.source}" for p in made]) + "\n"
 
 
 def is_program(data: bytes) -> bool:
-    """Whether an object is such a text."""
+    """Whether an object is a text of `program_text`."""
     return data.startswith(HEAD.encode())
 
 
@@ -67,7 +67,7 @@ def symbol_of(name: str, func: PrimFunc) -> str:
 
 
 class Program:
-    """An object: its functions by symbol, read when the first of them is called."""
+    """An object: its functions by symbol. They are parsed at the first call."""
 
     def __init__(self, data: bytes, linked: Linked) -> None:
         head, _, self._text = data.decode().removeprefix(HEAD).partition("\n")
@@ -77,7 +77,7 @@ class Program:
 
     @property
     def interpreter(self) -> Interpreter:
-        """The interpreter that runs it. Races are looked for if there are parallel loops."""
+        """The interpreter of the object. It checks for races if there are parallel loops."""
         with self._lock:
             if self._interpreter is None:
                 with deep_recursion():
@@ -87,8 +87,8 @@ class Program:
 
 
 class Linked:
-    """Programs and kernels that find each other by their symbols, packed functions by the module that they belong to, and C functions in
-    this process."""
+    """Linked programs and kernels. They find each other by symbol, packed functions in the module of the code, and C functions in this
+    process."""
 
     def __init__(self, programs: Iterable[bytes], kernels: Mapping[str, Kernel]) -> None:
         self.kernels = dict(kernels)
@@ -96,11 +96,11 @@ class Linked:
         self.owner = {symbol: p for p in [Program(data, self) for data in programs] for symbol in p.symbols}
 
     def interpreter(self, mod: IRModule, defined: set[str]) -> Interpreter:
-        """An interpreter of a module of which these functions are defined in it."""
+        """An interpreter for a module that defines the functions `defined`, and declares the others."""
         return _Interpreter(self, mod, defined)
 
     def code(self, exports: Iterable[str]) -> HostedCode:
-        """The symbols as code of this process."""
+        """The symbols `exports` as code of this process."""
         kernels, packed = dict(self.kernels), dict[str, Callable[..., None]]()
         for symbol, program in self.owner.items():
             name, how = program.symbols[symbol]
@@ -111,7 +111,7 @@ class Linked:
         return HostedCode(kernels, packed, exports, self.slot)
 
     def _run(self, program: Program, name: str, args: Any) -> None:
-        """A function whose arguments are addresses of tensors and of numbers."""
+        """Runs a function whose arguments are addresses of tensors and of numbers."""
         interpreter = program.interpreter
         func = interpreter.mod[name]
         values = [
@@ -123,7 +123,7 @@ class Linked:
         checked(interpreter, name, values)
 
     def _run_packed(self, program: Program, name: str, own: int, args: int, count: int, result: int) -> None:
-        """A packed function."""
+        """Runs a packed function."""
         pointers = [RawPointer(p) if p else None for p in (own, args, result)]
         checked(program.interpreter, name, [*pointers[:2], count, pointers[2]])
 
@@ -144,7 +144,7 @@ class Linked:
         return 0
 
     def call_packed(self, name: str, args: Sequence[Any]) -> Any:
-        """Calls a packed function of the module that the code belongs to, or a global one. Arrays go as tensors over the same memory."""
+        """Calls a packed function of the code's module, or a global one. Arrays are passed as tensors that share their memory."""
         call = global_func("runtime.CallFrom")
         return call(
             ctypes.addressof(self.slot), name, *[tensor_over(a) if isinstance(a, np.ndarray) else a for a in args]
@@ -152,7 +152,7 @@ class Linked:
 
 
 class _Interpreter(Interpreter):
-    """The functions of one object; others are called through what links them."""
+    """Runs the functions of one object. Calls of other functions go to `Linked`."""
 
     def __init__(self, linked: Linked, mod: IRModule, defined: set[str]) -> None:
         look = _Parallel()
@@ -173,7 +173,7 @@ class _Interpreter(Interpreter):
 
 
 class _Parallel(Visitor):
-    """Whether there are loops whose iterations run at one time."""
+    """Finds whether there are parallel loops."""
 
     found = False
 
@@ -198,7 +198,7 @@ class _Parallel(Visitor):
 
 
 def checked(interpreter: Interpreter, name: str, args: Sequence[Any]) -> None:
-    """Runs a function; an assertion of the program is the error that it stands for."""
+    """Runs a function. A failed assertion of the program raises the kind of error that the assertion names."""
     try:
         code = interpreter(*args, entry=name)
     except InterpError as error:
@@ -218,14 +218,14 @@ def number_at(address: int, dtype: DataType) -> Any:
 
 
 def address_of(pointer: Pointer | None) -> int:
-    """The address that a pointer stands for."""
+    """The address of a pointer; 0 for None."""
     if pointer is None or isinstance(pointer, RawPointer):
         return 0 if pointer is None else pointer.address
     return int(pointer.storage.data.ctypes.data) + pointer.offset
 
 
 def tensor_over(array: np.ndarray[Any, Any]) -> Any:
-    """A tensor over the memory of an array."""
+    """A tensor that shares the memory of an array."""
     code = parse_dtype(array.dtype)
     return _ffi.tensor_from_address(array.ctypes.data, array.shape, None, code, _ffi.Device(1, 0), array)
 

@@ -1,4 +1,4 @@
-"""The tile registers of Intel's AMX, as interpreted programs see them; what hardware would trap or get wrong is an InterpError."""
+"""The tile registers of Intel's AMX for interpreted programs. Uses that trap in hardware, or give wrong results, raise InterpError."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SMALLEST = np.float32(2.0**-126)
 
 
 class Tiles:
-    """One thread's registers: a configuration (rows, bytes of a row), and bytes. Semantics: Intel's manual, volume 2, TDPBF16PS and
-    the like."""
+    """The tile registers of one thread: a configuration (rows, bytes of a row), and bytes. Semantics: Intel's manual, volume 2, TDPBF16PS
+    and related instructions."""
 
     def __init__(self, races: Races | None = None) -> None:
         self.races = races
@@ -23,7 +23,7 @@ class Tiles:
         self.configured = False
 
     def configure(self, pointer: Pointer) -> None:
-        """ldtilecfg: shapes of all registers, which are zero from then on; a palette of 0 releases them."""
+        """ldtilecfg: sets the shapes of all registers, and fills them with zeros. A palette of 0 releases them."""
         given = self._bytes(pointer, 64, "the configuration of tiles")
         if given[0] == 0:
             self.release()
@@ -54,21 +54,21 @@ class Tiles:
         self._tile(n, "tilezero")[:] = 0
 
     def load(self, n: int, pointer: Pointer, stride: int) -> None:
-        """Rows of a register from memory, `stride` bytes apart."""
+        """Loads the rows of a register from memory, `stride` bytes apart."""
         tile = self._tile(n, "tileloadd")
         for row in range(len(tile)):
             tile[row] = self._bytes(pointer.moved(row * stride), tile.shape[1], f"row {row} of tile {n}")
 
     def store(self, n: int, pointer: Pointer, stride: int) -> None:
-        """Rows of a register to memory, `stride` bytes apart."""
+        """Stores the rows of a register to memory, `stride` bytes apart."""
         tile = self._tile(n, "tilestored")
         for row in range(len(tile)):
             what = f"row {row} of tile {n}"
             self._bytes(pointer.moved(row * stride), tile.shape[1], what, written=True)[:] = tile[row]
 
     def dot_bfloats(self, c: int, a: int, b: int) -> None:
-        """c += a * b in pairs of bfloat16: even and odd products are summed apart, each product added with one rounding; denormal
-        numbers are zeros before and after."""
+        """c += a * b on pairs of bfloat16. Even and odd products have separate sums; each product is added with one rounding. Denormal
+        operands and results are zeros."""
         sums, left, right = self._operands(c, a, b, "tdpbf16ps")
         parts: list[Array] = []
         with np.errstate(all="ignore"):
@@ -83,7 +83,7 @@ class Tiles:
             sums.view(np.float32)[:] = _flushed(now + _flushed(parts[0] + parts[1]))
 
     def dot_bytes(self, c: int, a: int, b: int) -> None:
-        """c += a * b in fours of bytes, of which those of a have no sign; 32 bits wrap around."""
+        """c += a * b on groups of four bytes, unsigned in a and signed in b. The 32-bit sums wrap around."""
         self._bytes_dot(c, a, b, np.uint8, "tdpbusd")
 
     def dot_signed_bytes(self, c: int, a: int, b: int) -> None:
@@ -96,7 +96,7 @@ class Tiles:
         sums += (x @ y.astype(np.int64)).astype(np.uint32)
 
     def _operands(self, c: int, a: int, b: int, name: str) -> tuple[Array, Array, Array]:
-        """The sums as 32 bits without sign, and the bytes of both operands, whose shapes must meet."""
+        """The sums as unsigned 32-bit integers, and the bytes of both operands. Raises InterpError if their shapes do not fit."""
         if len({c, a, b}) != 3:
             raise InterpError(f"{name} takes three tiles, but is given {c}, {a} and {b}")
         sums, left, right = (self._tile(n, name) for n in (c, a, b))
@@ -114,7 +114,7 @@ class Tiles:
         return self.data[n]
 
     def _bytes(self, pointer: Pointer, count: int, what: str, written: bool = False) -> Array:
-        """The bytes behind a pointer, which must exist, and have been written where they are read."""
+        """The bytes at a pointer. Raises InterpError if they are out of bounds, or are read and were never written."""
         pointer = pointer.sized(count) if isinstance(pointer, RawPointer) else pointer
         storage, first = pointer.storage, pointer.offset
         if first < 0 or first + count > storage.data.nbytes:
@@ -135,12 +135,12 @@ class Tiles:
 
 
 def _bfloats(data: Array) -> Array:
-    """Bytes as the float32 that two of them stand for; where rows are steps of the reduction, columns are the others of pairs."""
+    """Bytes as bfloat16 values, converted to float32."""
     return _flushed((data.view("<u2").astype(np.uint32) << 16).view(np.float32))
 
 
 def _flushed(x: Array) -> Array:
-    """Denormal numbers as zeros of their sign."""
+    """x with denormal numbers replaced by zeros of their sign."""
     return np.where(np.abs(x) < _SMALLEST, np.copysign(np.float32(0), x), x).astype(np.float32)
 
 
@@ -154,4 +154,4 @@ TILE_INSTRUCTIONS = {
     "llvm.x86.tdpbusd": "dot_bytes",
     "llvm.x86.tdpbssd": "dot_signed_bytes",
 }
-"""LLVM's name -> method of `Tiles`."""
+"""LLVM's name of the instruction -> method of `Tiles`."""

@@ -1,4 +1,4 @@
-"""Values of interpreted programs: storage with its checks, pointers, accessors of buffers, arithmetic helpers."""
+"""Values of interpreted programs: checked storage, pointers, accessors of buffers, and helpers for arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 class InterpError(TVMError):
     """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, an assertion.
 
-    failed: of an assertion of the program, the kind of error that it stands for, and its text. located: whether its text tells where.
+    failed: (kind of error, text) of a failed assertion of the program. located: whether the text says where the error is.
     """
 
     failed: tuple[str, str] | None = None
@@ -29,7 +29,7 @@ class InterpError(TVMError):
 
 
 class Storage:
-    """A run of elements behind a data variable. `ready` marks what was written; None: all of it (arguments)."""
+    """The elements of a data variable. ready: marks of the elements that were written; None if all were (arguments)."""
 
     __slots__ = ("data", "name", "reader", "ready", "writer")
 
@@ -52,7 +52,7 @@ class Pointer:
 
 
 class Races:
-    """The parallel loop being run: who touched which element. Off unless asked for."""
+    """State of the race checks: the parallel loop that runs, and its iteration. on: whether races are checked."""
 
     __slots__ = ("epoch", "iteration", "loop", "on")
 
@@ -61,7 +61,7 @@ class Races:
 
 
 def note(races: Races, storage: Storage, at: int, write: bool, place: str) -> None:
-    """Remembers who touched byte `at`; two iterations of one parallel loop must not when one of them writes."""
+    """Records an access to byte `at`. Raises InterpError if another iteration of the parallel loop accessed it and one of them writes."""
     mark = races.epoch << 40 | races.iteration
     if storage.writer is None or storage.reader is None:
         storage.writer, storage.reader = {}, {}
@@ -76,14 +76,14 @@ def note(races: Races, storage: Storage, at: int, write: bool, place: str) -> No
 
 
 class RawPointer(Pointer):
-    """An address in this process, of which it is not known how much may be read."""
+    """An address in this process. The size of the memory there is not known."""
 
     __slots__ = ("address",)
 
     def __init__(self, address: int) -> None:
         super().__init__(Storage(hex(address), np.zeros(0, np.uint8), None))
         self.address = address
-        # Who touched what is known of the address, whatever sizes it is given.
+        # Race checks record accesses by address, whatever the sizes of the views.
         self.storage.writer, self.storage.reader = {}, {}
 
     def sized(self, count: int) -> Pointer:
@@ -98,7 +98,7 @@ class RawPointer(Pointer):
 
 
 def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int, kind: Any) -> Array:
-    """The array that a packed function is given: a compact view, which counts as written from then on."""
+    """The array that is passed to a packed function: a compact view, whose elements count as written from then on."""
     if isinstance(pointer, RawPointer):
         begin = int(offset) * kind.itemsize
         data = pointer.sized(begin + math.prod(shape) * kind.itemsize).storage.data
@@ -123,7 +123,7 @@ ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_CODE, ARRAY_BITS, ARRA
     8,
     12,
 )
-"""Fields of the structures on the stacks of lowered packed calls."""
+"""Fields of the structures on the stack of a lowered packed call."""
 
 
 def struct_get(stack: list[dict[int, Any]], index: int, field: int) -> dict[int, Pointer | int | None]:
@@ -138,7 +138,7 @@ def struct_set(stack: list[dict[int, Any]], index: int, field: int, value: Any) 
 
 
 def stacked(stack: list[dict[int, Any]], begin: int, end: int) -> list[Any]:
-    """The arguments of a packed call that lie on a stack; descriptors as the arrays that they describe."""
+    """The arguments of a packed call on a stack; descriptors are converted to the arrays that they describe."""
     out = []
     for item in stack[begin:end]:
         value = item[VALUE_CONTENT]
@@ -153,13 +153,13 @@ def stacked(stack: list[dict[int, Any]], begin: int, end: int) -> list[Any]:
 
 
 def address(value: int) -> Pointer | None:
-    """An integer as a pointer; 0 is null."""
+    """An integer as a pointer; None for 0."""
     return RawPointer(int(value)) if value else None
 
 
 def failure(message: Any) -> InterpError:
-    """The error of a failed assertion: a string, or (kind of the error, text, numbers): the last one stands after the text, one before
-    that in the place of its character 1."""
+    """The error of a failed assertion. message: a string, or (kind of the error, text, numbers). The last number is appended to the text;
+    of two, the first one replaces the character 1."""
     kind, text, *numbers = message if isinstance(message, tuple) else ("AssertionError", str(message))
     if len(numbers) > 1:
         text = text.replace("\1", str(numbers[0]))
@@ -175,13 +175,13 @@ def np_type(dtype: DataType) -> Any:
 
 
 def allocate(name: str, dtype: DataType, count: int) -> Pointer:
-    """Fresh storage of which nothing may be read before it is written."""
+    """New storage, whose elements must be written before they are read."""
     data = np.zeros(max(int(count), 0) * dtype.lanes, np_type(dtype))
     return Pointer(Storage(name, data, np.zeros(data.size, np.bool_)))
 
 
 class Accessor:
-    """Checked element access to one buffer: get(*index), set(value, *index); vget/vset when an index is a vector."""
+    """Checked access to the elements of one buffer: get(*index), set(value, *index); vget and vset for an index that is a vector."""
 
     __slots__ = ("data", "lanes", "name", "offset", "python", "races", "ready", "shape", "storage", "strides", "where")
 
@@ -196,7 +196,7 @@ class Accessor:
         races: Races,
     ) -> None:
         self.name, self.shape, self.races = name, shape, races
-        if pointer is None:  # null: legal as long as nothing is accessed
+        if pointer is None:  # null: allowed if no element is accessed
             pointer = Pointer(Storage("null", np.zeros(0, np.uint8), None))
         if not isinstance(pointer, Pointer):
             raise InterpError(f"buffer {name}: its data is not a pointer, but {pointer!r}")
@@ -264,7 +264,7 @@ class Accessor:
             self.ready[at] = True
 
     def places(self, index: tuple[Any, ...], what: str, mask: Array | None) -> Array:
-        """Flat element offsets of a vector access; lanes that the mask leaves out are not checked."""
+        """The flat element offsets of a vector access. Lanes that are off in the mask are not checked."""
         at: Any = np.int64(self.offset)
         run = self.runs_on(index)
         for k, (i, dim, stride) in enumerate(zip(index, self.shape, self.strides, strict=True)):
@@ -284,8 +284,8 @@ class Accessor:
         return np.asarray(at)
 
     def runs_on(self, index: tuple[Any, ...]) -> int:
-        """How far neighbouring elements of a compact buffer go from the start of the last axis, whole rows at a time; 0 where
-        the index is not a vector of neighbours that begins a row. So are several rows loaded at once."""
+        """The number of consecutive elements of a compact buffer from the start of a row, in whole rows, so that several rows can be
+        loaded at once; 0 unless the index is a vector of neighbours that begins a row."""
         *outer, last = index
         lanes = np.asarray(last)
         if (
@@ -329,7 +329,7 @@ class Accessor:
             self.ready[live] = True
 
     def part(self, begin: int, lanes: int) -> Array:
-        """The vector of `lanes` elements of a flat buffer from `begin` on."""
+        """The vector of `lanes` elements of a flat buffer that begins at element `begin`."""
         at = self.offset + begin
         if (
             begin < 0
@@ -344,7 +344,7 @@ class Accessor:
         return self.data[at : at + lanes].copy()
 
     def put(self, value: Any, begin: int, lanes: int) -> None:
-        """Writes a vector of `lanes` elements to a flat buffer from `begin` on."""
+        """Writes a vector of `lanes` elements to a flat buffer, beginning at element `begin`."""
         at = self.offset + begin
         if (
             begin < 0
@@ -360,7 +360,7 @@ class Accessor:
             self.ready[at : at + lanes] = True
 
     def note(self, at: int, write: bool, index: tuple[Any, ...]) -> None:
-        """Remembers who touched an element; two iterations of one parallel loop must not when one of them writes."""
+        """Records an access to an element. Raises InterpError for conflicting iterations of a parallel loop."""
         if self.races.iteration >= 0:
             # Views of several types may share the storage.
             note(self.races, self.storage, at * self.data.itemsize, write, f"{self.name}{list(index)}")
@@ -377,7 +377,7 @@ class Accessor:
 
 
 def truncdiv(a: Any, b: Any) -> Any:
-    """Integer division towards zero."""
+    """Integer division, rounded towards zero. Raises InterpError for a division by zero."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.broadcast_arrays(a, b)
         _check_zero(b)
@@ -397,7 +397,7 @@ def truncmod(a: Any, b: Any) -> Any:
 
 
 def floordiv(a: Any, b: Any) -> Any:
-    """Integer division rounded down."""
+    """Integer division, rounded down. Raises InterpError for a division by zero."""
     _check_zero(b)
     return a // b
 
@@ -414,28 +414,28 @@ def _check_zero(b: Any) -> None:
 
 
 def lesser(a: Any, b: Any) -> Any:
-    """The smaller one; NaN where either is."""
+    """The smaller of two values; NaN if either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.minimum(a, b)
     return scalars.lesser(a, b)
 
 
 def greater(a: Any, b: Any) -> Any:
-    """The larger one; NaN where either is."""
+    """The larger of two values; NaN if either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.maximum(a, b)
     return scalars.greater(a, b)
 
 
 def select(cond: Any, a: Any, b: Any) -> Any:
-    """One of two values that were both computed."""
+    """a where the condition holds, else b. Both are computed."""
     if isinstance(cond, np.ndarray):
         return np.where(cond, a, b)
     return a if cond else b
 
 
 def saturate(value: Any, low: int, high: int) -> Any:
-    """A float as an integer: towards zero, clamped to the range, NaN to 0."""
+    """A float as an integer: rounded towards zero and clamped to the range. NaN becomes 0."""
     wide = np.asarray(value, np.float64)
     if wide.ndim == 0:
         return scalars.saturated(float(wide), low, high)
@@ -444,7 +444,7 @@ def saturate(value: Any, low: int, high: int) -> Any:
 
 
 def ramp(base: int, stride: int, lanes: int, kind: Any) -> Array:
-    """base, base + stride, ... wrapped around in `kind`."""
+    """The vector base, base + stride, ..., wrapped around in `kind`."""
     if isinstance(base, np.ndarray):
         return (base[None, :] + np.arange(lanes, dtype=kind)[:, None] * stride).reshape(-1).astype(kind)
     steps = np.arange(lanes, dtype=np.int64) * stride + base
@@ -452,7 +452,7 @@ def ramp(base: int, stride: int, lanes: int, kind: Any) -> Array:
 
 
 def broadcast(value: Any, lanes: int, kind: Any) -> Array:
-    """A value (or a vector, as a whole) `lanes` times over."""
+    """A value, or a whole vector, repeated `lanes` times."""
     if not isinstance(value, np.ndarray):
         return np.full(lanes, value, kind)
     return np.tile(np.asarray(value, kind).reshape(-1), lanes)

@@ -1,4 +1,4 @@
-"""Packed functions around kernels of another back end: they check their arguments, and run in the interpreter."""
+"""Packed functions that call kernels of another back end. They check their arguments, and run in the interpreter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KERNEL_SUFFIX = "_kernel"
 
 
 class Wrapped(NamedTuple):
-    """kernels: the module with its exported functions as kernels; wrappers: packed functions that call them, which are declared there;
-    names, symbols: of the packed functions."""
+    """kernels: the module, whose exported functions are kernels; wrappers: packed functions that call these kernels, which the module
+    declares; names, symbols: those of the packed functions."""
 
     kernels: IRModule
     wrappers: IRModule
@@ -29,8 +29,8 @@ class Wrapped(NamedTuple):
 
 
 def wrapped(mod: IRModule, target: Target) -> Wrapped:
-    """Packed functions around the exported functions of a module. Sizes that callers tell by the shapes of tensors are further parameters
-    of a kernel."""
+    """The exported functions of a module as kernels, with packed functions that call them. Dynamic sizes, which the shapes of tensors
+    give, are additional parameters of a kernel."""
     kernels, wrappers, declared = dict(mod.functions), dict[GlobalVar, PrimFunc](), dict[GlobalVar, PrimFunc]()
     exported = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc) and "global_symbol" in f.attrs]
     for gvar in exported:
@@ -54,7 +54,7 @@ def wrapped(mod: IRModule, target: Target) -> Wrapped:
 
 
 def sizes_of(func: PrimFunc) -> list[Var]:
-    """Variables in the shapes, strides and offsets of parameters that are not parameters themselves."""
+    """The variables in shapes, strides and offsets of parameters, except those that are parameters."""
     found: dict[Var, None] = {}
 
     def look(e: object) -> None:
@@ -70,7 +70,7 @@ def sizes_of(func: PrimFunc) -> list[Var]:
 
 
 def _arguments(func: PrimFunc) -> list[PrimExpr]:
-    """The arguments of a kernel for its parameters; for tensors the address of the first element."""
+    """The arguments for the parameters of a kernel; for tensors the address of the first element."""
     return [_address(func.buffer_map[p]) if p in func.buffer_map else p for p in func.params]
 
 
@@ -84,7 +84,7 @@ def _address(buffer: Buffer) -> PrimExpr:
 
 
 def _told(func: PrimFunc, sizes: list[Var]) -> list[PrimExpr]:
-    """Sizes as a kernel gets them: offsets are in the addresses."""
+    """The values of the sizes for a kernel. Offsets are 0, since the addresses include them."""
     offsets = {b.elem_offset for b in func.buffer_map.values() if isinstance(b.elem_offset, Var)}
     return [IntImm(v.dtype, 0) if v in offsets else v for v in sizes]
 

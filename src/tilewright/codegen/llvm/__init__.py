@@ -1,4 +1,4 @@
-"""PrimFunc to native code: LLVM IR as text, compiled and linked in process through llvmlite."""
+"""Native code of PrimFuncs: LLVM IR as text, compiled and linked in this process through llvmlite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLVM as a back end. What only compiling needs is imported when something is compiled: models from the cache run without it."""
+"""Back end for the target llvm. The code generator is imported at the first compilation, so models from the cache run without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.target import Target
 
 
 class LLVM(BackEnd):
-    """LLVM IR as text, compiled and linked in process through llvmlite."""
+    """Emits LLVM IR as text, and compiles and links it in this process through llvmlite."""
 
     kind: ClassVar[str] = "llvm"
     forms: ClassVar[tuple[str, ...]] = ("ll", "s", "asm")
@@ -35,7 +35,7 @@ class LLVM(BackEnd):
         from tilewright.codegen.llvm.functions.module import emit_module
         from tilewright.codegen.llvm.native.effort import NONE, WHOLE, effort
 
-        # Schedules of kernels leave no scalars in loops, but where LLVM has its whole work to do.
+        # Scheduled kernels need no LLVM passes. Kernels with scalar loops get the whole pipeline.
         return Code(emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE)
 
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
@@ -43,7 +43,7 @@ class LLVM(BackEnd):
         from tilewright.codegen.llvm.functions.module import ModuleEmitter
 
         text = ModuleEmitter(mod, target).emit([GlobalVar(name) for name in names]) if names else ""
-        # Kernels that use the context define it as well; the linker keeps one.
+        # Kernels that use the context define it too; the linker keeps one.
         return Code(text if CONTEXT in text else text + context_definition(target))
 
     def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:

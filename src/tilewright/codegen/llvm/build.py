@@ -1,4 +1,4 @@
-"""`build`: lowered functions to a runtime.Module, linked into this process when they are for it."""
+"""Build of lowered functions into a runtime.Module, linked into this process if it can run them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def exported_symbols(mod: IRModule, text: str) -> list[str]:
-    """The symbols that a module's text defines for others: its functions, and what the runtime fills in where it has it."""
+    """The symbols that the text of a module exports: its functions, and the variables for the runtime that it defines."""
     names = [symbol_of(gvar, func) for gvar, func in mod.functions.items() if isinstance(func, PrimFunc)]
     return [*names, *[slot for slot in (CONTEXT, LIBRARY) if f"@{slot} =" in text]]
 
 
 class _Imports(Visitor):
-    """Collects what pragmas import_llvm name; they stand among the statements."""
+    """Collects the LLVM IR that pragmas import_llvm name. The pragmas are statements."""
 
     def __init__(self) -> None:
         self.found: dict[str, None] = {}
@@ -44,7 +44,7 @@ class _Imports(Visitor):
 
 
 def imported_code(mod: IRModule) -> list[str]:
-    """LLVM IR, or paths of it, that pragmas import_llvm of the functions name."""
+    """The LLVM IR, as texts or paths, that the pragmas import_llvm of the functions name."""
     look = _Imports()
     for func in mod.functions.values():
         if isinstance(func, PrimFunc):
@@ -53,7 +53,7 @@ def imported_code(mod: IRModule) -> list[str]:
 
 
 def unfit(target: Target) -> str:
-    """As for all machine code; tile registers are also asked for from the system."""
+    """The reason why code for the target cannot run here; "" if it can. Asks the system for tile registers if the target has them."""
     from tilewright.runtime.packed_func import global_func
 
     why = native.unfit(target)
@@ -62,11 +62,11 @@ def unfit(target: Target) -> str:
 
 
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
-    """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
+    """A runtime.Module of the packed functions (see MakePackedAPI) of a module.
 
-    The whole of LLVM's optimisation runs where loops come unscheduled, little of it where they are explicit vectors over
-    registers; -opt-level of the target says otherwise.
-    get_source() gives "ll", "s" and "obj"; code for another machine can be exported, but not called.
+    Functions with unscheduled loops get LLVM's whole pipeline, functions of explicit vectors in registers only a few
+    passes. The target's -opt-level overrides this.
+    get_source() has the formats "ll", "s" and "obj". Code for another machine can be exported, but not called.
     """
     from tilewright.runtime.linking.module_source import ModuleSource
     from tilewright.runtime.module import Module

@@ -1,4 +1,4 @@
-"""Code generators that write source text, which other compilers read."""
+"""Code generators that write source text for other compilers."""
 
 from tilewright.support import lazy
 

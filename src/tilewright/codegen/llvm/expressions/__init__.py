@@ -1,1 +1,1 @@
-"""Expressions to LLVM IR text: types, operands, arithmetic, calls of intrinsics."""
+"""LLVM IR text of expressions: types, operands, arithmetic, calls of intrinsics."""

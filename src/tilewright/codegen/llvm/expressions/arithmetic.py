@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons to LLVM IR text."""
+"""LLVM IR text of arithmetic and comparisons."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Arithmetic:
         return p(f"sub {t} {q}, {one}", q, one)
 
     def _sign_differs(self, t: str, cond: str, r: str, b: str, zero: str) -> str:
-        """Whether a remainder is not zero and its sign is not the divisor's."""
+        """Emits the test whether a remainder is not zero and has the other sign than the divisor."""
         p = self.b.pure
         some = p(f"icmp ne {t} {r}, {zero}", r)
         signs = p(f"xor {t} {r}, {b}", r, b)
@@ -142,7 +142,7 @@ class Arithmetic:
         if dtype.code == "bfloat":
             a, b, wide = self.operands.widen(a, dtype), self.operands.widen(b, dtype), _F32.with_lanes(dtype.lanes)
         number = _is_number(e.b)
-        # Parts of registers come from what was computed just before.
+        # Values read from registers were computed just before.
         late = isinstance(e.b, BufferLoad) and e.b.buffer.data in self.variables.registers
         if _is_number(e.a):
             a, b, number = b, a, True
@@ -167,7 +167,7 @@ class Arithmetic:
         return self.b.pure(f"icmp {sign}{word} {llvm_type(dtype)} {a}, {b}", a, b)
 
     def _decide(self, e: CmpExpr, fold: Callable[[int, int], bool]) -> str | None:
-        """The result of a comparison, if the ranges of its operands decide it."""
+        """The result of a comparison if the ranges of its operands decide it, or else None."""
         if type(e) in (EQ, NE):
             return None
         x, y = self.expressions.bounds(e.a), self.expressions.bounds(e.b)
@@ -178,7 +178,7 @@ class Arithmetic:
 
 
 def _is_number(e: PrimExpr) -> bool:
-    """Whether a float, or one in every lane, is a literal that is not NaN."""
+    """Whether a float, or a vector of one float, is a literal other than NaN."""
     value = e.value if isinstance(e, Broadcast) else e
     return isinstance(value, FloatImm) and value.value == value.value
 

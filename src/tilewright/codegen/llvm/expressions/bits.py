@@ -1,4 +1,4 @@
-"""Operations on the bits of integers to LLVM IR text, and products of fixed-point numbers."""
+"""LLVM IR text of operations on the bits of integers, and of products of fixed-point numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.tir.scalars import BITWISE, wrap_int
 
 
 class Bits:
-    """Emits operations on bits into a function."""
+    """Emits operations on bits."""
 
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.operands, self.b, self.expr = operands, frame.b, expressions.expr
@@ -20,7 +20,7 @@ class Bits:
     def on_bitwise(self, e: Call) -> str:
         operation, dtype = BITWISE[e.intrinsic], e.dtype
         a, b = map(self.expr, e.args)
-        # Shifts beyond the type are not defined.
+        # LLVM does not define shifts beyond the width of the type.
         if (
             is_literal(a)
             and is_literal(b)
@@ -62,7 +62,7 @@ class Bits:
         return int_literal((high.value << 32) | low.value, e.dtype)
 
     def on_q_multiply_shift(self, e: Call) -> str:
-        """round(x * y * 2**-s / 2**q) as classic: ties away from zero upward, in 64 bits."""
+        """round(x * y * 2**-s / 2**q) in 64 bits; ties are rounded up, as in classic TVM."""
         x, y = map(self.expr, e.args[:2])
         q, shift = e.args[2], e.args[3]
         lanes = e.dtype.lanes
@@ -92,8 +92,8 @@ class Bits:
         return self.operands.convert(p(f"ashr {t64} {rounded}, {total}", rounded, total), i64, e.dtype)
 
     def _fraction_product(self, x: str, y: str, dtype: DataType) -> str:
-        """round(x * y / 2**31) of int32 vectors, ties upwards. Odd and even lanes are multiplied apart, where they stand: processors have
-        products of 32 bits into 64 for those, and nothing needs to be widened or narrowed."""
+        """round(x * y / 2**31) of int32 vectors; ties are rounded up. Even and odd lanes are multiplied separately and stay in their lanes,
+        since processors have instructions for such products of 32 into 64 bits. So no vector is widened or narrowed."""
         half = DataType("int64").with_lanes(dtype.lanes // 2)
         t, t64, p = llvm_type(dtype), llvm_type(half), self.b.pure
         up = splat(half, "32")

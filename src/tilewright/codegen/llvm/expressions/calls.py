@@ -1,4 +1,4 @@
-"""Calls to LLVM IR text: choices, addresses, calls of functions, and the table of the rules for all intrinsics."""
+"""LLVM IR text of calls: choices, addresses, calls of functions, and the table of the rules for all intrinsics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
 
 
 def _native(dtype: DataType) -> str:
-    """The type that LLVM's own intrinsics have for values of a type."""
+    """The type of values in calls of LLVM's intrinsics."""
     return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
 
 
 class CallEmitter:
-    """Emits calls into a function. `parts`: those of its emitter that have rules for intrinsics."""
+    """Emits calls. parts: the parts of the function's emitter that have rules for intrinsics."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class CallEmitter:
         return self.expressions.lazy(cond, lambda: self.expr(a), lambda: self.expr(b), e.dtype)
 
     def _padded_load(self, cond: str, load: PrimExpr, other: PrimExpr, swapped: bool = False) -> str | None:
-        """`load if cond else constant` without a branch: the address is chosen, the constant lies in memory."""
+        """`load if cond else constant` without a branch, by a masked load or a choice of addresses; None if these are not possible."""
         if (
             not isinstance(load, BufferLoad)
             or load.predicate is not None
@@ -112,7 +112,7 @@ class CallEmitter:
         )
 
     def _masked_whole(self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str) -> str:
-        """A vector of which all lanes are read, or none: a mask costs nothing, and is computed with the condition."""
+        """A masked load of all lanes or of none. The mask is made of the condition, and costs nothing with AVX-512."""
         n, p = dtype.lanes, self.b.pure
         first = p(f"insertelement <{n} x i1> poison, i1 {cond}, i32 0", cond)
         zeros = ", ".join(["i32 0"] * n)
@@ -122,7 +122,7 @@ class CallEmitter:
     def _load_of_two(
         self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str, swapped: bool
     ) -> str:
-        """A load from the buffer, or from the constant in memory."""
+        """A load from the address of the buffer, or from the address of a constant in memory."""
         fallback = self.frame.module.splat_constant(dtype, literal)
         at = self.addresses.place(pointer, const)
         first, second = (fallback, at) if swapped else (at, fallback)
@@ -193,7 +193,7 @@ class CallEmitter:
         return self.c_call(e.args[0].value, e.dtype, e.args[1:], e.intrinsic == "call_pure_extern")
 
     def c_call(self, symbol: str, dtype: DataType, args: tuple[PrimExpr, ...], pure: bool) -> str:
-        """A call of a C function."""
+        """Calls a C function. pure: it has no side effects."""
         operands = [self.expr(arg) for arg in args]
         types = [llvm_type(arg.dtype) for arg in args]
         t = llvm_type(dtype)
@@ -213,7 +213,7 @@ class CallEmitter:
         pure = e.intrinsic == "call_llvm_pure_intrin"
         if "bfloat16" not in f"{e.dtype}{[a.dtype for a in e.args[1:]]}":
             return self.c_call(name.value, e.dtype, e.args[1:], pure)
-        # bfloat16 is held as its bits; LLVM's intrinsics have a type for it.
+        # bfloat16 values are kept as their bits, but LLVM's intrinsics take the type bfloat.
         types = [_native(a.dtype) for a in e.args[1:]]
         operands = [
             self.operands.reinterpreted(self.expr(a), llvm_type(a.dtype), t)

@@ -1,4 +1,4 @@
-"""Expressions to LLVM IR text: leaves, conditions, vectors, and the table of the rules for all kinds of expressions."""
+"""LLVM IR text of expressions: leaves, conditions, vectors, and the table of the rules for all kinds of expressions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tilewright.tir.scalars import DIVISIONS, int_range
 
 
 class ExprEmitter:
-    """Emits expressions into a function. `parts`: those of its emitter that have rules for kinds of expressions."""
+    """Emits expressions. parts: the parts of the function's emitter that have rules for expressions."""
 
     def __init__(self, frame: Frame, variables: Variables, operands: Operands) -> None:
         self.frame, self.variables, self.operands = frame, variables, operands
@@ -50,7 +50,7 @@ class ExprEmitter:
         return rule(e)
 
     def bounds(self, e: PrimExpr) -> tuple[int, int] | None:
-        """The range that a scalar or vector integer is known to lie in."""
+        """The range of an integer or of the lanes of an integer vector; None if it is not known."""
         return value_range(e, self.variables.known, wraps=False)
 
     # --- leaves
@@ -97,7 +97,7 @@ class ExprEmitter:
         return self.b.pure(f"select {llvm_type(e.condition.dtype)} {cond}, {t} {a}, {t} {b}", cond, a, b)
 
     def lazy(self, cond: str, then: Callable[[], str], other: Callable[[], str], dtype: DataType) -> str:
-        """A value of which only the chosen side is computed."""
+        """A choice that computes only the chosen side."""
         b, t = self.b, llvm_type(dtype)
         results = []
         arms = []
@@ -112,7 +112,7 @@ class ExprEmitter:
         return b.define_here(name)
 
     def speculates(self, e: PrimExpr) -> bool:
-        """Whether `e` may be computed although its value is not needed: no loads, no calls, no division by an unknown number."""
+        """Whether `e` may be computed when its value is not needed: it has no loads, no calls and no division by an unknown number."""
         if isinstance(e, (Var, IntImm, FloatImm, StringImm)):
             return True
         if isinstance(e, BinaryOpExpr):
@@ -194,13 +194,13 @@ class ExprEmitter:
         return self.expr(e.body)
 
     def bind(self, var: Var, value: PrimExpr) -> None:
-        """Makes `var` stand for `value` from here on."""
+        """Binds `var` to `value` from here on."""
         operand = self.expr(value)
         self.variables.define(var, operand, self.bounds(value) if value.dtype.is_int else None)
 
 
 def _clipped(cast: Cast) -> tuple[PrimExpr, float, float] | None:
-    """(x, low, high) of a cast of min(max(x, low), high) to a narrow type that holds both ends."""
+    """(x, low, high) of a cast of min(max(x, low), high) to a narrow type that holds both ends; None for other casts."""
     e = cast.value
     if not to_narrow(e.dtype, cast.dtype) or not isinstance(e, Min) or not isinstance(e.a, Max):
         return None

@@ -1,4 +1,4 @@
-"""Minima and maxima of floats, which are NaN where either operand is."""
+"""Minima and maxima of floats, which are NaN if either operand is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tilewright.codegen.llvm.vector_math.lanes import Lanes
 
 
 class _Step(NamedTuple):
-    """What a minimum (`least`) or maximum was made of: `base`, NaN where anything before was, one operand that waits for another of
-    the same kind to share its test with, and the scope in which that is known."""
+    """How a minimum (`least`) or maximum was computed. base: the extreme of all operands but `waiting`, or NaN if one of them was.
+    waiting: an operand that can share its test for NaN with the next one. scope: where these values are known."""
 
     least: bool
     base: str
@@ -22,16 +22,17 @@ class _Step(NamedTuple):
 class Extremes:
     """Emits the minima and maxima of a function.
 
-    Processors whose instructions drop NaN take two or three for what others do in one. So a chain or tree of them takes its operands
-    two at a time: one test tells of both, and what it tells goes into the result at once, since masks are fewer than tiles are high.
+    Processors whose instructions drop NaN need two or three instructions for an extreme instead of one. So a chain or tree of extremes
+    takes two operands at a time, with one test for both. The outcome of a test goes into the result at once, since tiles have more rows
+    than processors have mask registers.
     """
 
     def __init__(self) -> None:
         self.steps: dict[str, _Step] = {}
 
     def of(self, m: Lanes, least: bool, a: str, b: str, number: bool, late: bool, native: bool) -> str:
-        """The smaller or the larger of a and b. number: b never is NaN; late: b is known no sooner than a; native: the target has
-        instructions that keep NaN."""
+        """The smaller or the larger of a and b. number: b is never NaN; late: b is known no sooner than a; native: the target has
+        instructions that return NaN if an operand is NaN."""
         neutral = m.c(math.inf if least else -math.inf)
         if neutral in (a, b):
             return b if a == neutral else a
@@ -39,14 +40,14 @@ class Extremes:
             return m.binary("minimum" if least else "maximum", a, b)
         order = "olt" if least else "ogt"
         if number:
-            # x86 has one instruction of this form, whose result is a where either is NaN; so a is never tested.
+            # On x86 this is one instruction. Its result is a if either operand is NaN, so a needs no test.
             return m.select(m.cmp(order, b, a), b, a)
         first, second = self._step(m, least, a) or _Step(least, a, "", None), self._step(m, least, b)
         if late and not second and m.dtype.bits >= 32:
-            # A test would come late too. In one of both orders NaN stays, whatever bits join its own; without it both have one result.
+            # A test would be late too. With a NaN one of both orders returns it, and `or` keeps it NaN; otherwise both orders agree.
             one, other = m.select(m.cmp(order, b, a), b, a), m.select(m.cmp(order, a, b), a, b)
             return m.from_bits(m.iop("or", m.bits(one), m.bits(other)))
-        # Of each of these instructions the second operand's NaN stays.
+        # Each of these instructions returns the second operand if that is NaN.
         base, waiting = (
             first.base,
             [v for v in (first.waiting, *((second.base, second.waiting) if second else (b,))) if v],
@@ -64,6 +65,6 @@ class Extremes:
         return result
 
     def _step(self, m: Lanes, least: bool, value: str) -> _Step | None:
-        """How a value was made, if by the same kind of extreme, unless that happened in a loop that has ended."""
+        """The step that computed a value, if it was the same kind of extreme in a scope that is still open; or else None."""
         found = self.steps.get(value)
         return found if found and found.least == least and found.scope in m.b.scopes else None

@@ -1,4 +1,4 @@
-"""Functions of floats to LLVM IR text: LLVM's own, vector code, or the C library's."""
+"""LLVM IR text of functions of floats: by LLVM's intrinsics, by vector code, or by the C library."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tilewright.tir.op import ACTIVATIONS
 
 _F32 = DataType("float32")
 C_FUNCTION = " nounwind willreturn memory(none)"
-"""How declarations of C library functions end."""
+"""The attributes in declarations of C library functions."""
 
 
 class Functions:
-    """Emits functions of floats into a function."""
+    """Emits functions of floats."""
 
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.frame, self.operands, self.b, self.expr = frame, operands, frame.b, expressions.expr
 
     @staticmethod
     def has(name: str) -> bool:
-        """Whether an intrinsic is one of these functions, computed alike for all types."""
+        """Whether an intrinsic is one of these functions, with one rule for all types."""
         return name in INTRINSICS or name in VECTOR_FUNCTIONS or name in LIBM
 
     def math(self, name: str, e: Call) -> str:
@@ -76,7 +76,7 @@ class Functions:
         return m.pow(x, args[1])
 
     def libm(self, name: str, args: list[str], dtype: DataType) -> str:
-        """A C library function, lane by lane."""
+        """Calls a C library function for each lane."""
         symbol = name + ("f" if dtype.bits == 32 else "")
         t = llvm_type(dtype.element)
         params = ", ".join([t] * len(args))

@@ -1,4 +1,4 @@
-"""Operands from operands: conversions between types, and lanes of vectors."""
+"""LLVM IR text of conversions between types, and of operations on lanes of vectors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _F32 = DataType("float32")
 
 
 def to_narrow(source: DataType, to: DataType) -> bool:
-    """Whether float32 vectors become bytes or words."""
+    """Whether a conversion is of float32 vectors to integers of 8 or 16 bits."""
     return source.is_float and source.bits == 32 and to.lanes > 1 and 1 < to.bits < 32 and not to.is_float
 
 
 class Operands:
-    """Emits conversions and shuffles into a function."""
+    """Emits conversions and shuffles."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame, self.b = frame, frame.b
@@ -36,7 +36,7 @@ class Operands:
     # --- types
 
     def convert(self, a: str, source: DataType, to: DataType) -> str:
-        """A value of one type as another: C's rounding, saturation where C leaves it open, NaN to 0 for integers."""
+        """A value converted to another type. Rounding as in C; integers saturate, and NaN becomes 0, where C defines nothing."""
         if source == to:
             return a
         if source.code == "bfloat":
@@ -58,7 +58,7 @@ class Operands:
             return p(f"icmp ne {s} {a}, {splat(source, '0')}", a)
         if source.is_float and to.is_float:
             if source.bits == 64 and to.bits == 16:
-                # No CPU does this in one step, and the library routine for it is not everywhere.
+                # No CPU has an instruction for this, and not every system has the library routine.
                 wide = _F32.with_lanes(to.lanes)
                 return self.convert(self.convert(a, source, wide), wide, to)
             return p(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {s} {a} to {t}", a)
@@ -77,7 +77,7 @@ class Operands:
         return p(f"{op} {s} {a} to {t}", a)
 
     def saturated(self, a: str, source: DataType, to: DataType, low: float, high: float) -> str:
-        """float32 vectors as bytes or words, held between two of them before; LLVM's own saturation takes them apart."""
+        """float32 vectors clamped to [low, high] and converted to 8 or 16 bits. LLVM's saturating conversion would take vectors apart."""
         p, s, m = self.b.pure, llvm_type(source), self.frame.math(source)
         held = a
         for order, bound in (("ogt", low), ("olt", high)):
@@ -93,7 +93,7 @@ class Operands:
         return p(f"select <{to.lanes} x i1> {number}, {t} {narrow}, {t} {splat(to, '0')}", number, narrow)
 
     def widen(self, a: str, dtype: DataType) -> str:
-        """A bfloat16 operand as float32."""
+        """A bfloat16 operand converted to float32."""
         if dtype.code != "bfloat":
             raise TVMError(
                 f"LLVM code generation of function {self.frame.name!r}: no arithmetic on {dtype}; cast it first"
@@ -107,8 +107,8 @@ class Operands:
     def narrow(self, a: str, dtype: DataType) -> str:
         """A float32 operand rounded to bfloat16 (to nearest, ties to even; a NaN stays quiet).
 
-        The instruction of AVX512-BF16 takes denormal numbers (below 1.2e-38) for zeros, as its products do. It is for whole vectors: LLVM
-        (22) stops the process where its loop vectoriser meets one in a loop over scalars, and for some lanes that are no power of 2.
+        The instruction of AVX512-BF16 treats denormal numbers (below 1.2e-38) as zeros, as its products do. It is used only for whole
+        vectors: LLVM 22 aborts if its loop vectoriser meets it in a loop over scalars, and for some lanes that are not a power of 2.
         """
         i32, i16 = DataType("int32").with_lanes(dtype.lanes), llvm_type(dtype)
         t32, f32 = llvm_type(i32), llvm_type(_F32.with_lanes(dtype.lanes))
@@ -131,11 +131,11 @@ class Operands:
         return p(f"trunc {t32} {r} to {i16}", r)
 
     def resize(self, operand: str, source: str, to: str, signed: bool) -> str:
-        """An integer in another width."""
+        """An integer extended or truncated to another width."""
         return resized(self.b, operand, source, to, signed)
 
     def reinterpreted(self, operand: str, have: str, want: str) -> str:
-        """The same bits as a value of another type."""
+        """An operand whose bits are reinterpreted as another type."""
         return operand if have == want else self.b.pure(f"bitcast {have} {operand} to {want}", operand)
 
     def from_memory_bool(self, value: str, dtype: DataType) -> str:
@@ -153,7 +153,7 @@ class Operands:
         return self.b.pure(f"extractelement {llvm_type(dtype)} {operand}, i32 {k}", operand)
 
     def gather(self, scalars: list[str], dtype: DataType) -> str:
-        """A vector made of scalars."""
+        """A vector of the given scalars."""
         t, s = llvm_type(dtype), llvm_type(dtype.element)
         vector = "poison"
         for k, scalar in enumerate(scalars):
@@ -172,12 +172,12 @@ class Operands:
         return self.b.pure(f"shufflevector {t} {first}, {t} poison, <{dtype.lanes} x i32> zeroinitializer", first)
 
     def shuffled(self, a: str, b: str, t: str, lanes: Iterable[int | None]) -> str:
-        """These lanes of two vectors of type `t`; None for any."""
+        """The given lanes of two vectors of type `t`. None: any value."""
         mask = ["i32 poison" if k is None else f"i32 {k}" for k in lanes]
         return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{len(mask)} x i32> <{', '.join(mask)}>", a, b)
 
     def joined(self, parts: list[str], dtype: DataType, lanes: int) -> str:
-        """The first `lanes` elements of the concatenation of vectors of one type."""
+        """The first `lanes` lanes of the concatenation of vectors of one type."""
         count = dtype.lanes
         while len(parts) > 1:
             t = llvm_type(dtype.with_lanes(count))

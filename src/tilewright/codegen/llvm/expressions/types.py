@@ -1,4 +1,4 @@
-"""Data types and constants as LLVM IR text."""
+"""LLVM IR text of data types and constants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _memory: dict[str, str] = {}
 
 
 def symbol(name: str) -> str:
-    """A global name as LLVM IR text writes it after the @: in quotes, when it is no plain one."""
+    """A global name as LLVM IR text has it after the @: in quotes, if it has special characters."""
     if _PLAIN.fullmatch(name):
         return name
     if not name or "\0" in name or "@" in name:
@@ -34,7 +34,7 @@ def symbol(name: str) -> str:
 
 
 def llvm_type(dtype: DataType) -> str:
-    """The type of a value in registers: bool is i1, bfloat16 its bits in an i16."""
+    """The type of a value in registers: bool is i1, and bfloat16 is kept as its bits in an i16."""
     found = _types.get(dtype)
     if found is None:
         found = _types[dtype] = _vector(_element(dtype), dtype.lanes)
@@ -42,7 +42,7 @@ def llvm_type(dtype: DataType) -> str:
 
 
 def memory_type(dtype: DataType) -> str:
-    """The type of a value in memory: as in registers, but a bool takes a byte."""
+    """The type of a value in memory: the same as in registers, except that a bool takes a byte."""
     found = _memory.get(dtype)
     if found is None:
         found = _memory[dtype] = _vector("i8" if dtype.is_bool else _element(dtype), dtype.lanes)
@@ -73,8 +73,8 @@ def _element(dtype: DataType) -> str:
 
 
 def float_const(dtype: DataType, value: float) -> str:
-    """A scalar floating point literal, rounded to `dtype`, in LLVM's hexadecimal form."""
-    # Zeros of both signs are equal, and differ.
+    """A scalar floating point literal, rounded to `dtype`, in LLVM's hexadecimal notation."""
+    # Not from the cache, in which 0.0 and -0.0 are one key.
     return _float_const(dtype, value) if value else _float_const.__wrapped__(dtype, value)
 
 
@@ -97,12 +97,12 @@ def splat(dtype: DataType, literal: str) -> str:
 
 
 def suffix(dtype: DataType) -> str:
-    """How LLVM's intrinsics name a type: f32, v16i8."""
+    """The suffix for a type in names of LLVM's intrinsics: f32, v16i8."""
     return f"{f'v{dtype.lanes}' if dtype.lanes > 1 else ''}{'f' if dtype.is_float else 'i'}{dtype.bits}"
 
 
 def resized(b: FunctionBuilder, operand: str, source: str, to: str, signed: bool) -> str:
-    """An integer in another width."""
+    """An integer extended or truncated to another width."""
     if source == to:
         return operand
     a, c = bits_of(source), bits_of(to)
@@ -122,7 +122,7 @@ def is_literal(operand: str) -> bool:
 
 
 def int_literal(value: int, dtype: DataType) -> str:
-    """An integer constant as LLVM reads it: two's complement, signed."""
+    """An integer literal: the signed value of its bits in two's complement."""
     if -128 <= value < 128 and dtype.bits >= 8:
         return str(value)
     value = wrap_int(value, dtype)

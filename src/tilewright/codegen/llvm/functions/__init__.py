@@ -1,1 +1,1 @@
-"""Modules, functions, statements, loops and packed calls to LLVM IR text."""
+"""LLVM IR text of modules, functions, statements, loops and packed calls."""

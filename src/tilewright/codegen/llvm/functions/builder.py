@@ -1,8 +1,8 @@
-"""Text of one LLVM function: scopes, hash-consed pure instructions that settle in the outermost scope they can.
+"""Text of one LLVM function, in scopes. Equal instructions without side effects are written once, in the outermost scope possible.
 
-A scope is a straight run of code: the function's entry, a loop's body, an arm of a conditional. Its text stays open
-until its successor is closed, so an instruction without side effects is written where its operands are known: that is
-what hoists loop-invariant addresses out of loops without any LLVM pass.
+A scope is straight-line code: the function's entry, a loop's body, an arm of a conditional. Code can be added to a scope
+until the scopes inside it are closed. So an instruction without side effects is written in the outermost scope that
+knows its operands, which moves loop-invariant addresses out of loops without an LLVM pass.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Sequence
 
 
 class Scope:
-    """An open run of code: it begins with block `first` and currently ends in block `label`."""
+    """Straight-line code that can be added to. It begins with block `first`, and ends for now in block `label`."""
 
     __slots__ = ("addresses", "backwards", "certain", "first", "label", "lines", "loaded", "loads", "memo")
 
     def __init__(self, label: str, certain: bool = False) -> None:
         self.first = self.label = label
         self.certain = certain
-        """Whether it surely runs where the scope around it does."""
+        """Whether the scope runs whenever the scope around it does."""
         self.backwards = False
-        """Whether addresses go down as what is computed here goes up."""
+        """Whether an address decreases as a value of this scope increases."""
         self.lines: list[str] = []
         self.loaded = 0
-        """How many lines there were after the last load of a vector."""
+        """The number of lines after the last load of a vector."""
         self.memo: dict[str, str] = {}
         self.loads: dict[object, dict[str, str]] = {}
         self.addresses: dict[tuple[object, ...], tuple[str, int]] = {}
 
 
 class FunctionBuilder:
-    """Collects the body of one function. Operands are LLVM text: names such as %v7, or literals."""
+    """Collects the body of one function. Operands are LLVM IR text: names such as %v7, or literals."""
 
     def __init__(self, declare: dict[str, str]) -> None:
         self.scopes = [Scope("entry")]
@@ -51,7 +51,7 @@ class FunctionBuilder:
         return f"{hint}{self._labels}"
 
     def pure(self, text: str, *operands: str) -> str:
-        """The value of an instruction without side effects; equal text gives the same value while it is in scope."""
+        """The value of an instruction without side effects. Equal texts give the same value while it is in scope."""
         level = 0
         level_of = self.level_of
         for operand in operands:
@@ -68,13 +68,13 @@ class FunctionBuilder:
         return found
 
     def scaled(self, t: str, value: str, step: int) -> str:
-        """A part of an address: an integer of type t, times a number of bytes."""
+        """A term of an address: an integer of type t times a number of bytes."""
         if step < 0:
             self.scopes[self.level_of.get(value, 0)].backwards = True
         return value if step == 1 else self.pure(f"mul {t} {value}, {step}", value)
 
     def here(self, text: str, level: int = -1) -> str:
-        """The value of an instruction that must stay where it is (loads, divisions, calls), or may stand in an outer scope."""
+        """The value of an instruction that is written in the scope `level` (the innermost by default): loads, divisions, calls."""
         scopes = self.scopes
         self._count += 1
         name = f"%v{self._count}"
@@ -114,12 +114,12 @@ class FunctionBuilder:
         return self.scopes.pop()
 
     def define_here(self, name: str) -> str:
-        """Marks a name that some other text defines as known from the current scope on."""
+        """Marks a name that other text defines as known from the current scope on."""
         self.level_of[name] = len(self.scopes) - 1
         return name
 
     def branch(self, cond: str, then: Scope, other: Scope | None, join: str, phis: Sequence[str]) -> None:
-        """Closes two arms (already popped): writes the conditional into the current scope and goes on in `join`."""
+        """Closes two arms, which are popped already: writes the conditional into the current scope, which continues in block `join`."""
         scope = self.scopes[-1]
         lines = scope.lines
         lines.append(f"  br i1 {cond}, label %{then.first}, label %{other.first if other else join}")
@@ -133,6 +133,6 @@ class FunctionBuilder:
         scope.label = join
 
     def text(self) -> list[str]:
-        """The lines of the body; every scope but the entry must be closed."""
+        """The lines of the body. All scopes except the entry must be closed."""
         assert len(self.scopes) == 1
         return ["entry:", *self.allocas, *self.scopes[0].lines]

@@ -1,4 +1,4 @@
-"""The context of compiled code: the variable that the runtime fills in with its functions."""
+"""Definition of the context of compiled code: the variable in which the runtime stores its functions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tilewright.target import Target
 
 
 def context_definition(target: Target) -> str:
-    """The context, empty until a loader fills it; but on Linux errors go to a library of tvm-ffi's where the process has one, since its
-    own loader does not know the context."""
+    """The definition of the context, which is empty until a loader fills it. On Linux, errors go to tvm-ffi's library if the process has
+    loaded it, since the loader of tvm-ffi does not fill the context."""
     if "linux" not in target.triple:
         return f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
     fields = ", ".join(["ptr null", "ptr @TVMFFIErrorSetRaisedFromCStr", *["ptr null"] * 6])

@@ -1,4 +1,4 @@
-"""A function that is being emitted: its text so far, the module around it, and the ways in which it fails."""
+"""State of a function that is being emitted: its text, the module around it, and its error paths."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tilewright.target import Target
 from tilewright.tir import Call, PrimFunc, Var
 
 LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
-"""Fields of the context that the runtime fills."""
+"""Numbers of the fields of the context."""
 
 
 class ModuleContext(Protocol):
-    """What functions ask of the module that they are in."""
+    """The interface of the module for the functions in it."""
 
     target: Target
     iptr: str
@@ -47,7 +47,7 @@ class ModuleContext(Protocol):
 
 
 class Frame:
-    """What all parts of a function's emitter write to."""
+    """The state shared by all parts of a function's emitter."""
 
     def __init__(self, module: ModuleContext, name: str) -> None:
         self.module, self.name = module, name
@@ -55,7 +55,7 @@ class Frame:
         self.b = FunctionBuilder(module.declare)
         self.result = "i32"
         self.tail: list[str] = []
-        """Blocks that leave the function, behind all others."""
+        """Blocks that return from the function, which are written after all others."""
         self._maths: dict[DataType, VectorMath] = {}
 
     def error(self, message: str, node: Node | BaseExpr | None) -> TVMError:
@@ -82,17 +82,17 @@ class Frame:
         cpu = self.target.cpu
         return cpu.fma and (dtype.bits >= 32 or cpu.fp16)
 
-    # --- what the runtime gives, and what it is told
+    # --- the runtime's functions, and errors
 
     def context(self, field: int) -> str:
-        """The function pointer in a field of the runtime's context."""
+        """The function pointer in a field of the context."""
         self.module.uses_context = True
         place = f"getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 {field})"
         return self.b.here(f"load ptr, ptr {place}")
 
     def require(self, cond: str, kind: str, message: str, *values: str) -> None:
-        """Fails with `message` unless the condition holds: of its numbers the last stands behind it, one before that in the place of its
-        character 1."""
+        """Emits a check that reports `message` and returns unless the condition holds. values: one or two numbers; the last is appended to
+        the message, and the first of two replaces the character 1."""
         fail = self._leaves_unless(cond)
         module = self.module
         module.uses_context = True
@@ -108,12 +108,12 @@ class Frame:
         self.tail += [f"{fail}:", tell, "  ret i32 -1"]
 
     def check(self, code: str) -> None:
-        """Returns -1 when a callee's return code is not zero; the callee has told why."""
+        """Emits a return of -1 if a callee's return code is not zero. The callee has reported the error."""
         fail = self._leaves_unless(self.b.here(f"icmp eq i32 {code}, 0"))
         self.tail += [f"{fail}:", f"  ret i32 {code}"]
 
     def _leaves_unless(self, cond: str) -> str:
-        """Goes on where a condition holds; else to a block, whose label this is."""
+        """Emits a branch to a block that leaves the function unless a condition holds. Returns the label of this block."""
         ok, fail = self.b.label("ok"), self.b.label("fail")
         scope = self.b.scopes[-1]
         scope.lines += [f"  br i1 {cond}, label %{ok}, label %{fail}", f"{ok}:"]
@@ -121,7 +121,7 @@ class Frame:
         return fail
 
     def leave(self, value: str) -> None:
-        """Returns a value (with its type); nothing runs what comes behind it."""
+        """Emits a return of a value (text with its type). Code after it is unreachable."""
         dead = self.b.label("dead")
         scope = self.b.scopes[-1]
         scope.lines += [f"  ret {value}", f"{dead}:"]

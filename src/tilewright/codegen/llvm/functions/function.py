@@ -1,4 +1,4 @@
-"""One PrimFunc to the text of one or more LLVM functions: its body, and the parts of it that become functions of their own."""
+"""LLVM IR text of one PrimFunc: a function for its body, and one for each part of it that becomes a function of its own."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.tir import AttrStmt, For, PrimFunc, Stmt
 
 COLD = "nounwind noinline optnone"
-"""Attributes of functions that run once a call and only pass arguments on: LLVM translates them the short way, which takes a
-tenth of the time (a third of a small kernel's)."""
+"""Attributes of functions that run once per call and only pass arguments on. LLVM compiles them without optimisation, in a tenth of the
+time; with it, they would take a third of the time of a small kernel."""
 MOST_PIECES = 0x7FFF
-"""Pieces that a loop is ever shared out in, whatever the number of threads."""
+"""The most pieces that a parallel loop is divided into."""
 
 
 class FunctionEmitter:
-    """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
+    """Emits the body of a PrimFunc, or of a part of one that becomes a function of its own (with `parent`)."""
 
     def __init__(
         self, module: ModuleContext, name: str, parent: FunctionEmitter | None = None, on_threads: bool = False
@@ -53,7 +53,7 @@ class FunctionEmitter:
     # --- whole functions
 
     def declare_params(self, func: PrimFunc) -> None:
-        """Names the parameters; data pointers are noalias and aligned as their buffers say."""
+        """Names and declares the parameters. Data pointers are noalias, with the alignment of their buffers."""
         self.facts.noalias = bool(func.attrs.get("tir.noalias", True))
         places = func.attrs.get(IN_PLACE, ())
         buffers = [func.buffer_map.get(func.params[int(k)]) for k in places]
@@ -83,12 +83,12 @@ class FunctionEmitter:
         self.statements.stmt(stmt)
 
     def text(self, header: str, attributes: str = "nounwind") -> str:
-        """The finished function; `header` is everything of "define ..." before the parameters."""
+        """The text of the finished function. header: its "define ..." before the parameters."""
         if self.frame.result == "i32":
             last = "  ret i32 0"
         else:
             last = "  ret void" if self.frame.result == "void" else "  unreachable"
-        # Vectors that fill SVE registers of a known width are computed in them.
+        # LLVM uses SVE registers for vectors if it knows their width.
         units = self.frame.target.cpu.sve_bits // 128
         known = f" vscale_range({units},{units})" if units else ""
         lines = [
@@ -103,7 +103,7 @@ class FunctionEmitter:
     # --- parts that become functions
 
     def parallel(self, s: For, low: str, extent: str) -> None:
-        """A loop whose iterations the runtime's threads share."""
+        """Emits a loop whose iterations the threads of the runtime share."""
         b, iptr = self.b, self.iptr
         begin, count = self.loops.wide(low, s.min), self.loops.wide(extent, s.extent)
         end = self.loops.sum(begin, count)
@@ -134,7 +134,7 @@ class FunctionEmitter:
         self.frame.check(b.define_here(code))
 
     def _pieces(self, count: str) -> str:
-        """What tells the pool to share out at most as many pieces as a loop has iterations."""
+        """The most pieces for the thread pool, negated: the number of iterations, at most MOST_PIECES."""
         if is_literal(count):
             return str(-min(int(count), MOST_PIECES))
         b, iptr = self.b, self.iptr
@@ -143,7 +143,7 @@ class FunctionEmitter:
         return negative if iptr == "i32" else b.pure(f"trunc {iptr} {negative} to i32", negative)
 
     def _task(self, child: FunctionEmitter, begin: str, end: str) -> tuple[str, str]:
-        """The function that the pool calls, which takes its contiguous share, and the packed captures."""
+        """(the function that the pool calls, which runs a contiguous share; the packed captures)."""
         b, iptr = self.b, self.iptr
         packed = [*child.variables.captures, (iptr, begin, "%begin"), (iptr, end, "%end")]
         data = b.alloca(f"alloca [{len(packed)} x i64], align 8")
@@ -177,7 +177,7 @@ class FunctionEmitter:
         return task, data
 
     def compute(self, s: AttrStmt) -> None:
-        """The body of a packed function: one whose pointers are known not to overlap."""
+        """Emits the body of a packed function as a function of its own, whose pointers do not overlap."""
         name = self.module.fresh(f"{self.frame.name}.compute")
         child = FunctionEmitter(self.module, name, self)
         child.statements.stmt(s.body)

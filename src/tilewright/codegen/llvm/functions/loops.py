@@ -1,4 +1,4 @@
-"""Loops to LLVM IR text: counters and registers as phis."""
+"""LLVM IR text of loops, with phis for counters and registers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCALAR, SCALAR_LOOPS = (
 !0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.vectorize.enable", i1 false}""",
 )
-"""What marks loops that LLVM makes no vectors of, and what the mark refers to: over loops that go backwards through memory two models
-of its vectorizer may disagree, and abort (LLVM 22)."""
+"""Metadata that keeps LLVM from vectorising a loop, and its definition. It is used for loops that go backwards through memory, on which
+two models of the vectoriser may disagree and abort (LLVM 22)."""
 
 
 class Loops:
-    """Emits loops around statements into a function."""
+    """Emits loops around statements."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Loops:
         self.b, self.iptr, self.expr, self.expressions = frame.b, frame.iptr, expressions.expr, expressions
 
     def running(self, s: For, low: str, extent: str, body: Callable[[], None]) -> None:
-        """A loop that runs as often as its extent says."""
+        """Emits a loop with its extent as the number of iterations."""
         begin = self.wide(low, s.min)
         count = self.wide(extent, s.extent)
         self.note_range(s)
@@ -54,7 +54,7 @@ class Loops:
         )
 
     def wide(self, operand: str, e: PrimExpr) -> str:
-        """An integer operand in pointer width."""
+        """An integer operand resized to the width of pointers."""
         return (
             operand
             if is_literal(operand)
@@ -62,7 +62,7 @@ class Loops:
         )
 
     def note_range(self, s: For) -> None:
-        """Remembers what values the loop variable takes."""
+        """Records the range of a loop's variable."""
         low, extent = self.expressions.bounds(s.min), self.expressions.bounds(s.extent)
         if low is not None and extent is not None:
             self.variables.ranges[s.loop_var] = (low[0], low[1] + extent[1] - 1)
@@ -79,7 +79,7 @@ class Loops:
     def counted(
         self, var: Var, begin: str, end: str, nonempty: bool, stored: set[Var], body: Callable[[], None]
     ) -> None:
-        """A loop for var = begin .. end - 1 (pointer width); registers that it writes become phis."""
+        """Emits a loop over var = begin, ..., end - 1, in the width of pointers. Registers that it writes become phis."""
         b, iptr = self.b, self.iptr
         parent = b.scopes[-1]
         head, done = b.label("loop"), b.label("done")
@@ -112,7 +112,7 @@ class Loops:
         self.variables.forget(var)
 
     def _carry(self, stored: set[Var]) -> list[tuple[Registers, int, str, str]]:
-        """(registers, slot, value before, phi name) of the registers that a loop may write."""
+        """(registers, slot, value before the loop, name of the phi) for each slot that the loop may write."""
         carried = []
         for var in stored:
             kept = self.variables.registers.get(var)
@@ -131,7 +131,7 @@ class Loops:
             )
 
     def _leave(self, carried: list[tuple[Registers, int, str, str]], skipped: str | None, latch: str) -> None:
-        """After a loop its registers hold the last values; when it may not have run, a phi tells which."""
+        """Sets registers to their values after a loop. If the loop may not have run, phis choose them."""
         b = self.b
         for kept, slot, value, _ in carried:
             last = kept.slots[slot]
@@ -142,7 +142,7 @@ class Loops:
                 b.level_of[last] = min(b.level_of.get(last, 0), b.level)
 
     def repeated(self, s: While, body: Callable[[], None]) -> None:
-        """A loop that runs while a condition holds."""
+        """Emits a loop that runs while a condition holds."""
         b = self.b
         parent = b.scopes[-1]
         head, done = b.label("while"), b.label("done")

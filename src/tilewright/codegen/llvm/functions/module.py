@@ -1,4 +1,4 @@
-"""IRModule to LLVM IR text: functions, exported wrappers, strings, constants and the runtime context."""
+"""LLVM IR text of an IRModule: functions, exported wrappers, strings, constants and the runtime's context."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tilewright.tir.transform.types.legalize import without_float8
 
 
 class ModuleEmitter:
-    """Text of one LLVM module."""
+    """Emits one LLVM module."""
 
     def __init__(self, mod: IRModule, target: Target) -> None:
         self.mod, self.target = mod, target
@@ -46,10 +46,10 @@ class ModuleEmitter:
         self._taken: set[str] = set()
         self._defined: set[str] = set()
 
-    # --- what functions ask for
+    # --- names and constants for functions
 
     def fresh(self, name: str) -> str:
-        """A symbol that nothing in this module has, of plain characters."""
+        """A new symbol of the module, of plain characters."""
         name = re.sub(r"[^-a-zA-Z0-9$._]", "_", name)
         k = 0
         while f"{name}{k}" in self._taken:
@@ -58,7 +58,7 @@ class ModuleEmitter:
         return f"{name}{k}"
 
     def string(self, text: str) -> str:
-        """The address of a NUL-terminated string."""
+        """Adds a NUL-terminated string, and returns its address."""
         found = self._strings.get(text)
         if found is None:
             found = self._strings[text] = f"@.str{len(self._strings)}"
@@ -67,7 +67,7 @@ class ModuleEmitter:
         return found
 
     def constant(self, data: Any, dtype: DataType) -> str:
-        """The address of constant data, 64-byte aligned."""
+        """Adds constant data, aligned to 64 bytes, and returns its address."""
         values = data.numpy() if hasattr(data, "numpy") else data
         raw = np.ascontiguousarray(values, numpy_dtype(dtype.element)).tobytes()
         name = f"@.const{len(self.globals)}"
@@ -75,7 +75,7 @@ class ModuleEmitter:
         return name
 
     def splat_constant(self, dtype: DataType, literal: str) -> str:
-        """The address of a constant vector with one value in every lane."""
+        """Adds a constant vector with one value in all lanes, and returns its address."""
         t = memory_type(dtype)
         value = literal if dtype.lanes == 1 else splat(dtype, literal)
         key = f"{t} {value}"
@@ -86,12 +86,12 @@ class ModuleEmitter:
         return found
 
     def pointer_align(self, func: PrimFunc, param: Var) -> int:
-        """Alignment of a handle parameter that buffers of the body use as their data; 1 when none does."""
+        """The alignment of a handle parameter that is the data of buffers in the body; 1 if no buffer uses it."""
         accesses: list[BufferLoad | BufferStore] = nodes_of(func.body, BufferLoad, BufferStore)
         return min([a.buffer.data_alignment for a in accesses if a.buffer.data is param], default=1)
 
     def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
-        """(symbol, parameter types, result type) of a function of the module."""
+        """(symbol, parameter types, result type) of a function that `call` calls. Raises TVMError if arguments do not fit."""
         func = self.mod.functions.get(gvar)
         if not isinstance(func, PrimFunc):
             raise caller.error(f"the module has no function {gvar.name_hint!r} to call", call)
@@ -109,7 +109,7 @@ class ModuleEmitter:
     # --- functions
 
     def emit(self, only: Iterable[GlobalVar] | None = None) -> str:
-        """The module's text; with `only`, just those functions, the others declared."""
+        """The text of the module. only: the functions to define; the others are declared."""
         chosen = list(self.mod.functions) if only is None else list(only)
         for gvar in chosen:
             func = self.mod.functions[gvar]
@@ -141,7 +141,7 @@ class ModuleEmitter:
         return "\n".join(parts) + "\n"
 
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
-        """No function may have the name of a C library function that the code calls: it would be called in its place."""
+        """Raises TVMError if a function has the name of a C library function that the code calls, which it would replace."""
         for gvar in chosen:
             func = self.mod.functions[gvar]
             name = symbol_of(gvar, func) if isinstance(func, PrimFunc) else ""
@@ -153,7 +153,7 @@ class ModuleEmitter:
 
     def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:
         name = symbol_of(gvar, func)
-        # LLVM has no such types: they are bytes, computed with in float32.
+        # LLVM has no float8 types: they are stored as bytes, and computed in float32.
         func = without_float8(func)
         emitter = FunctionEmitter(self, name)
         emitter.frame.result = result_type(func)
@@ -170,7 +170,7 @@ class ModuleEmitter:
             self._wrapper(name, symbol, func)
 
     def _wrapper(self, name: str, symbol: str, func: PrimFunc) -> None:
-        """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
+        """Emits `int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points to a scalar."""
         lines = [f"define i32 @{quoted(name)}(ptr %args) {COLD} {{"]
         args = []
         for k, param in enumerate(func.params):
@@ -189,7 +189,7 @@ class ModuleEmitter:
 
 
 def symbol_of(gvar: GlobalVar, func: PrimFunc) -> str:
-    """The exported name of a function: its global_symbol, else its name in the module."""
+    """The exported name of a function: its global_symbol, or else its name in the module."""
     return str(func.attrs.get("global_symbol") or gvar.name_hint)
 
 
@@ -200,7 +200,7 @@ def body_symbol(gvar: GlobalVar, func: PrimFunc) -> str:
 
 
 def result_type(func: PrimFunc) -> str:
-    """What the function returns: a return code, unless the PrimFunc says otherwise."""
+    """The LLVM type of the result: that of the PrimFunc's result, or i32 for a return code."""
     dtype = getattr(func.ret_type, "dtype", None)
     if dtype is None or dtype == "" or dtype.code == "void":
         return "i32"
@@ -222,6 +222,6 @@ def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:
 
 
 def emit_units(mod: IRModule, target: Target | str) -> list[tuple[str, str]]:
-    """(name, text) of modules that can be compiled apart: one per function; calls between them stay external."""
+    """(name, text) of a module for each function, which can be compiled separately. Calls between them are external."""
     target = Target(target)
     return [(gvar.name_hint, ModuleEmitter(mod, target).emit([gvar])) for gvar in mod.functions]

@@ -1,4 +1,4 @@
-"""The packed-function ABI in LLVM IR: fields of DLTensor and TVMFFIAny, stack tensors, calls of packed functions."""
+"""LLVM IR text for the ABI of packed functions: fields of DLTensor and TVMFFIAny, tensors on the stack, calls of packed functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.tir import Call, StringImm, Var
 
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(1, 11)
 VALUE, TYPE_INDEX, PADDING = 12, 13, 14
-"""Field numbers of tir.tvm_struct_get and tvm_struct_set: classic ones, then those of TVMFFIAny."""
+"""Field numbers of tir.tvm_struct_get and tvm_struct_set: the classic ones, then those of TVMFFIAny."""
 
 _LAYOUT = {
     64: ({DATA: 0, DEVICE_TYPE: 8, DEVICE_ID: 12, NDIM: 16, TYPE_CODE: 20, TYPE_BITS: 21, TYPE_LANES: 22, SHAPE: 24,
@@ -37,7 +37,7 @@ _STACK_BYTES = {"shape": 8, "array": 48, "arg_value": _ANY_BYTES, "arg_tcode": 4
 
 
 class PackedEmitter:
-    """Emits calls and struct accesses of the packed-function ABI into a function."""
+    """Emits calls and struct accesses of the ABI of packed functions."""
 
     def __init__(
         self, frame: Frame, variables: Variables, operands: Operands, expressions: ExprEmitter, memory: MemoryEmitter
@@ -49,7 +49,7 @@ class PackedEmitter:
         return self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {offset}", pointer) if offset else pointer
 
     def _field(self, e: Call) -> tuple[str, DataType, int]:
-        """(address, type in memory, number) of the field that the first three arguments name."""
+        """(address, type in memory, number) of the field that is named by the first three arguments."""
         base, index, kind = self.expr(e.args[0]), self.expr(e.args[1]), e.args[2]
         if not isinstance(kind, IntImm):
             raise self.frame.error("the field of a struct access must be a constant", e)
@@ -91,7 +91,7 @@ class PackedEmitter:
         return "0"
 
     def pointer_operand(self, e: PrimExpr) -> str:
-        """A handle, data variables of buffers included."""
+        """The operand of a handle or of a buffer's data variable."""
         return self.variables.pointer(e)[0] if isinstance(e, Var) else self.expr(e)
 
     def on_stack_alloca(self, e: Call) -> str:
@@ -134,14 +134,14 @@ class PackedEmitter:
         return tensor
 
     def on_call_packed(self, e: Call) -> str:
-        """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
+        """Calls a packed function by name through the runtime's context: one of this library, of its imports, or a global one."""
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.frame.error("a packed call names its function with a string", e)
         return self._invoke(name.value, *self._pack(e.args[1:]), e)
 
     def _pack(self, args: tuple[PrimExpr, ...]) -> tuple[str, str, str]:
-        """Arguments on the stack: (their array, how many, the place of the result, which is none yet)."""
+        """Stores arguments on the stack. Returns (their array, their number, the entry for the result, which is None)."""
         array = self.b.alloca(f"alloca [{(len(args) + 1) * _ANY_BYTES} x i8], align 16")
         for k, arg in enumerate(args):
             index, value, kept = self._as_any(arg)
@@ -154,7 +154,7 @@ class PackedEmitter:
         return array, str(len(args)), result
 
     def on_call_trace(self, e: Call) -> str:
-        """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
+        """Calls a packed function with a value as last argument. The result is the function's, or the value if it returns None."""
         name, *args = e.args
         if not isinstance(name, StringImm):
             raise self.frame.error("a traced call names its function with a string", e)
@@ -197,7 +197,7 @@ class PackedEmitter:
         return _FFI_BOOL if dtype.is_bool else _FFI_INT, self.operands.convert(value, dtype, _I64), _I64
 
     def on_call_lowered(self, e: Call) -> str:
-        """(name, stack of TVMFFIAny, -, begin, end): the result lands in entry `end`."""
+        """Calls (name, stack of TVMFFIAny, -, begin, end); the result is stored in entry `end`."""
         name, stack, begin, end = e.args[0], self.expr(e.args[1]), e.args[3], e.args[4]
         if not (isinstance(name, StringImm) and isinstance(begin, IntImm) and isinstance(end, IntImm)):
             raise self.frame.error("a lowered packed call takes a string and constant bounds", e)

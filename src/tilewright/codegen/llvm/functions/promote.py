@@ -1,4 +1,4 @@
-"""Which local buffers live in registers, and which variables a function writes: one walk over a function's body."""
+"""Analysis of a function's body: which local buffers are kept in registers, and which variables the function writes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class _Candidate:
         self.ok = True
         self.lanes = 0
         self.parts: set[int] = set()
-        """Lanes of loads: parts of what is stored may be read."""
+        """Numbers of lanes of loads, which may read parts of a stored vector."""
         self.across: set[int] = set()
-        """Distances of the lanes of loads that take one element of each of several slots."""
+        """Distances of the lanes of loads that read one element from each of several slots."""
         self.forms: list[Affine] = []
 
     def is_whole(self) -> bool:
-        """Whether each access is of one slot, of as many elements as are stored at once."""
+        """Whether all accesses are of whole slots, of aligned parts of slots, or of the same element of several slots."""
         return (
             self.ok
             and self.lanes > 0
@@ -49,7 +49,7 @@ class _Candidate:
 
 
 class BufferUse(Visitor):
-    """After `visit(body)`: `written`, `promoted` (data variable -> dtype, lanes per slot, elements) and `stores_in`."""
+    """Collects `written`, `promoted` (data variable -> dtype, lanes per slot, elements) and `stores_in` in `visit(body)`."""
 
     def __init__(self, forms: AffineForms) -> None:
         self.forms = forms
@@ -117,7 +117,7 @@ class BufferUse(Visitor):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
-        # A register can be read where a mask is off too: nobody looks at those lanes.
+        # Lanes that are off in the mask may be read from registers too, since their values are not used.
         self._access(e.buffer, e.indices, False)
         self.visit_children(e)
 
@@ -131,7 +131,7 @@ class BufferUse(Visitor):
 
     @on(Var)
     def _var(self, v: Var) -> None:
-        # A data variable used by itself escapes: calls may write it.
+        # A data variable outside of accesses escapes: calls may write to it.
         candidate = self._candidates.get(v)
         if candidate is not None:
             candidate.ok = False
@@ -143,7 +143,7 @@ class BufferUse(Visitor):
         name = getattr(e.op, "name", "")
         place = e.args[0].args[0] if name == "tir.prefetch" and isinstance(e.args[0], Call) else None
         if isinstance(place, BufferLoad):
-            # A hint changes nothing, but its place must be one in memory.
+            # A prefetch needs an address, so its buffer must be in memory.
             if place.buffer.data in self._candidates:
                 self._candidates[place.buffer.data].ok = False
             for index in place.indices:
@@ -156,7 +156,7 @@ class BufferUse(Visitor):
         self.visit_children(e)
 
     def _is_picked(self, index: PrimExpr) -> bool:
-        """Whether an index takes elements at fixed distances from a place that is known where loops are unrolled."""
+        """Whether an index is a vector of fixed distances from an element that is a constant once loops are unrolled."""
         found = fixed_lanes(index)
         start = None if found is None else self.forms.scalar(found[0])
         return start is not None and all([leaf in self._fixed for leaf, _ in start.terms])

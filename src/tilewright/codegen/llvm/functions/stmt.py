@@ -1,4 +1,4 @@
-"""Statements to LLVM IR text: unrolling while printing, conditionals, checks, allocations."""
+"""LLVM IR text of statements: loops, which are unrolled as they are written, conditionals, checks, allocations."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 
 TILE_REGISTERS = "amx.tile"
-"""Storage scope of what instructions on tile registers keep there: it takes no memory."""
+"""Storage scope of tile registers. Buffers in it take no memory."""
 STACK_LIMIT = 256 << 10
-"""Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
+"""The most bytes of an allocation of constant size on the stack. Larger ones come from the workspace."""
 _THREADS = "a CPU has no GPU threads: the loop is bound to a thread axis"
 
 
@@ -57,8 +57,8 @@ def _accesses(body: Stmt, data: Var) -> bool:
 
 
 class StmtEmitter:
-    """Emits statements into a function. parallel, compute: what makes functions of loops on several threads, and of the bodies of packed
-    functions; None where the statements are in one already."""
+    """Emits statements. parallel, compute: emit functions for parallel loops and for bodies of packed functions; None inside such a
+    function."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class StmtEmitter:
             self.stmt(item)
 
     def on_hint(self, s: Prefetch) -> None:
-        """Hints that no schedule has made calls of change nothing."""
+        """Ignores a prefetch that the schedule did not turn into calls."""
 
     def on_evaluate(self, s: Evaluate) -> None:
         if type(s.value) is not IntImm:

@@ -1,4 +1,4 @@
-"""The text of the functions that report an error, with or without numbers in the message; they need no C library."""
+"""LLVM IR text of the functions that report an error, with or without numbers in the message. They need no C library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TERMINATE = """  %nul = getelementptr i8, ptr %buffer, i64 %stopat
 
 
 def _digits(place: str, all_digits: str, end: str, then: str) -> str:
-    """Writes a number from a place of the buffer on, its sign first."""
+    """The text that writes a number, its sign first, to the buffer from `place` on."""
     return f"""sign:
   store i8 45, ptr %to
   %extra = zext i1 %negative to i64
@@ -118,4 +118,4 @@ tell:
   ret void
 }}
 """
-"""Puts a number in the place of the character 1 in the text, and another one after the text, with `TELL_NUMBER`."""
+"""Function that replaces the character 1 in the text by a number, and appends another number, with `TELL_NUMBER`."""

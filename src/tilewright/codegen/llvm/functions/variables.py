@@ -1,4 +1,4 @@
-"""What the variables of a function stand for; a part of a function takes over what it needs of those around it."""
+"""Values of a function's variables. A part of a function captures the values that it needs from the function around it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tilewright.tir.scalars import wrap_int
 
 
 class Facts:
-    """What is known of the memory that a function and its parts use."""
+    """Facts about the memory that a function and its parts use."""
 
     def __init__(self) -> None:
         self.affine = AffineForms()
         self.use = BufferUse(self.affine)
         self.noalias = True
         self.shared: frozenset[Var] = frozenset()
-        """Data variables that may be one and the same memory."""
+        """Data variables that may share one memory."""
 
     @property
     def written(self) -> set[Var]:
-        """Data variables that anything in the function stores to or lets escape."""
+        """Data variables that the function stores to or passes on."""
         return self.use.written
 
     def may_change(self, var: Var) -> bool:
-        """Whether memory may change while the function runs."""
+        """Whether the memory of a data variable may change while the function runs."""
         return var in self.use.written or var in self.shared or not self.noalias
 
 
 class Variables:
-    """Variables by what they stand for: a known number, a loop's counter (of pointer width), an operand, a pointer, registers."""
+    """Variables with their values: a known number, a loop's counter (in the width of pointers), an operand, a pointer, or registers."""
 
     def __init__(self, frame: Frame, facts: Facts, parent: Variables | None = None) -> None:
         self.frame, self.facts, self.parent = frame, facts, parent
@@ -46,10 +46,10 @@ class Variables:
         self.ranges: dict[Var, tuple[int, int]] = dict(parent.ranges) if parent else {}
         self.params: list[str] = []
         self.captures: list[tuple[str, str, str]] = []
-        """(type, operand around, name here) of what a part of a function takes."""
+        """(type, operand outside, name here) of each value that a part of a function captures."""
 
     def on_var(self, var: Var) -> str:
-        """The operand that holds a variable."""
+        """The operand that holds a variable. Raises TVMError if the variable is not defined."""
         const = self.consts.get(var)
         if const is not None:
             return int_literal(const, var.dtype)
@@ -62,7 +62,7 @@ class Variables:
         return value
 
     def known(self, var: Var) -> tuple[int, int] | None:
-        """The range that a variable is known to lie in."""
+        """The range of a variable; None if it is not known."""
         const = self.consts.get(var)
         return (const, const) if const is not None else self.ranges.get(var)
 
@@ -100,7 +100,7 @@ class Variables:
     # --- definitions
 
     def define(self, var: Var, operand: str, known: tuple[int, int] | None) -> None:
-        """Makes a variable stand for an operand from here on; `known`: the range that it lies in."""
+        """Binds a variable to an operand from here on. known: its range."""
         if is_literal(operand) and not var.dtype.is_float and var.dtype.code != "handle":
             self.consts[var] = wrap_int(int(operand), var.dtype)
             return
@@ -110,18 +110,18 @@ class Variables:
             self.ranges[var] = known
 
     def fix(self, var: Var, value: int) -> None:
-        """Makes the variable of an unrolled loop stand for a number."""
+        """Binds the variable of an unrolled loop to a number."""
         self.values.pop(var, None)
         self.ivs.pop(var, None)
         self.consts[var] = value
 
     def count(self, var: Var, iv: str) -> None:
-        """Makes a loop's variable stand for its counter."""
+        """Binds a loop's variable to its counter."""
         self.consts.pop(var, None)
         self.values.pop(var, None)
         self.ivs[var] = iv
 
     def forget(self, var: Var) -> None:
-        """Ends what `count` began."""
+        """Removes the binding of `count`."""
         del self.ivs[var]
         self.values.pop(var, None)

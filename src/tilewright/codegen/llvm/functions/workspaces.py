@@ -1,4 +1,4 @@
-"""Temporary buffers that do not fit on the stack: from the runtime, or from the C library where there is none."""
+"""LLVM IR text of allocations that do not fit on the stack: from the runtime, or from the C library in code without the runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.ir import DataType
 
 
 class Workspaces:
-    """Emits allocations into a function."""
+    """Emits allocations."""
 
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.frame, self.operands, self.expressions = frame, operands, expressions

@@ -1,1 +1,1 @@
-"""Reads and writes of buffers to LLVM IR text: addresses, masks, interleaved loads, buffers in registers."""
+"""LLVM IR text of reads and writes of buffers: addresses, masks, interleaved loads, buffers in registers."""

@@ -1,4 +1,4 @@
-"""Buffer accesses: loads, stores, masks, and metadata about memory."""
+"""LLVM IR text of buffer accesses: loads, stores, masks, and metadata about memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
 from tilewright.tir.arithmetic import add, cast_to, multiply
 
 APART = 48
-"""Lines of code between two loads of vectors from which on they are kept apart, where registers are few."""
+"""Loads of vectors with at least so many lines of code between them are kept apart if registers are few."""
 TOGETHER = 4
-"""Loads from one base that LLVM brings together (X86InstrInfo::shouldScheduleLoadsNear)."""
+"""The number of loads from one base that LLVM moves together (X86InstrInfo::shouldScheduleLoadsNear)."""
 
 
 class MemoryEmitter:
-    """Emits loads and stores into a function."""
+    """Emits loads and stores."""
 
     def __init__(
         self, frame: Frame, facts: Facts, variables: Variables, operands: Operands, expressions: ExprEmitter
@@ -72,7 +72,7 @@ class MemoryEmitter:
         return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch, level)
 
     def _level(self, var: Var, pointer: str) -> int:
-        """The outermost scope in which a part of an address can be read: where it is read anyway, from memory that does not change."""
+        """The outermost scope in which a part of an address can be read: its memory does not change, and the scopes inside always run."""
         level = self.b.level
         if not self.facts.may_change(var):
             known = self.b.level_of.get(pointer, 0)
@@ -81,22 +81,22 @@ class MemoryEmitter:
         return level
 
     def _keep_apart(self) -> None:
-        """Keeps the load of a vector that comes next where it stands: LLVM brings up to four loads from one base together, those of
-        later steps of an unrolled tile too, which then have no registers."""
+        """Keeps LLVM from moving the next load of a vector. LLVM moves up to four loads from one base together, also loads of later steps
+        of an unrolled tile, for which registers are then missing."""
         scope = self.b.scopes[-1]
         if scope.loaded and len(scope.lines) - scope.loaded >= APART and self._is_crowded():
             self.b.effect('fence syncscope("singlethread") acq_rel')
         scope.loaded = len(scope.lines)
 
     def _is_crowded(self) -> bool:
-        """Whether sums leave registers for fewer vectors than are brought together, and one to multiply them by."""
+        """Whether the sums leave too few registers for the loads that LLVM moves together and a factor to multiply them by."""
         return (
             sum([len(kept.slots) for kept in self.variables.registers.values()]) + TOGETHER
             >= self.frame.target.cpu.vector_registers
         )
 
     def remembered(self, var: Var, key: str, fetch: Callable[[], str], level: int = -1) -> str:
-        """What is read of a buffer, once for as long as nothing may have changed it; `level` is the scope that `fetch` writes into."""
+        """A value read from a buffer, fetched again only after the buffer may have changed. level: the scope that `fetch` writes to."""
         scopes = self.b.scopes
         for scope in (scopes[-1],) if self.facts.may_change(var) else reversed(scopes):
             found = scope.loads.get(var)
@@ -122,11 +122,11 @@ class MemoryEmitter:
 
     @staticmethod
     def _is_stepped(form: Affine, dtype: DataType) -> bool:
-        """Whether lanes lie near enough to each other to be taken out of whole vectors."""
+        """Whether lanes are near enough to each other to be picked from whole vectors."""
         return 1 < form.stride <= MOST_STEP and dtype.lanes >= 4 and dtype.bits >= 8 and not dtype.is_bool
 
     def _stepped(self, step: int, dtype: DataType, fetch: Callable[[int, list[int | None]], str]) -> str:
-        """Lanes `step` elements apart. fetch(start, the lane that each element is for) loads a vector."""
+        """Lanes `step` elements apart. fetch(start, lanes) loads the vector at `start`; lanes: the lane for each element, or None."""
         starts, places = stepped(dtype.lanes, step)
         found, held = "poison", dict[int, int]()
         for number, start in enumerate(starts):
@@ -141,7 +141,7 @@ class MemoryEmitter:
         return found
 
     def _offset_vector(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[str, DataType]:
-        """Element offsets, one per lane, as an integer vector."""
+        """An integer vector of the element offset of each lane."""
         lanes = max([index.dtype.lanes for index in indices])
         terms: list[PrimExpr] = []
         for index, stride in zip(indices, buffer.element_strides(), strict=True):
@@ -176,7 +176,7 @@ class MemoryEmitter:
         return self.operands.gather(scalars, e.dtype)
 
     def _fixed_lanes(self, e: BufferLoad) -> str | None:
-        """Lanes at fixed distances, by loads of vectors or of pieces; None where they are not, or are all apart."""
+        """Lanes at fixed distances, by loads of vectors or of contiguous pieces; None for other lanes, or if no two are adjacent."""
         buffer, dtype = e.buffer, e.dtype
         if len(e.indices) != 1 or buffer.strides or buffer.dtype.lanes != 1 or dtype.is_bool:
             return None
@@ -250,7 +250,7 @@ class MemoryEmitter:
     def _first_lanes(
         self, buffer: Buffer, form: Affine | None, dtype: DataType, predicate: PrimExpr
     ) -> tuple[Place, int, DataType, Prefix] | None:
-        """Where an access to the first lanes of a vector goes, and to which, if it is to be made in pieces."""
+        """(place, alignment, type, lanes) of an access to the first lanes of a vector that is made in pieces; None for other accesses."""
         if form is None or form.stride != 1 or dtype.lanes == 1 or buffer.dtype.lanes != 1:
             return None
         lanes = self.prefix.lanes(predicate, dtype.bits)
@@ -268,7 +268,7 @@ class MemoryEmitter:
     def masked_load_at(
         self, pointer: str, const: int, align: int, dtype: DataType, mask: str, other: str = "zeroinitializer"
     ) -> str:
-        """Neighbouring elements in the lanes of a mask, zeros or what is given in the others."""
+        """Neighbouring elements in the lanes of a mask, and `other` (zeros by default) in the rest."""
         t, n = memory_type(dtype), dtype.lanes
         name = f"llvm.masked.load.{self._suffix_memory(dtype)}.p0"
         self.b.declare.setdefault(name, f"declare {t} @{name}(ptr, <{n} x i1>, {t})")
@@ -276,7 +276,7 @@ class MemoryEmitter:
         return self.b.here(f"call {t} @{name}(ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask}, {t} {other})")
 
     def _masked_steps(self, var: Var, form: Affine, dtype: DataType, mask: str) -> str:
-        """Lanes that are some elements apart, where a mask is set."""
+        """Lanes a few elements apart, loaded in the lanes of a mask."""
         size = dtype.bytes
         pointer, const, align = self.addresses.address(var, form, size)
         bits = DataType("bool").with_lanes(dtype.lanes)
@@ -343,7 +343,7 @@ class MemoryEmitter:
         self._store_at(value, self.addresses.place(pointer, const), _bounded(align, dtype), dtype)
 
     def _where(self, predicate: PrimExpr | None, value: str, other: str, dtype: DataType) -> str:
-        """A value in the lanes of a mask, and another one in the rest."""
+        """`value` in the lanes of a mask, and `other` in the rest."""
         if predicate is None:
             return value
         mask, t = self.expr(predicate), llvm_type(dtype)
@@ -380,7 +380,7 @@ class MemoryEmitter:
         self.b.effect(f"call void @{name}({t} {value}, ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask})")
 
     def forget(self, var: Var | None) -> None:
-        """Drops remembered loads that a store to `var` (or to anything) may have changed."""
+        """Drops remembered loads that a store to `var` (None: to any memory) may have changed."""
         for scope in self.b.scopes:
             if var is not None and self.facts.noalias:
                 for v in self.facts.shared if var in self.facts.shared else (var,):
@@ -395,5 +395,5 @@ class MemoryEmitter:
 
 
 def _bounded(align: int, dtype: DataType) -> int:
-    """An alignment no larger than the whole access, but at least a byte."""
+    """An alignment in bytes, limited to the size of the access and at least 1."""
     return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))

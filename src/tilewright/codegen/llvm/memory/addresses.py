@@ -1,4 +1,4 @@
-"""Addresses of elements: a pointer, a sum of the loops' counters in the scopes where they are known, and a constant beside the access."""
+"""LLVM IR text of addresses: a pointer, a sum over loop counters in the scopes that know them, and a constant beside the access."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def common_alignment(align: int, step: int) -> int:
 
 
 class Addresses:
-    """Emits addresses into a function. expr: the operand of an expression."""
+    """Emits addresses. expr: function that gives the operand of an expression."""
 
     def __init__(self, frame: Frame, variables: Variables, expr: Callable[[PrimExpr], str]) -> None:
         self.b, self.iptr, self.variables, self.expr = frame.b, frame.iptr, variables, expr
         self.inside = False
-        """Whether part of an address is being computed: it is read once for a whole loop; other scalars would take registers from it."""
+        """Whether a part of an address is being computed. Such a part is read once for a whole loop; other scalars would take registers."""
 
     def index_leaf(self, leaf: PrimExpr) -> int | str:
-        """A leaf of an affine form: a number, or an operand of pointer width."""
+        """A leaf of an affine form: a number, or an operand in the width of pointers."""
         const = self.variables.consts.get(leaf)
         if const is not None:
             return const
@@ -42,7 +42,7 @@ class Addresses:
         return resized(self.b, operand, llvm_type(leaf.dtype), self.iptr, not leaf.dtype.is_uint)
 
     def address(self, var: Var, form: Affine, size: int) -> tuple[str, int, int]:
-        """(pointer, constant byte offset, alignment) of an element offset; `size` is bytes per element.
+        """(pointer, constant offset in bytes, alignment) of an element. size: bytes of an element.
 
         Terms are added outermost loop first, each sum in the scope where its last operand is known.
         """
@@ -66,7 +66,7 @@ class Addresses:
                     top = level
                 terms.append((level, value, coefficient * size))
         if terms:
-            # The same sum is asked for again and again where loops are unrolled.
+            # Unrolled loops need the same sum many times.
             key = (pointer, align, *terms)
             known = b.scopes[top].addresses
             found = known.get(key)

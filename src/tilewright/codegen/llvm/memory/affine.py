@@ -1,4 +1,4 @@
-"""Index expressions as sums, so that an unrolled tile becomes one pointer and constant offsets."""
+"""Affine forms of index expressions, by which an unrolled tile becomes one pointer with constant offsets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Terms = dict[PrimExpr, int]
 
 
 class Affine:
-    """`const + sum(coefficient * leaf)` per lane, plus `lane * stride` for vectors; None strides are not vectors.
+    """The sum `const + sum(coefficient * leaf)`, plus `lane * stride` in each lane of a vector. The stride of a scalar is None.
 
-    A leaf is a variable or an expression that is not a sum; `stride` is a constant.
+    A leaf is a variable, or an expression other than a sum. The stride is a constant.
     """
 
     __slots__ = ("const", "lanes", "stride", "terms")
@@ -22,7 +22,7 @@ class Affine:
 
 
 class AffineForms:
-    """Affine forms of index expressions, remembered per node for the life of one function."""
+    """Computes affine forms of index expressions, and caches them by node for one function."""
 
     def __init__(self) -> None:
         self._forms: dict[int, Affine | None] = {}
@@ -30,7 +30,7 @@ class AffineForms:
         self._keep: list[object] = []
 
     def scalar(self, expr: PrimExpr) -> Affine | None:
-        """The form of `expr`; None for a vector whose lanes are no arithmetic sequence with a constant step."""
+        """The form of `expr`; None for a vector unless its lanes are an arithmetic sequence with a constant step."""
         key = id(expr)
         if key in self._forms:
             return self._forms[key]
@@ -40,7 +40,7 @@ class AffineForms:
         return form
 
     def combine(self, indices: tuple[PrimExpr, ...], strides: tuple[int, ...], offset: Affine) -> Affine | None:
-        """The element offset of N-dimensional indices with constant strides."""
+        """The element offset of indices with constant strides; None as in `scalar`."""
         const, terms, step, lanes = offset.const, dict(offset.terms), 0, 1
         for index, stride in zip(indices, strides, strict=True):
             form = self.scalar(index)
@@ -54,7 +54,7 @@ class AffineForms:
         return Affine(const, tuple((k, v) for k, v in terms.items() if v), step, lanes)
 
     def offset(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Affine | None:
-        """The element offset of an access as a sum; None when its lanes are no arithmetic sequence."""
+        """The element offset of an access; None as in `scalar`."""
         start = self.scalar(buffer.elem_offset)
         if start is None:
             return None

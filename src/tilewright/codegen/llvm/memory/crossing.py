@@ -1,8 +1,8 @@
-"""Registers read across: one lane of each of many vectors, which is a column of the tile whose rows they are.
+"""Columns of a tile whose rows are vectors in registers: one lane of each of them.
 
-All columns of a square tile come from one network of shuffles of two vectors: first within parts of 128 bits, which costs one
-instruction each, then of whole parts. A column asks only for what it needs, and equal instructions are written once, so that all of n
-columns take n * log2(n) of them.
+All columns of a square tile come from one network of shuffles of two vectors: first within parts of 128 bits, at one instruction
+each, then of whole parts. A column requests only the shuffles that it needs, and equal instructions are written once. So all n columns
+together take n * log2(n) instructions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 PART = 128
-"""Bits within which processors shuffle cheaply."""
+"""Number of bits within which processors shuffle by one cheap instruction."""
 Shuffle = Callable[[str, str, str], str]
-"""shuffle(a, b, mask): the elements of two vectors that a mask names, as LLVM writes it."""
+"""shuffle(a, b, mask): elements of two vectors, selected by a mask in LLVM's notation."""
 
 
 def column(rows: Sequence[str], lane: int, bits: int, shuffle: Shuffle) -> str:
-    """Element `lane` of each of the rows, which are as many as they have elements: a power of two. bits: of an element."""
+    """Lane `lane` of each row. The number of rows is that of their lanes, and a power of two. bits: the bits of an element."""
     n = len(rows)
     part = min(n, PART // bits)
     which, within = divmod(lane, part)
@@ -30,7 +30,7 @@ def column(rows: Sequence[str], lane: int, bits: int, shuffle: Shuffle) -> str:
 
 
 def _in_part(rows: Sequence[str], lane: int, n: int, part: int, shuffle: Shuffle) -> str:
-    """In each part: groups of the elements that neighbouring columns, from number `lane` of the part's groups on, have in the rows."""
+    """For each part of 128 bits: the elements of these rows in one column, followed by those in the neighbouring columns."""
     if len(rows) == 1:
         return rows[0]
     half = len(rows) // 2
@@ -41,7 +41,7 @@ def _in_part(rows: Sequence[str], lane: int, n: int, part: int, shuffle: Shuffle
 
 @cache
 def _interleaved(n: int, part: int, group: int, high: int) -> str:
-    """Groups of elements of two vectors in turn: of the lower or the upper half of each part."""
+    """Mask that interleaves groups of elements of two vectors, from the lower or the upper (`high`) half of each part."""
     start = high * part // 2
     return _text(
         [
@@ -56,7 +56,7 @@ def _interleaved(n: int, part: int, group: int, high: int) -> str:
 
 @cache
 def _parts(n: int, part: int, odd: int) -> str:
-    """Every second part of one vector, then of another."""
+    """Mask of every second part of one vector, then of another."""
     return _text([at + j for at in range(odd * part, 2 * n, 2 * part) for j in range(part)])
 
 

@@ -1,6 +1,6 @@
-"""Vector loads whose lanes lie at fixed distances that are no arithmetic sequence: interleaved or transposed copies.
+"""Vector loads whose lanes are at fixed distances other than an arithmetic sequence: interleaved or transposed copies.
 
-The lanes are taken from a few vectors where they lie in a few runs, else put together from pieces that are contiguous.
+If the lanes are in a few contiguous runs, they are picked from a few vectors. Otherwise they are put together from contiguous pieces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LEAST_RUN = 4
 
 
 def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
-    """A vector of integers as a scalar plus a fixed distance for each lane; None where it is not known to be one."""
+    """A vector of integers as (scalar, distance of each lane); None for vectors of another form."""
     n = e.dtype.lanes
     if n == 1:
         return None
@@ -42,7 +42,7 @@ def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
     c = b[0].value
     if kind is Mul:
         return a[0] * c, tuple([x * c for x in a[1]])
-    # A scalar that the divisor surely divides would do as well; a constant one is what fused loops of fixed extents give.
+    # Fused loops of static extents give a constant here. A scalar that is a multiple of the divisor would do as well.
     if c <= 0 or type(a[0]) is not IntImm:
         return None
     lanes = [a[0].value + x for x in a[1]]
@@ -52,12 +52,12 @@ def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
 
 
 MOST_STEP = 4
-"""Distance of lanes up to which it pays to load all that lies between them."""
+"""The largest distance of lanes at which it pays to load the elements between them as well."""
 
 
 def stepped(lanes: int, step: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """(starts of vectors of `lanes` elements, the vector and the element in it of each lane) for lanes `step` elements apart. The last
-    vector ends with the last lane, so that nothing beyond is read."""
+    """(starts of the vectors to load, (vector, element) of each lane) for lanes `step` elements apart. Vectors have `lanes` elements; the
+    last one ends at the last lane, so that no element beyond it is read."""
     span = (lanes - 1) * step + 1
     starts = [*range(0, span - lanes, lanes), span - lanes]
     places = [(min(at // lanes, len(starts) - 1), at) for at in range(0, span, step)]
@@ -65,7 +65,7 @@ def stepped(lanes: int, step: int) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 def segments(distances: tuple[int, ...]) -> list[tuple[int, int]] | None:
-    """(first, length) of the few contiguous runs that hold all distances."""
+    """(first, length) of the contiguous runs that hold all distances; None if there are too many."""
     runs: list[list[int]] = []
     for d in sorted(set(distances)):
         if runs and d == runs[-1][0] + runs[-1][1]:
@@ -80,7 +80,7 @@ def segments(distances: tuple[int, ...]) -> list[tuple[int, int]] | None:
 
 
 def piece(distances: tuple[int, ...], element_bits: int) -> int:
-    """How many neighbouring lanes, at most 64 bits, lie next to each other everywhere."""
+    """The number of lanes, at most 64 bits, in the contiguous pieces into which all lanes can be divided."""
     best = 1
     size = 2
     while size * element_bits <= 64 and len(distances) % size == 0:

@@ -1,6 +1,6 @@
-"""The first lanes of vectors, where a processor has no masks for lanes of their size: pieces of 1, 2, 4, ... neighbouring elements.
+"""Accesses to the first lanes of vectors on processors without masks for lanes of their size: in pieces of 1, 2, 4, ... elements.
 
-LLVM takes such an access apart into a branch for each lane.
+LLVM would make a branch for each lane of such an access.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from tilewright.tir import LT, Broadcast, Ramp
 from tilewright.tir.arithmetic import cast_to
 
 Place = Callable[[int], str]
-"""place(bytes): the pointer so many bytes behind the first element."""
+"""place(bytes): the pointer to the byte at this distance from the first element."""
 
 
 class Prefix(NamedTuple):
-    """The lanes below `bound`, counted from `base`."""
+    """The first lanes of a vector: lane k is set if base + k < bound."""
 
     base: PrimExpr
     bound: PrimExpr
 
     @property
     def known(self) -> int | None:
-        """How many they are, where that is a constant."""
+        """The number of set lanes, if it is a constant."""
         if isinstance(self.base, IntImm) and isinstance(self.bound, IntImm):
             return self.bound.value - self.base.value
         return None
 
 
 class PrefixEmitter:
-    """Emits accesses to the first lanes of vectors into a function. dtype: as elements are in memory."""
+    """Emits accesses to the first lanes of vectors. dtype: the type of the vector in memory."""
 
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.frame, self.b, self.operands, self.expressions = frame, frame.b, operands, expressions
 
     def lanes(self, predicate: PrimExpr, bits: int) -> Prefix | None:
-        """The lanes that a mask sets, if these are the first ones and the processor has no masks for lanes of so many bits."""
+        """The lanes of a mask, if they are the first ones and the processor has no masks for lanes of `bits` bits; None for others."""
         if self.frame.target.cpu.masks(bits) or not isinstance(predicate, LT):
             return None
         counter, bound = predicate.a, predicate.b
@@ -54,7 +54,7 @@ class PrefixEmitter:
         return Prefix(counter.base, bound.value)
 
     def load(self, place: Place, align: int, dtype: DataType, prefix: Prefix) -> str:
-        """The first elements, and zeros in the other lanes."""
+        """Loads the first elements, with zeros in the other lanes."""
         n, size, t = dtype.lanes, dtype.bytes, llvm_type(dtype)
         whole = "zeroinitializer"
         if prefix.known is not None:
@@ -73,7 +73,7 @@ class PrefixEmitter:
         return whole
 
     def store(self, value: str, place: Place, align: int, dtype: DataType, prefix: Prefix) -> None:
-        """Writes the first elements of a vector."""
+        """Stores the first elements of a vector."""
         n, size, t = dtype.lanes, dtype.bytes, llvm_type(dtype)
         if prefix.known is not None:
             for first, p in _pieces(prefix.known, n):
@@ -91,14 +91,14 @@ class PrefixEmitter:
                 value = self._chosen(bit, rest, value, t)
 
     def _count(self, prefix: Prefix, n: int) -> str:
-        """How many of n lanes are set."""
+        """The number of set lanes among n."""
         base, bound = [self.expressions.expr(cast_to(e, "int64")) for e in prefix]
         value = self.b.call("i64(i64, i64)", "llvm.ssub.sat.i64", f"i64 {bound}, i64 {base}", bound, base)
         value = self.b.call("i64(i64, i64)", "llvm.smax.i64", f"i64 {value}, i64 0", value)
         return self.b.call("i64(i64, i64)", "llvm.smin.i64", f"i64 {value}, i64 {n}", value)
 
     def _piece(self, live: str, p: int, size: int, place: Place) -> tuple[str, str]:
-        """Whether there is a piece of p elements, and where: behind all larger ones."""
+        """(whether there is a piece of p elements, its address). It follows all larger pieces."""
         digit = self.b.pure(f"and i64 {live}, {p}", live)
         bit = self.b.pure(f"icmp ne i64 {digit}, 0", digit)
         before = self.b.pure(f"and i64 {live}, {-2 * p}", live)
@@ -113,7 +113,7 @@ class PrefixEmitter:
         self.b.effect(f"store {llvm_type(dtype)} {value}, ptr {at}, align {align}")
 
     def _part(self, value: str, dtype: DataType, first: int, p: int) -> str:
-        """Some lanes of a vector."""
+        """Lanes first, ..., first + p - 1 of a vector."""
         if p == dtype.lanes:
             return value
         if p == 1:
@@ -121,7 +121,7 @@ class PrefixEmitter:
         return self.operands.shuffled(value, "poison", llvm_type(dtype), range(first, first + p))
 
     def _widened(self, part: str, dtype: DataType, p: int) -> str:
-        """A vector whose first lanes are those of a part."""
+        """A vector whose first p lanes are those of a part."""
         if p == dtype.lanes:
             return part
         if p == 1:
@@ -139,7 +139,7 @@ def _powers(n: int) -> list[int]:
 
 
 def _pieces(count: int, n: int) -> list[tuple[int, int]]:
-    """(first element, elements) of pieces of the first `count` of n elements, each as large as it can be."""
+    """(first element, elements) of the pieces of the first `count` of n elements, each as large as possible."""
     found, first = [], 0
     for p in _powers(n):
         if max(0, min(count, n)) & p:

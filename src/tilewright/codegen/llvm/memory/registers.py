@@ -1,4 +1,4 @@
-"""Small local buffers kept in registers: SSA values by element offset."""
+"""Small local buffers that are kept in registers, as SSA values by element offset."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class Registers:
         self.slots: dict[int, str] = dict.fromkeys(range(0, count, lanes), "poison")
 
     def holds(self, offset: int) -> bool:
-        """Whether the buffer reaches to an element. Where an unrolled loop goes further, a condition keeps it from running."""
+        """Whether an element is in the buffer. Code of an unrolled loop for elements beyond it is under a condition, and never runs."""
         return 0 <= offset < len(self.slots) * self.lanes

@@ -1,4 +1,4 @@
-"""Reads of buffers that are kept in registers: parts of a slot, lanes across slots, any elements of several."""
+"""LLVM IR text of reads of buffers in registers: parts of a slot, one lane of several slots, and any elements of several slots."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tilewright.tir import BufferLoad
 
 
 class Slots:
-    """Emits reads of registers into a function."""
+    """Emits reads of registers."""
 
     def __init__(self, frame: Frame, facts: Facts, operands: Operands, addresses: Addresses) -> None:
         self.b, self.facts, self.operands, self.addresses = frame.b, facts, operands, addresses
 
     def load(self, kept: Registers, e: BufferLoad, form: Affine | None) -> str:
-        """What a load of registers reads."""
+        """The value of a load from registers."""
         if form is None:
             return self.picked(kept, e)
         offset = self.offset(kept, form)
@@ -31,7 +31,7 @@ class Slots:
         return self.part(kept, offset, e.dtype) if kept.holds(offset) else "poison"
 
     def offset(self, kept: Registers, form: Affine) -> int:
-        """The number of an element."""
+        """The offset of an element, which is a constant."""
         offset = form.const
         for leaf, coefficient in form.terms:
             value = self.addresses.index_leaf(leaf)
@@ -40,7 +40,7 @@ class Slots:
         return offset
 
     def part(self, kept: Registers, offset: int, dtype: DataType) -> str:
-        """Elements of a slot, all of them or an aligned part."""
+        """A whole slot, or an aligned part of one."""
         first = offset % kept.lanes
         if dtype.lanes > kept.lanes:
             value, lanes = kept.slots[offset], kept.lanes
@@ -73,7 +73,7 @@ class Slots:
             parts = ["poison" if row == "poison" else self.operands.lane(row, kept.dtype, lane) for row in rows]
             return self.operands.gather(parts, dtype)
         if dtype.is_bool:
-            # Single bits are not shuffled well.
+            # Shuffles of single bits are slow, so bools are widened to bytes.
             rows = [row if row == "poison" else self.operands.to_memory_bool(row, kept.dtype) for row in rows]
         t = memory_type(kept.dtype)
 
@@ -85,7 +85,7 @@ class Slots:
         return self.operands.from_memory_bool(found, dtype) if dtype.is_bool else found
 
     def picked(self, kept: Registers, e: BufferLoad) -> str:
-        """Any elements of several slots: as many at once as a slot has."""
+        """Any elements of several slots, as many at a time as a slot has."""
         found = fixed_lanes(e.indices[0])
         start = found and self.facts.affine.scalar(found[0])
         assert found is not None and start is not None

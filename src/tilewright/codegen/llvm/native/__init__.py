@@ -1,1 +1,1 @@
-"""LLVM IR text to native code: target machines, optimisation, linking in process."""
+"""Native code of LLVM IR text: target machines, optimisation, linking in this process."""

@@ -1,4 +1,4 @@
-"""How much of LLVM's optimisation a program can use: little, where its loops are explicit vectors over registers already."""
+"""Choice of LLVM's level of optimisation: low for programs whose loops are explicit vectors in registers already."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tilewright.tir import (
 from tilewright.tir.stmt_functor import used_vars
 
 WHOLE, SHORT, NONE = 3, 2, 1
-"""Levels of `machine.optimise`: LLVM's whole pipeline, the passes that take memory of constant places to registers, and no pass."""
+"""Levels of `target_machine.optimise`: LLVM's whole pipeline; the passes that move memory at constant places to registers; no pass."""
 
 
 class _Loops(Visitor):
-    """Looks for what LLVM makes faster: scalars computed in loops, which it may make vectors of, and sums kept in memory."""
+    """Looks for code that LLVM can make faster: scalar loops, which it may vectorise, and sums in memory."""
 
     def __init__(self) -> None:
         self.running: set[Var] = set()
@@ -69,7 +69,7 @@ class _Loops(Visitor):
             self.found = True
 
     def _in_register(self, s: BufferStore) -> bool:
-        """Whether a store goes to a place of its own of local storage, whatever loop runs."""
+        """Whether a store is to local storage, at a place that depends on no loop."""
         return s.buffer.data in self.local and all([self.running.isdisjoint(used_vars(i)) for i in s.indices])
 
 

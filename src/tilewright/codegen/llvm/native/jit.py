@@ -1,4 +1,4 @@
-"""Objects into this process: linked in memory by LLVM's ORC JIT; no linker and no file is needed."""
+"""Loading of objects into this process. LLVM's ORC JIT links them in memory, without a linker and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _compiler() -> Any:
 
 
 class LoadedObjects:
-    """Objects linked into the process. `symbols` maps names to addresses; the code lives as long as this."""
+    """Objects in this process. symbols: addresses by name. The code stays in memory as long as this object."""
 
     def __init__(
         self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None
@@ -47,14 +47,14 @@ class LoadedObjects:
         self.symbols: dict[str, int] = {name: self._tracker[name] for name in wanted}
 
     def function(self, name: str, *argtypes: Any, restype: Any = ctypes.c_int32) -> Any:
-        """A ctypes function for an exported symbol."""
+        """An exported symbol as a ctypes function."""
         function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self.symbols[name])
-        function._keep = self  # the code lives as long as the function
+        function._keep = self  # keeps the code in memory as long as the function
         return function
 
 
 def load_objects(
     objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None
 ) -> LoadedObjects:
-    """Links objects into this process and gives the addresses of `exports`."""
+    """Links objects into this process, and looks up the addresses of `exports`. imports: addresses of symbols that the objects use."""
     return LoadedObjects(objects, exports, imports)

@@ -1,4 +1,4 @@
-"""Target machines, optimisation passes and objects, through llvmlite.binding."""
+"""Target machines, optimisation and objects, through llvmlite.binding."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 
 BFLOATS = " x bfloat>"
-"""In texts with vectors of bfloat16, of which LLVM's combination of instructions makes stores that its own selection of them aborts on
-(LLVM 22, x86)."""
+"""Marks texts with vectors of bfloat16. For these, LLVM's instcombine makes stores on which its instruction selection aborts (LLVM 22,
+x86)."""
 
 _ready = False
 
 
 def initialize() -> None:
-    """Registers LLVM's targets; once per process."""
+    """Registers LLVM's targets, once per process."""
     global _ready
     if not _ready:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         binding.initialize_native_asmparser()
-        # The pre-register-allocation scheduler hoists the loads of a long unrolled tile until it spills: a 3x3
-        # convolution fell from 98 to 50 % of peak. The order that the program was written in is the right one.
+        # LLVM's scheduler before register allocation hoists the loads of a long unrolled tile until registers spill: a
+        # 3x3 convolution fell from 98 to 50 % of peak. The order of the program is the right one.
         binding.set_option("tilewright", "-enable-misched=false")
         _ready = True
 
@@ -52,7 +52,7 @@ def _machine(triple: str, cpu: str, features: str, abi: str, level: int) -> Any:
 
 
 def target_machine(target: Target, level: int = 2) -> Any:
-    """The llvmlite TargetMachine for a target: position independent code, small code model."""
+    """llvmlite's TargetMachine for a target, with position-independent code and the small code model."""
     cpu = target.mcpu
     return _machine(target.triple, "" if cpu == "generic" else cpu, target.feature_string, target.abi, level)
 
@@ -70,7 +70,7 @@ _layouts: dict[tuple[str, str], str] = {}
 
 
 def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True) -> None:
-    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3."""
+    """Runs LLVM passes: none up to level 1, a cheap clean-up at 2 (combine: with instcombine), LLVM's whole pipeline at 3."""
     if opt_level <= 1:
         return
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
@@ -93,7 +93,7 @@ def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True) ->
 
 
 def _release(manager: Any) -> None:
-    """Frees a pass manager: llvmlite's classes inherit an empty `_dispose` before their own, and leak 100 KB a module."""
+    """Frees a pass manager. llvmlite's classes inherit an empty `_dispose` ahead of their own, and would leak 100 KB per module."""
     if type(manager)._dispose is ffi.ObjectRef._dispose:
         NewPassManager._dispose(manager)
 
@@ -114,7 +114,7 @@ def _parsed(text: str, target: Target, opt_level: int, imports: Sequence[str] = 
 
 
 def _link_in(module: Any, given: str, context: Any) -> None:
-    """Adds what a pragma import_llvm names: LLVM IR as text, or the path of a .ll or .bc file."""
+    """Links in LLVM IR that a pragma import_llvm names. given: its text, or the path of a .ll or .bc file."""
     try:
         if given.endswith(".bc"):
             other = binding.parse_bitcode(Path(given).read_bytes(), context)
@@ -122,7 +122,7 @@ def _link_in(module: Any, given: str, context: Any) -> None:
             other = binding.parse_assembly(Path(given).read_text() if given.endswith(".ll") else given, context)
     except (RuntimeError, OSError) as error:
         raise TVMError(f"import_llvm: LLVM cannot read the imported IR: {error}") from None
-    # Made for the same machine, if under another name of it.
+    # It is for the same machine, perhaps under another name.
     other.triple, other.data_layout = module.triple, module.data_layout
     names = [f.name for f in other.functions if not f.is_declaration]
     try:
@@ -134,14 +134,15 @@ def _link_in(module: Any, given: str, context: Any) -> None:
 
 
 def compile_object(text: str, target: Target | str, opt_level: int = 1, imports: Sequence[str] = ()) -> bytes:
-    """A relocatable object from LLVM IR text. imports: LLVM IR (text, or paths of .ll and .bc) whose functions it calls."""
+    """A relocatable object of LLVM IR text. imports: LLVM IR (texts, or paths of .ll and .bc files) with functions that it calls."""
     module, machine = _parsed(text, Target(target), opt_level, imports)
     result: bytes = machine.emit_object(module)
     return result
 
 
 def object_kind(target: Target) -> ObjectKind:
-    """What objects for the target are. Raises TVMError where LLVM writes none for its triple, or other bytes than constants have."""
+    """The file format of objects for the target. Raises TVMError for triples that LLVM does not know or writes no objects for, and for
+    big-endian ones."""
     key = (target.triple, target.feature_string, target.abi)
     found = _kinds.get(key)
     if found is None:
@@ -165,7 +166,7 @@ _kinds: dict[tuple[str, str, str], ObjectKind] = {}
 
 
 def compile_assembly(text: str, target: Target | str, opt_level: int = 1, imports: Sequence[str] = ()) -> str:
-    """Assembly text from LLVM IR text."""
+    """Assembly text of LLVM IR text. imports: as for `compile_object`."""
     module, machine = _parsed(text, Target(target), opt_level, imports)
     result: str = machine.emit_assembly(module)
     return result

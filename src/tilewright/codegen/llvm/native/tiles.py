@@ -1,4 +1,4 @@
-"""What a library for AMX needs beside its code: Linux keeps tile registers only for processes that asked for them."""
+"""The request for tile registers in libraries for AMX. Linux gives them only to processes that ask for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tilewright.codegen.llvm.native.target_machine import compile_object
 from tilewright.target import Target
 
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
-"""Number of the system call on x86-64, and its arguments ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA."""
+"""The number of the system call arch_prctl on x86-64, and its arguments ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA."""
 
 _ASK = f"""
 @llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{{ i32, ptr, ptr }} {{ i32 65535, ptr @enable_tiles, ptr null }}]
@@ -26,8 +26,9 @@ def has_tiles(target: Target) -> bool:
 
 
 def permission(target: Target) -> list[bytes]:
-    """The objects that a library for the target holds beside its kernels: one that asks for tile registers when the library is loaded,
-    whoever loads it. In this process the runtime asks, and tells of a refusal; here it is no error, for nothing may ever use them."""
+    """Objects that a library for the target holds in addition to its kernels. With AMX on Linux: one that requests tile registers when any
+    process loads the library. A refusal is no error there, since the code may never use them. In this process the runtime makes the
+    request, and reports a refusal."""
     wanted = has_tiles(target) and target.triple.startswith("x86_64") and "linux" in target.triple
     return [_asking(target.triple)] if wanted else []
 

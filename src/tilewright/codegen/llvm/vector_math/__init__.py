@@ -1,1 +1,1 @@
-"""Elementary functions of floats as vector code, and the conversions that some CPUs lack."""
+"""Elementary functions of floats as vector code, and conversions for CPUs without instructions for them."""

@@ -1,6 +1,6 @@
-"""float16 conversions for x86 CPUs without F16C: LLVM calls these helpers, which no libm or runtime of ours holds.
+"""float16 conversions for x86 CPUs without F16C. LLVM calls these helpers, which no C library is sure to have.
 
-LLVM makes the calls after its passes have run, so these must not take the helpers away as unused (weak).
+LLVM inserts the calls after its passes, so the helpers are weak: otherwise the passes would remove them as unused.
 Bit tricks after F. Giesen, "Half to float done quic" and its round-to-nearest-even counterpart.
 """
 
@@ -60,5 +60,5 @@ define weak_odr hidden half @__truncsfhf2(float %f) nounwind {
 
 
 def half_helpers(target: Target) -> str:
-    """The helpers' text where the target needs them, else nothing."""
+    """The text of the helpers if the target needs them, otherwise ""."""
     return _TEXT if target.cpu.arch == "x86" and "f16c" not in target.features else ""

@@ -1,4 +1,4 @@
-"""Single instructions on lanes of one floating point type: what functions of vector math are written in."""
+"""Single instructions on lanes of one floating point type, of which functions of vector math consist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.ir import DataType
 
 
 class Lanes:
-    """Emits instructions on values of one floating point type (`dtype` fixes element and lanes) into a function."""
+    """Emits instructions on values of one floating point type. dtype: the type, with its lanes."""
 
     def __init__(self, builder: FunctionBuilder, dtype: DataType, fma: bool, ldexp: bool) -> None:
         self.b, self.dtype, self.has_fma, self.has_ldexp = builder, dtype, fma, ldexp
@@ -51,7 +51,7 @@ class Lanes:
         return self.b.pure(f"fneg {self.type} {a}", a)
 
     def fma(self, a: str, b: str, c: str) -> str:
-        """a * b + c, fused where the target can."""
+        """a * b + c, fused if the target has an instruction for it."""
         if not self.has_fma:
             return self.add(self.mul(a, b), c)
         t = self.type
@@ -72,7 +72,7 @@ class Lanes:
         return self.b.pure(f"select {self.btype} {cond}, {self.type} {a}, {self.type} {b}", cond, a, b)
 
     def both(self, op: str, a: str, b: str) -> str:
-        """`and`, `or`, `xor` of conditions."""
+        """The operation `and`, `or` or `xor` on two conditions."""
         return self.b.pure(f"{op} {self.btype} {a}, {b}", a, b)
 
     def iop(self, op: str, a: str, b: str) -> str:
@@ -85,25 +85,25 @@ class Lanes:
         return self.b.pure(f"bitcast {self.itype} {a} to {self.type}", a)
 
     def poly(self, x: str, *coefficients: float) -> str:
-        """Horner's rule, the highest power first."""
+        """A polynomial of x by Horner's rule. coefficients: the highest power first."""
         r = self.c(coefficients[0])
         for k in coefficients[1:]:
             r = self.fma(r, x, self.c(k))
         return r
 
     def clamp(self, x: str, low: float, high: float) -> str:
-        """`x` between two constants; a NaN stays a NaN."""
+        """x clamped to two constants. A NaN stays NaN."""
         x = self.select(self.cmp("olt", self.c(high), x), self.c(high), x)
         return self.select(self.cmp("ogt", self.c(low), x), self.c(low), x)
 
     @property
     def has_avx512(self) -> bool:
-        """Whether a value is one vector of float32, or several, that AVX-512 has instructions of its own for."""
+        """Whether AVX-512 has special instructions for these values: whole vectors of float32, one or several."""
         lanes = self.dtype.lanes
         return self.has_ldexp and self.dtype.bits == 32 and lanes in (4, 8, 16, 32, 64)
 
     def by_vectors(self, name: str, *args: str) -> str:
-        """A method of one vector applied to each of several."""
+        """A method for one vector, applied to each of several vectors."""
         one = type(self)(self.b, self.dtype.with_lanes(16), self.has_fma, self.has_ldexp)
 
         def joined(a: str, b: str, lanes: int) -> str:
@@ -124,7 +124,7 @@ class Lanes:
         return str(parts[0])
 
     def scale2(self, x: str, n: str, ni: str) -> str:
-        """x * 2**n for an integer n (`ni` the same as an integer) within twice the exponent's range, rounded once."""
+        """x * 2**n, rounded once, for an integer n within twice the range of the exponent. ni: n as an integer operand."""
         t, i = self.type, self.itype
         if self.has_avx512 and self.dtype.lanes > 16:
             return self.by_vectors("scaled", x, n)
@@ -139,7 +139,7 @@ class Lanes:
         return x
 
     def scaled(self, x: str, n: str) -> str:
-        """x * 2**n by the instruction of AVX-512."""
+        """x * 2**n by AVX-512's instruction."""
         t, lanes = self.type, self.dtype.lanes
         mask, rounding = f"i{max(8, lanes)}", ", i32 4" if lanes == 16 else ""
         name, kind = f"llvm.x86.avx512.mask.scalef.ps.{lanes * 32}", rounding and ", i32"
@@ -147,7 +147,7 @@ class Lanes:
         return self.b.call(f"{t}({t}, {t}, {t}, {mask}{kind})", name, args, x, n)
 
     def reciprocal(self, x: str) -> str:
-        """1 / x of a normal number to 14 bits at least."""
+        """1 / x of a normal number, to at least 14 bits."""
         t, mask, lanes = self.type, f"i{max(8, self.dtype.lanes)}", self.dtype.lanes
         if not self.has_avx512:
             return self.div(self.c(1.0), x)
@@ -167,7 +167,7 @@ class Lanes:
         return self.sub(shifted, self.c(magic)), self.iop("sub", self.bits(shifted), self.ci(base))
 
     def from_int(self, n: str) -> str:
-        """An integer of few bits as a float; for float64 as `round_to_int` backwards: few CPUs convert vectors of int64."""
+        """A small integer as a float. For float64 it reverses `round_to_int`, since few CPUs convert vectors of int64."""
         if self.dtype.bits == 64:
             magic = self.from_bits(self.iop("add", n, self.ci(0x4338000000000000)))
             return self.sub(magic, self.c(6755399441055744.0))
@@ -178,20 +178,20 @@ class Lanes:
         return self.b.pure(f"icmp slt {self.itype} {self.bits(x)}, {self.ci(0)}", self.bits(x))
 
     def power_of_two(self, n: str) -> str:
-        """2**n for an integer n of a normal number."""
+        """2**n for an integer n, if it is a normal number."""
         shift, bias = (23, 127) if self.dtype.bits == 32 else (52, 1023)
         return self.from_bits(self.iop("shl", self.iop("add", n, self.ci(bias)), self.ci(shift)))
 
     def power_of_rounded(self, n: str) -> str:
-        """2**n of a normal number, for n as the low bits of a float (1.5 * 2**23 + n)."""
+        """2**n, if it is a normal number. n is in the low bits of a float, 1.5 * 2**23 + n."""
         return self.from_bits(self.iop("add", self.iop("shl", self.bits(n), self.ci(23)), self.ci(127 << 23)))
 
     def times_power(self, x: str, n: str) -> str:
-        """x * 2**n, both x and the product normal numbers, for n as in `power_of_rounded`. What it makes of NaN may be any number."""
+        """x * 2**n, if x and the product are normal numbers, for n as in `power_of_rounded`. For NaN the result may be any number."""
         return self.from_bits(self.iop("add", self.bits(x), self.iop("shl", self.bits(n), self.ci(23))))
 
     def lookup(self, name: str, table: Sequence[float], at: str) -> str:
-        """Elements of a table of constants, by integers within it; `name` is the table's symbol."""
+        """Elements of a table of constants. at: their numbers, which must be in bounds; name: the symbol of the table."""
         element, lanes = self.dtype.element, self.dtype.lanes
         one = llvm_type(element)
         values = ", ".join(f"{one} {float_const(element, v)}" for v in table)

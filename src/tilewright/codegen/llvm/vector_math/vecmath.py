@@ -1,9 +1,9 @@
 """Vector math: elementary functions of float32 as straight-line vector code for any number of lanes.
 
-Errors stay below 1 unit in the last place over all arguments (`make test-vecmath` tries every one); infinities, denormals, NaN
-and signs of zero come out as in C. What kernels spend time in stands here, in float32 with fused multiply-adds; the rest is
-computed in float64 (`widemath`). Polynomials: Cephes (Moshier, single precision) for exp2 and log; for exp and erf, minimax fits whose
-coefficients were rounded one after the other, the others fitted again after each.
+Errors are below 1 unit in the last place for all arguments (`make test-vecmath` tries every one). Infinities, denormals, NaN and
+signs of zero are handled as in C. Functions in which kernels spend much time are here, in float32 with fused multiply-adds; the others
+are computed in float64 (`widemath`). Polynomials: for exp2 and log those of Cephes (Moshier, single precision); for exp and erf minimax
+fits, whose coefficients were rounded one after the other, each time fitting the remaining ones again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXP = (
     0.1666666567325592,
     0.5,
 )
-"""(exp(r) - 1 - r) / r**2 for |r| up to log(2) / 2; 2**-33 of exp(r)."""
+"""Polynomial of (exp(r) - 1 - r) / r**2 for |r| up to log(2) / 2. Its error is 2**-33 of exp(r)."""
 _EXP2 = (
     0.0001532926398795098,
     0.0013390969252213836,
@@ -36,14 +36,14 @@ _EXP2 = (
     0.6931471824645996,
     1.0,
 )
-"""2**r for |r| up to 1 / 2; 2**-28 of it."""
+"""Polynomial of 2**r for |r| up to 1 / 2. Its relative error is 2**-28."""
 
 
 class VectorMath(Lanes):
-    """Emits math on values of one floating point type (`dtype` fixes element and lanes) into a function."""
+    """Emits elementary functions of values of one floating point type."""
 
     def wide(self) -> WideMath:
-        """The same lanes in float64."""
+        """The emitter for the same lanes in float64."""
         return WideMath(self.b, _F64.with_lanes(self.dtype.lanes), self.has_fma, self.has_ldexp)
 
     def widen(self, x: str) -> str:
@@ -53,14 +53,14 @@ class VectorMath(Lanes):
         return self.b.pure(f"fptrunc {self.wide().type} {x} to {self.type}", x)
 
     def in_float64(self, name: str, *args: str) -> str:
-        """A function of `WideMath`, rounded once."""
+        """The result of a function of `WideMath`, rounded once."""
         w = self.wide()
         return self.narrow(getattr(w, name)(*[self.widen(a) for a in args]))
 
     # --- exponentials
 
     def _exp_reduced(self, x: str) -> tuple[str, str, str, str]:
-        """(n, n as an integer, x - n * log(2), the same before its last term was added)."""
+        """(n, n as an integer, x - n * log(2), x - n * (the high part of log(2)))."""
         n, ni = self.round_to_int(x, 1.4426950408889634)
         whole = self.fma(n, self.c(-_LN2_HIGH), x)  # exact
         return n, ni, self.fma(n, self.c(-_LN2_LOW), whole), whole
@@ -71,7 +71,7 @@ class VectorMath(Lanes):
         return n, ni, self.fma(self.poly(r, *_EXP), self.mul(r, r), r)
 
     def _exact_exp_parts(self, x: str) -> tuple[str, str, str]:
-        """`_exp_parts` with what the rounding of q left over, in place of n as a float."""
+        """`_exp_parts`, with the rounding error of q in place of n as a float."""
         n, ni, r, whole = self._exp_reduced(x)
         square = self.mul(self.poly(r, *_EXP), self.mul(r, r))
         q = self.add(r, square)
@@ -92,14 +92,14 @@ class VectorMath(Lanes):
         return self.scale2(p, n, ni)
 
     def quotient(self, top: str, top_low: str, bottom: str, bottom_low: str) -> tuple[str, str]:
-        """((top + top_low) / (bottom + bottom_low) rounded once, about 1 / bottom)."""
+        """((top + top_low) / (bottom + bottom_low) rounded once, approximately 1 / bottom)."""
         inverse = self.reciprocal(bottom)
         q = self.mul(top, inverse)
         rest = self.add(self.fma(self.neg(q), bottom, top), self.fma(self.neg(q), bottom_low, top_low))
         return self.fma(rest, inverse, q), inverse
 
     def tanh(self, x: str) -> str:
-        """(exp(2a) - 1) / (exp(2a) + 1), both parts with the digits that their rounding lost."""
+        """tanh(x) with a = |x|: (exp(2a) - 1) / (exp(2a) + 1), with the rounding errors of both parts."""
         one = self.c(1.0)
         a = self.clamp(self.abs(x), 0.0, 10.0)
         n, q, lost = self._exact_exp_parts(self.add(a, a))
@@ -109,7 +109,7 @@ class VectorMath(Lanes):
             whole = self.fma(s, q, start)
             parts += [whole, self.fma(s, lost, self.fma(s, q, self.sub(start, whole)))]
         y, inverse = self.quotient(*parts)
-        # 2**n - 1 is exact while it fits.
+        # 2**n - 1 is exact as long as it fits.
         y = self.select(self.cmp("ogt", a, self.c(8.0)), self.fma(self.c(-2.0), inverse, one), y)
         return self.binary("copysign", y, x)
 
@@ -134,30 +134,31 @@ class VectorMath(Lanes):
             0.11283622682094574, -0.3761262893676758,
         )  # fmt: skip
         lost = self.mul(p, self.fma(x, x, self.neg(z)))
-        near = self.fma(p, z, self.add(lost, self.c(0.12837916612625122)))  # erf(x) / x - 1 up to 0.9, 2**-30
+        # erf(x) / x - 1 for |x| up to 0.9; error 2**-30.
+        near = self.fma(p, z, self.add(lost, self.c(0.12837916612625122)))
         near = self.fma(near, x, x)
         far = self.clamp(t, 0.0, 4.2)
         r = self.poly(
             far, -1.0369190022174735e-05, 0.00031414139084517956, -0.0036070989444851875, 0.023686988279223442,
             -0.10614940524101257, -0.6352043747901917, -0.12863539159297943,
         )  # fmt: skip
-        r = self.fma(r, far, self.neg(far))  # log(erfc(t)) on [0.89, 4.2]; 2**-30 of erfc
+        r = self.fma(r, far, self.neg(far))  # log(erfc(t)) on [0.89, 4.2]; error 2**-30 of erfc
         _, n, q = self._exp_parts(r)
         s = self.power_of_two(n)
         far = self.binary("copysign", self.fma(self.neg(s), q, self.sub(one, s)), x)
         return self.select(self.cmp("ogt", t, self.c(0.9)), far, near)
 
-    # --- activations, whose sums need not be exact where they are next to nothing
+    # --- activations, which may lose precision where they are close to 0
 
     def _power_of_two_parts(self, a: str, b: str, less: int = 0) -> tuple[str, str]:
-        """(n - less in the low bits of a float, p) with 2**(a * b) = 2**n * p, 2**-28 of it; p is 1 where the product is 0."""
+        """(n - less in the low bits of a float, p) with 2**(a * b) = 2**n * p, to 2**-28. p is 1 if the product is 0."""
         magic = self.c(12582912.0 - less)
         shifted = self.fma(a, b, magic)
         n = self.sub(shifted, magic)
         return shifted, self.poly(self.fma(a, b, self.neg(n)), *_EXP2)
 
     def one_plus_erf(self, x: str) -> str:
-        """1 + erf(x), less than 1.2e-7 (an ulp of 1) off: 2**r or 2 - 2**r, where 2**r is erfc(|x|)."""
+        """1 + erf(x): 2**r or 2 - 2**r, where 2**r is erfc(|x|). Its error is below 1.2e-7 (an ulp of 1)."""
         end = 4.2  # erfc is 3e-9 there
         t = self.abs(x)
         far = self.cmp("ogt", t, self.c(end))
@@ -171,8 +172,8 @@ class VectorMath(Lanes):
         return self.select(self.cmp("olt", x, self.c(0.0)), low, self.sub(self.c(2.0), low))
 
     def gelu(self, x: str) -> str:
-        """x * (1 + erf(x / sqrt(2))) / 2: what is positive of x, less |x| * 2**r / 2, where 2**r is erfc(|x| / sqrt(2)): 2**-22 of it
-        down to x = -4, and next to nothing from -8 on."""
+        """x * (1 + erf(x / sqrt(2))) / 2, as max(x, 0) - |x| * 2**r / 2, where 2**r is erfc(|x| / sqrt(2)). Its relative error is 2**-22
+        for x from -4 on; below -8 the result is close to 0."""
         zero, end = self.c(0.0), self.c(8.0)
         t = self.abs(x)
         t = self.select(self.cmp("olt", end, t), end, t)
@@ -182,11 +183,11 @@ class VectorMath(Lanes):
             -0.4592187702655792, -1.1511045694351196,
         )  # fmt: skip
         n, p = self._power_of_two_parts(r, t, 1)
-        positive = self.sub(x, self.select(self.cmp("olt", x, zero), x, zero))  # of minus infinity it is a NaN
+        positive = self.sub(x, self.select(self.cmp("olt", x, zero), x, zero))  # NaN for minus infinity
         return self.fma(self.neg(t), self.times_power(p, n), positive)
 
     def one_plus_tanh(self, x: str) -> str:
-        """1 + tanh(x) = 2 / (1 + exp(-2x)), at most 1.8e-7 (1.5 ulp of 1) off, as measured over its range."""
+        """1 + tanh(x) = 2 / (1 + exp(-2x)). Its largest measured error is 1.8e-7 (1.5 ulp of 1)."""
         n, p = self._power_of_two_parts(self.clamp(x, -43.0, 11.0), self.c(-2.8853900817779268))
         bottom = self.fma(p, self.power_of_rounded(n), self.c(1.0))
         inverse = self.reciprocal(bottom)
@@ -196,7 +197,7 @@ class VectorMath(Lanes):
         return self.fma(self.fma(self.neg(bottom), inverse, self.c(1.0)), twice, twice)
 
     def silu(self, x: str) -> str:
-        """x * sigmoid(x), 2 ulp: x / (1 + 2**(-x / log(2)))."""
+        """x * sigmoid(x), as x / (1 + 2**(-x / log(2))). Its error is 2 ulp."""
         y = self.clamp(x, -89.0, 104.0)
         n, ni = self.round_to_int(y, -1.4426950216293335)
         r = self.fma(y, self.c(-1.4426950216293335), self.neg(n))
@@ -228,13 +229,13 @@ class VectorMath(Lanes):
     # --- angles
 
     def _turn(self, x: str, turn: str) -> tuple[str, str]:
-        """x less multiples of an angle (a method of `WideMath`); the table is looked into only where a lane needs it."""
+        """x minus multiples of an angle. turn: the method of `WideMath` for it. The table is read only if a lane needs it."""
         w, b = self.wide(), self.b
         wide = self.widen(x)
         near = getattr(w, turn)(wide)
         large = w.cmp("oge", w.abs(wide), w.c(2.0**FAR))
         arm = b.push(b.label("far"))
-        # What follows from it is computed only here.
+        # The freeze keeps the code that depends on it inside this branch.
         r, n = getattr(w, turn)(*w.far(b.here(f"freeze {w.type} {wide}")))
         r = w.select(large, r, near[0])
         n = b.pure(f"select {w.btype} {large}, {w.itype} {n}, {w.itype} {near[1]}", n)
@@ -267,7 +268,7 @@ class VectorMath(Lanes):
 
     def rsqrt(self, x: str) -> str:
         y = self.div(self.c(1.0), self.sqrt(x))
-        # One step of Newton on what both roundings left.
+        # One step of Newton's method for the errors of both roundings.
         t = self.mul(x, y)
         low = self.fma(x, y, self.neg(t))
         rest = self.fma(self.neg(low), y, self.fma(self.neg(t), y, self.c(1.0)))
@@ -278,7 +279,7 @@ class VectorMath(Lanes):
         a = self.abs(x)
         r = self.in_float64("power_of_positive", a, y)
         zero, one, inf = self.c(0.0), self.c(1.0), self.c(math.inf)
-        # 0 and infinity as bases, infinity as the exponent.
+        # Bases 0 and infinity, and the exponent infinity.
         up = self.cmp("ogt", y, zero)
         r = self.select(self.cmp("oeq", a, zero), self.select(up, zero, inf), r)
         r = self.select(self.cmp("oeq", a, inf), self.select(up, inf, zero), r)
@@ -286,7 +287,7 @@ class VectorMath(Lanes):
         big = self.both("xor", up, self.cmp("olt", a, one))
         r = self.select(self.cmp("oeq", ay, inf), self.select(big, inf, zero), r)
         r = self.select(self.cmp("uno", x, y), self.c(math.nan), r)
-        # The sign for negative bases: odd integers keep it, other numbers have no power.
+        # Negative bases: odd integers keep the sign; for exponents that are not integers the power is NaN.
         whole = self.cmp("oeq", self.unary("trunc", y), y)
         half = self.mul(y, self.c(0.5))
         odd = self.both("and", whole, self.cmp("one", self.unary("trunc", half), half))
@@ -302,7 +303,7 @@ class VectorMath(Lanes):
 
 
 def _chosen(name: str) -> Callable[..., str]:
-    """A function in float32 where there is one and multiply-adds are fused, which its error rests on; else in float64."""
+    """The emitter of a function: in float32 if it exists and multiply-adds are fused, on which its error bound rests; else in float64."""
     narrow: Callable[..., str] | None = getattr(VectorMath, name, None)
 
     def emit(m: VectorMath, *args: str) -> str:
@@ -321,7 +322,7 @@ VECTOR_FUNCTIONS: dict[str, Callable[..., str]] = {
         *ACTIVATIONS,
     )
 }  # fmt: skip
-"""Functions of float32 arguments that are emitted as vector code."""
+"""Functions of float32 arguments that are emitted as vector code -> their emitters."""
 
 INTRINSICS = {
     "sqrt": "sqrt",
@@ -333,7 +334,7 @@ INTRINSICS = {
     "nearbyint": "roundeven",
     "rint": "roundeven",
 }
-"""Functions of one argument that LLVM expands without a library call on every target we tune for."""
+"""Functions of one argument that LLVM expands without a library call on the supported CPUs."""
 
 LIBM = dict.fromkeys(
     [
@@ -362,4 +363,4 @@ LIBM = dict.fromkeys(
     ],
     1,
 ) | dict.fromkeys(("atan2", "hypot", "nextafter", "pow", "fmod"), 2)
-"""Functions that fall back to the C library, one lane at a time, and how many arguments they take."""
+"""Functions that call the C library for each lane -> their number of arguments."""

@@ -1,7 +1,7 @@
-"""Elementary functions of float32 numbers, in float64: right to about 40 bits, so that one rounding at the end is all the error.
+"""Elementary functions of float32 numbers, computed in float64 to about 40 bits, so that the only error is the rounding at the end.
 
-They serve the functions that are rarely the hot part of a kernel, and all functions where multiply-adds are not fused. The
-polynomials are Chebyshev fits (mpmath's chebyfit); beside each stands its error.
+They are used for functions in which kernels rarely spend much time, and for all functions if multiply-adds are not fused. The
+polynomials are Chebyshev fits (mpmath's chebyfit), each with its error.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tilewright.codegen.llvm.vector_math.lanes import Lanes
 LN2 = math.log(2.0)
 PI_2 = (1.5707963267948966, 6.123233995736766e-17)
 PI_2_UNFUSED = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
-"""pi / 2 in parts: of 53 bits, and of 25, 25 and 53, whose products with integers of 28 bits are exact."""
+"""pi / 2 in parts: of 53 bits (PI_2), and of 25, 25 and 53 bits. Products of the parts of 25 bits with integers of 28 bits are exact."""
 
 
 class WideMath(Lanes):
-    """Emits functions on float64 values that came from float32 and go back there."""
+    """Emits functions of float64 values that were float32, and whose results are rounded to float32."""
 
     def _exp_parts(self, x: str) -> tuple[str, str]:
         """(2**n, q) with exp(x) = 2**n * (1 + q) and q in [-0.3, 0.42], for |x| up to 700."""
@@ -97,7 +97,7 @@ class WideMath(Lanes):
 
     def log1p(self, x: str) -> str:
         u = self.add(x, self.c(1.0))
-        # What 1 + x lost is all there is of a small x.
+        # The rounding error of 1 + x matters for small x.
         lost = self.div(self.sub(x, self.sub(u, self.c(1.0))), u)
         y = self.add(self.log(u), self.select(self.cmp("olt", x, self.c(1.0)), lost, self.c(0.0)))
         y = self.select(self.cmp("oeq", x, self.c(-1.0)), self.c(-math.inf), y)
@@ -125,7 +125,7 @@ class WideMath(Lanes):
     # --- angles
 
     def _angle(self, y: str, x: str) -> str:
-        """The angle of (x, y) with both at least 0 and not both 0, by one division."""
+        """The angle of the point (x, y), by one division. Both must be at least 0, and one above 0."""
         steep = self.cmp("ogt", y, self.mul(x, self.c(2.414213562373095)))
         middle = self.cmp("ogt", y, self.mul(x, self.c(0.4142135623730951)))
         top = self.select(steep, self.neg(x), self.select(middle, self.sub(y, x), y))
@@ -153,7 +153,7 @@ class WideMath(Lanes):
 
     def atan2(self, y: str, x: str) -> str:
         a, b, zero = self.abs(y), self.abs(x), self.c(0.0)
-        # Two zeros or two infinities stand for the angle in between.
+        # For two infinities the angle is pi / 4.
         inf = self.c(math.inf)
         both = self.both("and", self.cmp("oeq", a, inf), self.cmp("oeq", b, inf))
         a, b = self.select(both, self.c(1.0), a), self.select(both, self.c(1.0), b)
@@ -163,9 +163,9 @@ class WideMath(Lanes):
         return self.binary("copysign", r, y)
 
     def far(self, x: str) -> tuple[str, str]:
-        """(a, b) with a + b the angle of a float32 number from 2**28 on, less whole turns, a below 2**26. The number is an integer
-        of 24 bits times a power of two; that power modulo a turn comes from a table in three parts, of which the integer's multiples
-        are exact but for the last."""
+        """(a, b) with a + b = x modulo 2 * pi and a below 2**26, for a float32 number x of at least 2**28. x is an integer of 24 bits
+        times a power of two. A table holds the powers modulo 2 * pi in three parts; the products of the integer with the first two are
+        exact."""
         i = self.itype
         e = self.iop("and", self.iop("lshr", self.bits(x), self.ci(52)), self.ci(0x7FF))
         at = self.iop("sub", e, self.ci(1023 + FAR))
@@ -177,7 +177,7 @@ class WideMath(Lanes):
         return self.mul(integer, high), self.fma(integer, middle, self.mul(integer, low))
 
     def _less(self, n: str, step: float, x: str, rest: str | None) -> str:
-        """x + rest - n * step * pi/2, the products of all parts of pi but the last exact; all bits are right while n has 28."""
+        """x + rest - n * step * pi/2. The products with all parts of pi except the last are exact, if n has at most 28 bits."""
         *parts, last = [p * step for p in (PI_2 if self.has_fma else PI_2_UNFUSED)]
         for part in parts:
             x = self.fma(n, self.c(-part), x)
@@ -252,7 +252,7 @@ class WideMath(Lanes):
         return self.select(infinite, inf, r)
 
     def power_of_positive(self, x: str, y: str) -> str:
-        """x**y for a finite x > 0 and a finite y; within what float32 tells apart, so that too large ones are infinite there."""
+        """x**y for a finite x > 0 and a finite y. Results beyond the range of float32 need only round to 0 or infinity."""
         f, e = self._log_parts(x)
         t = self.mul(self.fma(e, self.c(LN2), f), y)
         s, q = self._exp_parts(self.clamp(t, -300.0, 300.0))
@@ -260,7 +260,7 @@ class WideMath(Lanes):
 
 
 FAR = 28
-"""From this power of two on, multiples of pi/2 are taken off by a table."""
+"""Numbers from this power of two on are reduced modulo 2 * pi by a table."""
 
 
 def _arctan_of_inverse(n: int, places: int) -> int:
@@ -274,7 +274,7 @@ def _arctan_of_inverse(n: int, places: int) -> int:
 
 
 def _turns() -> tuple[tuple[float, ...], ...]:
-    """2**(e - 23) modulo 2 * pi for e from FAR to 127, in parts of 29, 29 and 53 bits."""
+    """2**(e - 23) modulo 2 * pi for e from FAR to 127, in parts of 29, 29 and 53 bits each."""
     places = 340
     turn = 8 * (4 * _arctan_of_inverse(5, places) - _arctan_of_inverse(239, places))  # Machin's formula
     parts: list[list[float]] = []

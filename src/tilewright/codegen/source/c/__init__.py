@@ -1,1 +1,1 @@
-"""C text from lowered functions."""
+"""C text of lowered functions."""

@@ -1,4 +1,4 @@
-"""C as a back end: readable C99, compiled by the C compiler of the machine."""
+"""Back end for the target c: readable C99, compiled by the C compiler of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.target import Target
 
 
 class C(BackEnd):
-    """C text, compiled by the system's compiler or zig, linked by the system's linker."""
+    """Emits C text, which the system's compiler or zig compiles and the system's linker links."""
 
     kind: ClassVar[str] = "c"
     forms: ClassVar[tuple[str, ...]] = ("c",)

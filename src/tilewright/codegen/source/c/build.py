@@ -1,4 +1,4 @@
-"""`build`: lowered functions to a runtime.Module, linked into this process when they are for it."""
+"""Build of lowered functions into a runtime.Module, linked into this process if it can run them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _SLOTS = {CONTEXT: "TW_CONTEXT()", LIBRARY: "TW_OWN_MODULE()"}
 
 
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
-    """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
+    """A runtime.Module of the packed functions (see MakePackedAPI) of a module.
 
-    get_source() gives the C. Code for another machine can be exported, but not called.
+    get_source() returns the C text. Code for another machine can be exported, but not called. Raises TVMError if the compiler refuses the
+    text, or if there is none for the target.
     """
     from tilewright.runtime.linking.module_source import ModuleSource
     from tilewright.runtime.module import Module
@@ -29,7 +30,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     target = Target(target)
     if isinstance(mod, PrimFunc):
         mod = IRModule.from_expr(mod)
-    object_kind(target)  # before the work: it refuses machines that none are made for
+    object_kind(target)  # first, since it refuses targets without a compiler
     text = emit_module(mod, target)
     data = compile_text(text, target, effort_of(target))
     source = ModuleSource([data], {"c": lambda: text}, None if target.is_host else target.triple)

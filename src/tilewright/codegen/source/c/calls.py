@@ -1,4 +1,4 @@
-"""Intrinsics and calls as C text."""
+"""C text of intrinsics and calls."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OF_ONE = """exp exp2 exp10 expm1 log log2 log10 log1p tanh sinh cosh sigmoid er
     atanh rsqrt sqrt fabs floor ceil trunc round"""
 _OF_TWO = "atan2 hypot pow fmod nextafter copysign"
 MATH = dict.fromkeys((*_OF_ONE.split(), *ACTIVATIONS), 1) | dict.fromkeys(_OF_TWO.split(), 2) | {"fma": 3}
-"""Functions of floats that tilewright/kernel.h has, and how many arguments they take."""
+"""Functions of floats in tilewright/kernel.h -> their number of arguments."""
 SAME = {"nearbyint": "round", "rint": "round"}
 _LIBRARY_WORDS = """expm1 log2 log10 log1p sinh cosh sin cos tan asin acos atan asinh acosh atanh erfc floor ceil trunc atan2
     hypot pow fmod nextafter exp10 fma round sqrt rsqrt"""
 _FROM_LIBRARY = frozenset(_LIBRARY_WORDS.split())
-"""Those that call the C library for floats of any width, if the compiler has no instruction."""
+"""Functions that call the C library for floats of all widths, unless the compiler has an instruction."""
 
 
 class CallEmitter(MemoryEmitter):
-    """The part of a function's emitter that turns calls into text."""
+    """Rules for calls, as a part of a function's emitter."""
 
     _calls: ClassVar[dict[str, Callable[..., Text]]] = {}
 
@@ -69,7 +69,7 @@ class CallEmitter(MemoryEmitter):
         return self.function(f"tw_add_{s}", self.function(f"tw_mul_{s}", a, b), c)
 
     def _power(self, e: Call) -> Text | None:
-        """A power whose exponent makes it a product, a quotient or a root; None of others."""
+        """A power with the exponent 1, 2, 3, -1 or 0.5 as a product, a quotient or a root; None for others."""
         exponent = e.args[1].value if isinstance(e.args[1], Broadcast) else e.args[1]
         if not isinstance(exponent, FloatImm) or exponent.value not in (1.0, 2.0, 3.0, -1.0, 0.5):
             return None
@@ -90,7 +90,7 @@ class CallEmitter(MemoryEmitter):
             return Text(f"{one} / {x.at(PRODUCT + 1)}", PRODUCT)
         zero = floating(0.0, dtype)
         if dtype.lanes == 1:
-            # Of -0 the power is 0, the root is not.
+            # pow(-0, 0.5) is 0, sqrt(-0) is -0.
             return self.function(f"tw_sqrt_{scalar(dtype)}", f"{x.at(PRODUCT)} + {zero}")
         whole = self.lanes(dtype, "add", x, self.broadcast(zero, dtype))
         return self.function(self.module.mapped("sqrt", f"tw_sqrt_{scalar(dtype)}", dtype, [dtype]), whole)
@@ -173,7 +173,7 @@ class CallEmitter(MemoryEmitter):
         return integer((high.value << 32) | low.value, e.dtype)
 
     def on_q_multiply_shift(self, e: Call) -> Text:
-        """round(x * y * 2**-s / 2**q), ties upwards, in 64 bits."""
+        """round(x * y * 2**-s / 2**q) in 64 bits; ties are rounded up."""
         lanes = e.dtype.lanes
         same = DataType(e.dtype.element).with_lanes(lanes)
         operands = []
@@ -220,7 +220,7 @@ class CallEmitter(MemoryEmitter):
     # --- calls
 
     def now(self, text: Text, dtype: DataType) -> Text:
-        """A call whose effects happen here."""
+        """Writes a call whose effects must happen here. Returns the name of its result."""
         self.forget()
         if dtype.code in ("void", ""):
             self.line(f"{text};")

@@ -1,4 +1,4 @@
-"""Bytes as C text: string literals, which compilers read many times faster than lists of numbers."""
+"""C text of bytes: string literals, which compilers read many times faster than lists of numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 ROW = 2048
-"""Bytes of one literal: C99 promises 4,095 characters."""
+"""Bytes of one literal. C99 guarantees 4,095 characters."""
 _PIECE = 512 * ROW
 _KEPT = frozenset(range(32, 127)) - set(b'"\\?')
-"""Characters that stand for themselves. Others have three octal digits, so that a digit may follow."""
+"""Characters that are written as they are. Others are written with three octal digits, so that a digit may follow."""
 _TEXTS = [chr(b) if b in _KEPT else f"\\{b:03o}" for b in range(256)]
 _TABLE = np.frombuffer("".join([t.ljust(4) for t in _TEXTS]).encode(), np.uint8).reshape(256, 4)
 _USED = np.array([[k < len(t) for k in range(4)] for t in _TEXTS])
 
 
 def rows_text(data: bytes | np.ndarray[Any, Any]) -> str:
-    """The rows of an array `char [][ROW]` that holds the bytes."""
+    """The string literals that are the rows of an array `char [][ROW]` with these bytes."""
     flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
     parts = []
     for start in range(0, len(flat), _PIECE):
@@ -40,7 +40,7 @@ def _rows(rows: np.ndarray[Any, Any]) -> str:
 
 
 def bytes_text(head: str, name: str, data: bytes | np.ndarray[Any, Any]) -> str:
-    """The definition of bytes as an object `name`, with the largest alignment of any type. head: text before its type."""
+    """The definition of an object `name` that holds the bytes, with the largest alignment of any type. head: the text before its type."""
     size = len(data) if isinstance(data, bytes) else data.nbytes
     members = f"char bytes[{max(-(-size // ROW), 1)}][{ROW}] TW_NO_STRING; int64_t whole; double real; void* pointer;"
     return f"{head} union {{ {members} }} {name} TW_ALIGN(64) = {{{{\n{rows_text(data) or chr(34) * 2}\n}}}};\n"

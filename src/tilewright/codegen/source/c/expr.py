@@ -1,7 +1,7 @@
-"""Expressions to C text: arithmetic, comparisons, choices, casts, vectors.
+"""C text of expressions: arithmetic, comparisons, choices, casts, vectors.
 
-A long operand gets a name of its own, so that no line and no repeated part of an expression grows without bounds. What only one side of
-a choice may compute stands inside it.
+A long operand gets a name of its own, which limits the length of lines and of repeated parts of expressions. Code that belongs to one
+side of a choice is written inside that side.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from tilewright.tir.expr import Max, Min, Or
 
 LONG = 80
-"""Characters from which on an operand gets a name."""
+"""Operands of at least so many characters get a name."""
 _STRENGTH: dict[type, int] = {Add: SUM, Sub: SUM, Mul: PRODUCT}
 _DIVISIONS: dict[type, str] = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
 class Scope:
-    """Lines of a block that is being written, and the operands that are known in it."""
+    """A block that is being written: its lines, and its known operands."""
 
     __slots__ = ("depth", "known", "lines")
 
@@ -70,7 +70,7 @@ class Scope:
 
 
 class ExprEmitter:
-    """The part of a function's emitter that turns expressions into operands."""
+    """Rules for expressions, as a part of a function's emitter."""
 
     module: ModuleEmitter
     name: str
@@ -79,7 +79,7 @@ class ExprEmitter:
     ranges: dict[Var, Range]
     scopes: list[Scope]
     in_index = False
-    """Whether an index is being computed: it lies within memory, so it does not wrap around."""
+    """Whether an index is being computed. An index is in bounds, so its arithmetic does not wrap around."""
 
     _table: ClassVar[dict[type, Callable[..., Text]]] = {}
 
@@ -111,29 +111,29 @@ class ExprEmitter:
     # --- lines and scopes
 
     def line(self, text: str) -> None:
-        """A line of the innermost block."""
+        """Adds a line to the innermost block."""
         scope = self.scopes[-1]
         scope.lines.append("  " * scope.depth + text)
 
     def temporary(self, text: str, dtype: DataType, hint: str = "t") -> Text:
-        """A name for an operand."""
+        """Gives an operand a name, and returns the name."""
         name = self.names.fresh(hint)
         self.line(f"const {ctype(dtype)} {name} = {text};")
         return Text(name)
 
     def forget(self) -> None:
-        """Drops the known operands: what they were read from may have changed."""
+        """Drops the known operands, since the memory that they were read from may have changed."""
         for scope in self.scopes:
             scope.known.clear()
 
     def inside(self, emit: Callable[[], Text], deeper: int = 1) -> tuple[list[str], Text]:
-        """(lines, operand) of what is computed in a block of its own."""
+        """(lines, operand) of a value that is computed in a block of its own."""
         self.scopes.append(Scope(self.scopes[-1].depth + deeper))
         result = emit()
         return self.scopes.pop().lines, result
 
     def lazy(self, condition: Text, then: Callable[[], Text], other: Callable[[], Text], dtype: DataType) -> Text:
-        """A value of which only the chosen side is computed."""
+        """A choice that computes only the chosen side."""
         (first, a), (second, b) = self.inside(then), self.inside(other)
         if not first and not second:
             return Text(f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}", CHOICE)
@@ -147,7 +147,7 @@ class ExprEmitter:
         return Text(name)
 
     def range_of(self, e: PrimExpr) -> Range | None:
-        """The values that an integer may have: what tells plain arithmetic of C from that which wraps around."""
+        """The range of an integer, if it is known. It decides whether plain C arithmetic will do, or the result must wrap around."""
         return value_range(e, self.ranges.get)
 
     # --- leaves
@@ -173,7 +173,7 @@ class ExprEmitter:
         return Text(f"{name}({', '.join(args)})")
 
     def lanes(self, dtype: DataType, name: str, *args: str) -> Text:
-        """The name of a function on vectors of a type."""
+        """A call of a function on vectors of a type."""
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
     def on_add(self, e: Add | Mul | Sub) -> Text:
@@ -183,7 +183,7 @@ class ExprEmitter:
         if dtype.lanes > 1:
             return self._fused(e) or self.lanes(dtype, name, self.expr(e.a), self.expr(e.b))
         if dtype.is_float and type(e) is Sub and _same_products(e.a, e.b):
-            # Fused with the sum, the one product's rounding would remain.
+            # A fused difference of equal products is the rounding error of one product instead of 0.
             one = self.temporary(self.expr(e.a), dtype)
             return Text(f"{one} - {one}", SUM)
         a, b = self.expr(e.a), self.expr(e.b)
@@ -198,7 +198,7 @@ class ExprEmitter:
         return Text(f"({ctype(dtype)}){text.at(UNARY)}", UNARY)
 
     def _fused(self, e: PrimExpr) -> Text | None:
-        """A sum of a product and something else, of vectors; None for others."""
+        """A sum of a product and another vector as a fused multiply-add, or a difference of equal products; None for others."""
         dtype = e.dtype
         if not dtype.is_float:
             return None
@@ -238,7 +238,7 @@ class ExprEmitter:
         return Text(f"{a.at(PRODUCT)} * {b.at(PRODUCT + 1)}", PRODUCT)
 
     def mapped(self, name: str, dtype: DataType, *args: PrimExpr) -> Text:
-        """A function of scalars, `tw_<name>_<type>`, on values of one type or on each lane of them."""
+        """A call of `tw_<name>_<type>` on scalars, or on each lane of vectors, of one type."""
         operands = [self.expr(a) for a in args]
         scalars = f"tw_{name}_{scalar(dtype)}"
         if dtype.lanes == 1:
@@ -268,7 +268,7 @@ class ExprEmitter:
             return self.lanes(e.dtype, name, a, self.expr(e.b))
         lines, b = self.inside(lambda: self.expr(e.b))
         if not lines:
-            # Parentheses also where C needs none: readers and compilers want them.
+            # Mixed operators get parentheses that C does not need, for readers and compilers' warnings.
             strength = RELATION if type(e.a) is not type(e) else RELATION - 10
             return Text(f"{a.at(strength)} {sign} {b.at(RELATION)}", RELATION - 10)
         zero, one = (lambda: Text("0")), (lambda: Text("1"))
@@ -293,7 +293,7 @@ class ExprEmitter:
         return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
 
     def convert(self, a: Text, source: DataType, to: DataType) -> Text:
-        """A value of one type as another: C's rounding, saturation where C leaves it open, NaN to 0 for integers."""
+        """A value converted to another type. Rounding as in C; integers saturate, and NaN becomes 0, where C defines nothing."""
         if source == to:
             return a
         if to.is_bool:
@@ -314,7 +314,7 @@ class ExprEmitter:
         return self._cast_to(a, to)
 
     def _convert_half(self, a: Text, source: DataType, to: DataType) -> Text:
-        """From float16 and to it, by way of float32."""
+        """Converts from float16 or to it, through float32."""
         single, lanes = DataType("float32").with_lanes(to.lanes), to.lanes
         if source.element == "float16":
             wide = "tw_f16_to_f32"
@@ -340,14 +340,14 @@ class ExprEmitter:
         return self.lanes(e.dtype, "ramp", self.expr(e.base), self.expr(e.stride))
 
     def array(self, dtype: DataType, lanes: int, values: str = "") -> str:
-        """The name of a local array of elements."""
+        """Declares a local array of elements, and returns its name."""
         name = self.names.fresh("lanes")
         const, filled = ("const ", f" = {{{values}}}") if values else ("", "")
         self.line(f"{const}{ctype(dtype.element)} {name}[{lanes}]{filled};")
         return name
 
     def joined(self, parts: list[tuple[Text, DataType]], dtype: DataType, first: int = 0) -> Text:
-        """Vectors of one element type one after the other, of which lanes from `first` on are taken."""
+        """The lanes of the concatenation of vectors of one element type, from lane `first` on."""
         place = self.array(dtype, sum([t.lanes for _, t in parts]))
         at = 0
         for text, t in parts:
@@ -382,7 +382,7 @@ class ExprEmitter:
         return self.expr(e.body)
 
     def bind(self, var: Var, value: PrimExpr) -> None:
-        """Makes `var` stand for `value` from here on."""
+        """Binds `var` to `value` from here on."""
         text = self.expr(value)
         found = self.range_of(value)
         self.variables[var] = self.temporary(text, var.dtype, var.name)

@@ -1,4 +1,4 @@
-"""One PrimFunc to the text of one or more C functions: its body, and the parts of it that become functions of their own."""
+"""C text of one PrimFunc: a function for its body, and one for each part of it that becomes a function of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Written(Visitor):
-    """The data variables that a statement stores to, or uses by themselves: who is given one may write there."""
+    """Collects the data variables that a statement stores to or passes on: a callee may write to them."""
 
     def __init__(self) -> None:
         self.found: set[Var] = set()
@@ -54,7 +54,7 @@ class _Written(Visitor):
 
 
 class FunctionEmitter(StmtEmitter):
-    """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
+    """Emits the body of a PrimFunc, or of a part of one that becomes a function of its own (with `parent`)."""
 
     def __init__(self, module: ModuleEmitter, name: str, parent: FunctionEmitter | None = None) -> None:
         self.module, self.name, self.parent = module, name, parent
@@ -76,7 +76,7 @@ class FunctionEmitter(StmtEmitter):
     # --- whole functions
 
     def declare(self, func: PrimFunc) -> None:
-        """Names the parameters. Pointers do not overlap, unless the function says so."""
+        """Names and declares the parameters. Pointers do not overlap unless the function's attributes say so."""
         self.noalias = bool(func.attrs.get("tir.noalias", True))
         places = func.attrs.get(IN_PLACE, ())
         buffers = [func.buffer_map.get(func.params[int(k)]) for k in places]
@@ -101,7 +101,7 @@ class FunctionEmitter(StmtEmitter):
                 self.params.append(f"{ctype(param.dtype)} {name}")
 
     def _parameter(self, var: Var, name: str, element: str) -> str:
-        """Makes a pointer a parameter; its name."""
+        """Declares a pointer parameter, and returns its name."""
         name = self.names.fresh(name)
         self.variables[var], self.elements[var] = Text(name), element
         const = "const " if element and var not in self.written else ""
@@ -113,7 +113,7 @@ class FunctionEmitter(StmtEmitter):
         self.stmt(stmt)
 
     def text(self, head: str, result: str = "int32_t") -> str:
-        """The finished function; `head` is its declaration before the parameters."""
+        """The text of the finished function. head: its declaration before the parameters."""
         assert len(self.scopes) == 1
         comment = [f"/* {'; '.join(self.comments)} */".replace("*/ */", "*/")] if self.comments else []
         last = [] if result != "int32_t" else ["  return 0;"]
@@ -141,7 +141,7 @@ class FunctionEmitter(StmtEmitter):
     # --- parts that become functions
 
     def _part(self, hint: str, stmt: Stmt, without: tuple[Var, ...] = ()) -> tuple[FunctionEmitter, list[Var]]:
-        """(an emitter for a part of this function, the variables that it takes from here)."""
+        """(emitter for a part of this function, the variables that the part captures)."""
         root = function_name(self.name.removesuffix("_impl"))
         count = self.module.count(f"{root}_{hint}")
         child = FunctionEmitter(self.module, f"{root}_{hint}{count}", self)
@@ -156,7 +156,7 @@ class FunctionEmitter(StmtEmitter):
         return child, taken
 
     def compute(self, s: AttrStmt) -> None:
-        """The body of a packed function, whose pointers do not overlap."""
+        """Emits the body of a packed function as a function of its own, whose pointers do not overlap."""
         child, taken = self._part("compute", s.body)
         child.stmt(s.body)
         self.module.functions.append(child.text(f"static int32_t {child.name}"))
@@ -185,7 +185,7 @@ class FunctionEmitter(StmtEmitter):
         self.check(Text(f"tw_parallel({child.name}_task, &{data}, (int64_t){high} - {low})"))
 
     def _task(self, child: FunctionEmitter, fields: list[str], kind: str) -> None:
-        """What a thread runs: its contiguous share of the rounds."""
+        """Emits the function that a thread runs: a contiguous share of the iterations."""
         members = [*fields, f"{kind} tw_begin", f"{kind} tw_end"]
         names = [f.rpartition(" ")[2] for f in fields]
         given = "".join([f"d->{n}, " for n in names])
@@ -208,7 +208,7 @@ FunctionEmitter._calls = INTRINSICS.rules(FunctionEmitter)
 
 
 def parameter_types(func: PrimFunc) -> list[str]:
-    """The C types of a function's parameters, as a caller in another text declares them."""
+    """The C types of a function's parameters, for its declaration in another text."""
     return ["void*" if p in func.buffer_map or p.dtype.code == "handle" else ctype(p.dtype) for p in func.params]
 
 

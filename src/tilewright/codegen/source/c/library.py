@@ -1,4 +1,4 @@
-"""Objects brought into this process: linked into a library that the system's loader opens."""
+"""Loading of objects into this process: they are linked into a library, which the system's loader opens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.support.linker import link_shared
 
 
 class LoadedLibrary:
-    """Objects in this process. `symbols` maps names to addresses; the code stays as long as the process: what it hands out, threads
-    among it, may outlive whoever asked for it."""
+    """Objects in this process. symbols: addresses by name. The code stays loaded until the process ends, since threads and other things
+    that it started may outlive this object."""
 
     def __init__(self, objects: Iterable[bytes], exports: Iterable[str]) -> None:
         with temporary_folder("tilewright-c-") as folder:
@@ -37,12 +37,12 @@ class LoadedLibrary:
                 raise TVMError(f"the compiled code could not be linked into this process: no symbol {name}") from None
 
     def function(self, name: str, *argtypes: Any, restype: Any = ctypes.c_int32) -> Any:
-        """A ctypes function for an exported symbol."""
+        """An exported symbol as a ctypes function."""
         function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self.symbols[name])
         function._keep = self
         return function
 
 
 def load_objects(objects: Iterable[bytes], exports: Iterable[str]) -> LoadedLibrary:
-    """Links objects into this process and gives the addresses of `exports`."""
+    """Links objects into this process, and looks up the addresses of `exports`. Raises TVMError if the linker refuses."""
     return LoadedLibrary(objects, exports)

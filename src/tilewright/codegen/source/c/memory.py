@@ -1,4 +1,4 @@
-"""Buffer accesses as C text: elements, vectors of neighbours, steps, gathers, masks."""
+"""C text of buffer accesses: elements, vectors of neighbouring elements, strided vectors, gathers, masks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tilewright.tir.arithmetic import cast_to
 
 
 class Lanes(NamedTuple):
-    """Element offsets start, start + step, ...: text of the start, the step in elements as text ("1" of neighbours)."""
+    """Element offsets start, start + step, ...: the text of the start, and the text of the step in elements ("1" for neighbours)."""
 
     start: Text
     step: str
 
 
 class MemoryEmitter(ExprEmitter):
-    """The part of a function's emitter that reads and writes buffers."""
+    """Rules for reads and writes of buffers, as a part of a function's emitter."""
 
     elements: dict[Var, str]
-    """Data variable -> the C type that its pointer or array is declared with; "" for void."""
+    """Data variable -> the C element type of its pointer or array; "" for void."""
 
     def pointer(self, var: Var) -> Text:
-        """A handle, data variables of buffers included."""
+        """The operand of a handle or of a buffer's data variable."""
         return self.expr(var)
 
     def _base(self, buffer: Buffer) -> str:
-        """The pointer to a buffer's elements, of their type."""
+        """A pointer to a buffer's elements that has their type."""
         element = kept(buffer.dtype.element)
         text = self.pointer(buffer.data)
         if self.elements.get(buffer.data, "") == ctype(element):
@@ -45,7 +45,7 @@ class MemoryEmitter(ExprEmitter):
         return text
 
     def _sequence(self, e: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], PrimExpr | int] | None:
-        """(terms of the start with their factors, the step) of lanes that are an arithmetic sequence; None of others."""
+        """(terms of the start with their factors, step) if the lanes are an arithmetic sequence; otherwise None."""
         if e.dtype.lanes == 1:
             return [(e, 1)], 0
         if isinstance(e, Ramp) and e.base.dtype.lanes == 1:
@@ -67,7 +67,7 @@ class MemoryEmitter(ExprEmitter):
         return None
 
     def offset(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Lanes | None:
-        """The element offsets of an access; None where its lanes are no arithmetic sequence."""
+        """The element offsets of an access; None unless its lanes are an arithmetic sequence."""
         strides = buffer.element_strides() if len(indices) != 1 or buffer.strides else [IntImm("int32", 1)]
         terms: list[tuple[PrimExpr, Any]] = []
         step: Any = 0
@@ -126,7 +126,7 @@ class MemoryEmitter(ExprEmitter):
         return Text(base) if start == "0" else Text(f"&{base}[{start}]", UNARY)
 
     def _offsets(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-        """Element offsets, one per lane, as an integer vector."""
+        """An integer vector of the element offset of each lane."""
         lanes = max([index.dtype.lanes for index in indices])
         offset = buffer.elem_offset
         whole = len(indices) == 1 and not buffer.strides
@@ -175,7 +175,7 @@ class MemoryEmitter(ExprEmitter):
         return self.lanes(dtype, "load_step", f"(const {element}*){place.at(UNARY)}", step)
 
     def _pieces(self, buffer: Buffer, indices: tuple[PrimExpr, ...], lanes: int) -> list[Text]:
-        """The addresses of the vectors that an access of several has."""
+        """The addresses of the vectors in an access of several vectors."""
         offsets = self.temporary(self._index(self._offsets(buffer, indices)), self._offsets(buffer, indices).dtype)
         dtype = self._offsets(buffer, indices).dtype
         return [

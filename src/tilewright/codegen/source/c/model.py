@@ -1,4 +1,4 @@
-"""Whole models as C: kernels, entry, constants, and an interface for C programs; as one file with a header, or as an archive to build."""
+"""C text of whole models: kernels, entry, constants, and an interface for C programs, as one file with a header or as an archive."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ lib{name}.a: $(OBJECTS)
 
 
 class Tensor(NamedTuple):
-    """An input or an output: the member of the struct, its size, what it is."""
+    """An input or an output: its member of the struct, its size, and a description."""
 
     member: str
     size: int
@@ -63,7 +63,7 @@ def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
 
 
 class Interface:
-    """What a C program calls: a struct of inputs, one of outputs, a function."""
+    """The interface for C programs: a struct of inputs, a struct of outputs, and a function."""
 
     def __init__(self, model: WholeModel) -> None:
         self.name = model.name
@@ -73,7 +73,7 @@ class Interface:
         self.workspace = max(int(facts["workspace_bytes"]), 1)
 
     def _output_names(self, outputs: list[dict[str, Any]]) -> list[str]:
-        """Outputs without names of their own are called as in classic interfaces: output, or output0, output1, ..."""
+        """The names of the outputs. Outputs without names get those of classic interfaces: output, or output0, output1, ..."""
         plural = len(outputs) > 1
         return [
             t["name"] if t["name"] != f"output_{i}" else f"output{i}" if plural else "output"
@@ -81,7 +81,7 @@ class Interface:
         ]
 
     def structs(self) -> str:
-        """The types of the arguments."""
+        """The definitions of both structs."""
         lines = []
         for kind, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
             members = [f"  void* {t.member}; /* {t.comment} */" for t in tensors] or ["  void* nothing;"]
@@ -96,7 +96,7 @@ class Interface:
         return f"int32_t {self.name}___tvm_main__({', '.join(params) or 'void'})"
 
     def header(self, unpacked: bool) -> str:
-        """The header for programs."""
+        """The text of the header that programs include."""
         guard, upper = f"{self.name.upper()}_H_", self.name.upper()
         sizes = [
             f"#define {upper}_{t.member.upper()}_SIZE {t.size} /* bytes of {t.comment} */"
@@ -114,7 +114,7 @@ class Interface:
         return "\n".join(lines)
 
     def definitions(self, run: str, constants: str, unpacked: bool) -> str:
-        """The functions of the interface; `run` takes inputs, outputs, the address of the constants, and the workspace."""
+        """The functions of the interface. run: the function that takes inputs, outputs, the address of the constants, and the workspace."""
         memory = f"(void*){constants}, &{self.name}_workspace"
         lines = [
             "",
@@ -140,7 +140,7 @@ class Interface:
 
 
 def _behind(model: WholeModel, interface: Interface) -> str:
-    """What follows the entry: constants, description, interface."""
+    """The text that follows the entry: constants, description, interface."""
     parts, place = [], "0"
     if model.constants.size:
         parts.append(LITTLE_ENDIAN)
@@ -148,7 +148,7 @@ def _behind(model: WholeModel, interface: Interface) -> str:
         parts.append(bytes_text("TW_EXPORTED const", name, model.constants))
         place = f"&{name}"
     if not model.unpacked:
-        # Which instructions the code has is said by who compiles it.
+        # CPU and features are decided by the user who compiles the text.
         facts = {**model.facts, "target": {**model.facts["target"], "cpu": "", "features": []}}
         parts.append(bytes_text("TW_EXPORTED const", METADATA, json.dumps(facts).encode() + b"\0"))
     parts.append(interface.definitions(model.run if model.unpacked else f"{model.run}_impl", place, model.unpacked))
@@ -157,13 +157,13 @@ def _behind(model: WholeModel, interface: Interface) -> str:
 
 def _emitter(mod: IRModule, target: Target) -> ModuleEmitter:
     emitter = ModuleEmitter(mod, target)
-    # The runtime looks for it, whether the kernels need it or not.
+    # The runtime looks for the context even if no kernel needs it.
     emitter.uses_context = True
     return emitter
 
 
 def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
-    """A model as one file of C that needs no other, and a header for the programs that call it, by their suffixes."""
+    """A model as one self-contained C file, and a header for the programs that call it, by their suffixes."""
     interface, functions = Interface(model), dict(model.entry.functions)
     for mod in model.kernels.values():
         functions |= mod.functions
@@ -175,7 +175,7 @@ def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
 
 
 def archive(model: WholeModel, target: Target) -> dict[str, Code]:
-    """A model as the files of an archive: a file of C a kernel, one of the rest, headers, and what builds them."""
+    """A model as the files of an archive: a C file for each kernel, one for the rest, headers, and a Makefile."""
     interface, start = Interface(model), _start(model)
     texts = {f"{function_name(k)}.c": ModuleEmitter(mod, target).emit() for k, mod in model.kernels.items()}
     texts[f"{model.name}.c"] = _emitter(model.entry, target).emit([GlobalVar(model.run)]) + _behind(model, interface)
@@ -191,7 +191,7 @@ def _start(model: WholeModel) -> str:
 
 
 def alone(text: str) -> str:
-    """A text with the header that it includes in its place."""
+    """A text with the content of tilewright/kernel.h in place of its #include."""
     return text.replace(f"{HEADER}\n", f"{_kernel_header()}\n", 1)
 
 
@@ -200,7 +200,7 @@ def _kernel_header() -> str:
 
 
 def built_from(files: Mapping[str, Code], name: str, target: Target) -> dict[str, Code]:
-    """Files of C with what compiles them: the header, the flags, a Makefile."""
+    """C files together with the header, the flags and a Makefile to compile them."""
     return {
         "Makefile": Code(MAKEFILE.format(name=name)),
         "flags": Code(flags_text(target)),

@@ -1,4 +1,4 @@
-"""IRModule to C text: the types and maps that it uses, declarations, constants, functions, exported wrappers."""
+"""C text of an IRModule: vector types and functions, declarations, constants, functions, exported wrappers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 HEADER = "#include <tilewright/kernel.h>"
 CALLEE = "extern TW_HIDDEN "
-"""How declarations of functions in other texts begin."""
+"""The beginning of declarations of functions in other texts."""
 
 
 class ModuleEmitter:
-    """Text of one C file."""
+    """Emits one C file."""
 
     def __init__(self, mod: IRModule, target: Target) -> None:
         self.mod, self.target = mod, target
@@ -46,13 +46,13 @@ class ModuleEmitter:
     # --- what functions ask for
 
     def count(self, hint: str) -> int:
-        """How many were asked for under this name before."""
+        """How often this name was asked for before."""
         found = self._counts.get(hint, 0)
         self._counts[hint] = found + 1
         return found
 
     def vector(self, dtype: DataType) -> str:
-        """The name of a vector type, which the text then defines."""
+        """The name of a vector type. Its definition is added to the text."""
         dtype = kept(dtype)
         name = vector(dtype)
         if name in self._types:
@@ -77,7 +77,7 @@ class ModuleEmitter:
         return name
 
     def mapped(self, name: str, function: str, result: DataType, args: Sequence[DataType]) -> str:
-        """The name of a function of vectors that applies one of scalars to each lane."""
+        """The name of a function on vectors that applies a function on scalars to each lane."""
         r, n = self.vector(result), result.lanes
         types = [x for a in args for x in (self.vector(a), ctype(kept(a).element))]
         whole = f"{self.vector(args[0])}_{name}"
@@ -87,7 +87,7 @@ class ModuleEmitter:
         return self._map(whole, f"TW_MAP{len(args)}({whole}, {given}, {n}, {function})")
 
     def converted(self, source: DataType, to: DataType, function: str) -> str:
-        """The name of a conversion of vectors: by a function of scalars, or C's own."""
+        """The name of a function that converts vectors, by a function on scalars or by C's conversion."""
         a, r, n = self.vector(source), self.vector(to), to.lanes
         half = "h" if "float16" in (source.element, to.element) else ""
         name = f"{a}_to_{half}{r}"
@@ -99,7 +99,7 @@ class ModuleEmitter:
         return self._map(name, f"TW_CONVERT({name}, {types})")
 
     def gathered(self, dtype: DataType, index: DataType) -> str:
-        """The name of the type of indices by which lanes of a type are read and written."""
+        """Adds the functions that gather and scatter lanes by vectors of indices. Returns the name of the type of these vectors."""
         v, i = self.vector(dtype), self.vector(index)
         masks = self.vector(DataType("bool").with_lanes(dtype.lanes))
         types = f"{v}, {ctype(kept(dtype).element)}, {i}, {ctype(index.element)}, {dtype.lanes}, {masks}"
@@ -107,20 +107,20 @@ class ModuleEmitter:
         return i
 
     def reinterpreted(self, source: DataType, to: DataType) -> str:
-        """The name of a function that converts the bits of one vector type to another type."""
+        """The name of a function that reinterprets the bits of a vector as another type."""
         a, r = self.vector(source), self.vector(to)
         name = f"{a}_as_{r}"
         return self._map(name, f"TW_BITS({name}, {r}, {a})")
 
     def constant(self, name: str, data: Any, dtype: DataType) -> str:
-        """The name of an array of constant data."""
+        """Adds an array of constant data, and returns its name."""
         values = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data, numpy_dtype(dtype.element))
         name = f"{plain(name)}_{self.count(name)}"
         self.globals.append(array_text(f"static const {ctype(kept(dtype.element))}", name, values, dtype.element))
         return name
 
     def external(self, symbol: str, result: str, types: Sequence[str]) -> str:
-        """The name of a function outside."""
+        """Declares a function that is defined elsewhere, and returns its name."""
         name = function_name(symbol)
         label = "" if name == symbol else f" TW_SYMBOL({string(symbol)})"
         self._declared.setdefault(name, f"extern {result} {name}({', '.join(types) or 'void'}){label};")
@@ -144,7 +144,7 @@ class ModuleEmitter:
     # --- functions
 
     def emit(self, only: Iterable[GlobalVar] | None = None) -> str:
-        """The text of the module; with `only`, of just those functions, the others declared."""
+        """The text of the module. only: the functions to define; the others are declared."""
         chosen = list(self.mod.functions) if only is None else list(only)
         for gvar in chosen:
             func = self.mod.functions[gvar]
@@ -159,12 +159,12 @@ class ModuleEmitter:
         slots = [*(["TW_CONTEXT()"] if self.uses_context else []), *(["TW_OWN_MODULE()"] if self.uses_module else [])]
         before = [HEADER, *slots, *self._types.values(), *self._maps.values()]
         declared = [text for name, text in self._declared.items() if name not in self._defined]
-        # Where there are several functions, any may call any.
+        # Each of several functions may call the others.
         parts = [*before, *declared, *(heads if len(chosen) > 1 else [])]
         return "\n".join(["\n".join(parts), *self.globals, *self.functions]).replace("\n\n\n", "\n\n") + "\n"
 
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
-        """No function may have the name of a C library function that the code calls: it would be called in its place."""
+        """Raises TVMError if a function has the name of a C library function that the code calls, which it would replace."""
         for gvar in chosen:
             func = self.mod.functions[gvar]
             assert isinstance(func, PrimFunc)
@@ -176,7 +176,7 @@ class ModuleEmitter:
                 )
 
     def _function(self, gvar: GlobalVar) -> list[str]:
-        """Emits a function; the declarations of it."""
+        """Emits a function, and returns its declarations."""
         func = self.mod.functions[gvar]
         assert isinstance(func, PrimFunc)
         symbol, name = symbol_of(gvar, func), body_name(gvar, func)
@@ -196,7 +196,7 @@ class ModuleEmitter:
         return [named.rstrip() or f"{whole};"]
 
     def _wrapper(self, symbol: str, name: str, func: PrimFunc) -> None:
-        """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
+        """Emits `int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points to a scalar."""
         given = []
         for k, param in enumerate(func.params):
             pointer = param in func.buffer_map or param.dtype.code == "handle"
@@ -210,7 +210,7 @@ class ModuleEmitter:
 
 
 def symbol_text(head: str, name: str, symbol: str) -> str:
-    """What stands before the definition of a function whose symbol is not its name."""
+    """The text before the definition of a function whose symbol differs from its name."""
     if name == symbol:
         return ""
     if re.fullmatch(r"[\w.$]+", symbol):
@@ -221,7 +221,7 @@ def symbol_text(head: str, name: str, symbol: str) -> str:
 
 
 def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataType) -> str:
-    """The definition of an array of constants, twelve to a line."""
+    """The definition of an array of constants, twelve on a line."""
     flat = values.reshape(-1)
     if dtype.is_float and dtype.bits >= 32:
         items: list[str] = [floating(float(v), dtype) for v in flat]
@@ -238,7 +238,7 @@ def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataTy
 
 
 def symbol_of(gvar: GlobalVar, func: PrimFunc) -> str:
-    """The exported name of a function: its global_symbol, else its name in the module."""
+    """The exported name of a function: its global_symbol, or else its name in the module."""
     return str(func.attrs.get("global_symbol") or gvar.name_hint)
 
 
@@ -249,7 +249,7 @@ def body_name(gvar: GlobalVar, func: PrimFunc) -> str:
 
 
 def result_type(func: PrimFunc) -> str:
-    """What the function returns: a return code, unless the PrimFunc says otherwise."""
+    """The C type of the result: that of the PrimFunc's result, or int32_t for a return code."""
     dtype = getattr(func.ret_type, "dtype", None)
     if dtype is None or dtype == "" or dtype.code == "void":
         return "int32_t"
@@ -264,7 +264,7 @@ def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:
 
 
 def registration(symbols: Sequence[str], declared: bool = False) -> str:
-    """C that registers symbols with the runtime when it is loaded; declared: in a text that has them."""
+    """C text that registers symbols with the runtime when it is loaded. declared: whether the text around it declares them."""
     names = list(dict.fromkeys(symbols))
     lines = [
         "extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);",

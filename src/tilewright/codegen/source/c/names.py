@@ -1,4 +1,4 @@
-"""Types, literals and names as C text."""
+"""C text of types, literals and names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LIBRARY_WORDS = """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysig
     sin sinh sqrt tan tanh tgamma trunc j0 j1 jn y0 y1 yn gamma index malloc calloc realloc free memcpy memmove memset memcmp strlen
     strcmp strcpy printf puts exit abort"""
 _LIBRARY = frozenset(_LIBRARY_WORDS.split())
-"""Functions of <math.h>, <string.h> and others that compilers know: functions of programs get other names in the text."""
+"""Functions of <math.h>, <string.h> and others that compilers know. Functions of programs with these names are renamed in the text."""
 _RESERVED = re.compile(r"tw_|TW_|_|[iuf](8|16|32|64)(x|_)|boolx")
 _SHORT = {"int": "i", "uint": "u", "float": "f"}
 _BITS = {"bool": 8, "float16": 16}
 
 
 class Text(str):
-    """C text of an operand. `strength`: how strongly its last operation binds; ATOM for what needs no parentheses."""
+    """C text of an operand. strength: how strongly its last operation binds; ATOM for operands that never need parentheses."""
 
     __slots__ = ("strength",)
     strength: int
@@ -40,7 +40,7 @@ class Text(str):
         return self
 
     def at(self, least: int) -> str:
-        """The text, in parentheses where it binds less."""
+        """The text, in parentheses if its strength is below `least`."""
         return self if self.strength >= least else f"({self})"
 
 
@@ -48,7 +48,7 @@ ATOM, UNARY, PRODUCT, SUM, RELATION, CHOICE = 100, 90, 80, 70, 50, 10
 
 
 def kept(dtype: DataType) -> DataType:
-    """The type that a value has in C: float16 is its bits."""
+    """The type of a value in C. A float16 is kept as its bits."""
     return DataType("uint16").with_lanes(dtype.lanes) if dtype.element == "float16" else dtype
 
 
@@ -89,7 +89,7 @@ def vector(dtype: DataType) -> str:
 
 
 def integer(value: int, dtype: DataType) -> Text:
-    """An integer literal, modulo its type's range."""
+    """An integer literal, wrapped around to its type."""
     value = wrap_int(value, dtype)
     if dtype.is_bool:
         return Text(str(value))
@@ -104,7 +104,7 @@ def integer(value: int, dtype: DataType) -> Text:
 
 
 def floating(value: float, dtype: DataType) -> Text:
-    """A floating point literal, rounded to its type; of float16 its bits."""
+    """A floating point literal, rounded to its type; for float16 the literal of its bits."""
     with np.errstate(over="ignore"):
         if dtype.bits == 16:
             return Text(f"0x{int(np.float64(value).astype(np.float16).view(np.uint16)):04x}")
@@ -130,7 +130,7 @@ def string(text: str) -> Text:
 
 
 def plain(name: str) -> str:
-    """An identifier like a name."""
+    """An identifier made from a name."""
     word = re.sub(r"[^a-zA-Z0-9_]", "_", name) or "v"
     if word[0].isdigit() or word in _KEYWORDS or _RESERVED.match(word):
         word = f"v_{word}"
@@ -138,7 +138,7 @@ def plain(name: str) -> str:
 
 
 def function_name(symbol: str) -> str:
-    """The identifier of a function in the text; the symbol itself where it is one."""
+    """The identifier of a function in the text: the symbol itself, if it is one."""
     if not symbol or "\0" in symbol or "@" in symbol:
         raise TVMError(
             f"the function name {symbol!r} cannot be a symbol: symbols are not empty, and hold neither NUL nor @ (which"
@@ -150,14 +150,14 @@ def function_name(symbol: str) -> str:
 
 
 class Names:
-    """Identifiers of one function, each given once."""
+    """Gives out the identifiers of one function."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._counts: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
-        """An identifier that nothing in the function has."""
+        """A new identifier of the function."""
         word = plain(name)
         found = word
         count = self._counts.get(word, 0)

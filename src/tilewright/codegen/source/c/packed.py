@@ -1,4 +1,4 @@
-"""The packed-function ABI in C: fields of tensors and arguments, tensors on the stack, calls of packed functions."""
+"""C text for the ABI of packed functions: fields of tensors and arguments, tensors on the stack, calls of packed functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TENSOR_FIELDS = {
     9: "device_id", 10: "device_type",
 }  # fmt: skip
 _ANY_FIELDS = {13: "type_index", 14: "zero_padding"}
-"""Field numbers of tir.tvm_struct_get and tvm_struct_set: classic ones, then those of an argument."""
+"""Field numbers of tir.tvm_struct_get and tvm_struct_set: the classic ones, then those of an argument."""
 _FIELD_TYPES = {
     **dict.fromkeys((1, 2, 3), "handle"),
     **dict.fromkeys((4, 9, 10, 13), "int32"),
@@ -35,17 +35,17 @@ _STACK = {
 
 
 def _value_field(dtype: DataType) -> tuple[str, DataType]:
-    """(member, type) in which an argument of a type stands."""
+    """(member of the union, its type) that holds an argument of a type."""
     if dtype.is_float:
         return "v_float64", _F64
     return ("v_ptr", _HANDLE) if dtype.code == "handle" else ("v_int64", _I64)
 
 
 class PackedEmitter(CallEmitter):
-    """Calls and struct accesses of the packed-function ABI."""
+    """Rules for calls and struct accesses of the ABI of packed functions, as a part of a function's emitter."""
 
     def _field(self, e: Call, dtype: DataType) -> tuple[Text, DataType]:
-        """(the field that the first three arguments name, its type)."""
+        """(field, its type), named by the first three arguments."""
         base, index, kind = self.expr(e.args[0]), self.expr(e.args[1]), e.args[2]
         if not isinstance(kind, IntImm):
             raise self.error("the field of a struct access must be a constant", e)
@@ -104,7 +104,7 @@ class PackedEmitter(CallEmitter):
         return Text(f"&{name}", UNARY)
 
     def on_call_packed(self, e: Call) -> Text:
-        """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
+        """Calls a packed function by name through the runtime's context: one of this library, of its imports, or a global one."""
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.error("a packed call names its function with a string", e)
@@ -112,7 +112,7 @@ class PackedEmitter(CallEmitter):
         return self._invoke(name.value, array, len(e.args) - 1, f"{array} + {len(e.args) - 1}", e)
 
     def _pack(self, args: tuple[PrimExpr, ...]) -> str:
-        """Arguments on the stack, and after them the place of the result, which is none yet."""
+        """Stores the arguments on the stack, and after them an entry for the result, which is None. Returns the name of the array."""
         items = []
         for arg in args:
             index, text, member = self._as_any(arg)
@@ -122,7 +122,7 @@ class PackedEmitter(CallEmitter):
         return array
 
     def on_call_trace(self, e: Call) -> Text:
-        """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
+        """Calls a packed function with a value as last argument. The result is the function's, or the value if it returns None."""
         name, *args = e.args
         if not isinstance(name, StringImm):
             raise self.error("a traced call names its function with a string", e)
@@ -157,7 +157,7 @@ class PackedEmitter(CallEmitter):
         return index, self.convert(self.expr(arg), dtype, kind), member
 
     def on_call_lowered(self, e: Call) -> Text:
-        """(name, stack of arguments, -, begin, end): the result lands in entry `end`."""
+        """Calls (name, stack of arguments, -, begin, end); the result is stored in entry `end`."""
         name, stack, begin, end = e.args[0], self.expr(e.args[1]), e.args[3], e.args[4]
         if not (isinstance(name, StringImm) and isinstance(begin, IntImm) and isinstance(end, IntImm)):
             raise self.error("a lowered packed call takes a string and constant bounds", e)

@@ -1,4 +1,4 @@
-"""Statements to C text: loops, conditionals, checks, allocations."""
+"""C text of statements: loops, conditionals, checks, allocations."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 STACK_LIMIT = 256 << 10
-"""Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
+"""The most bytes of an allocation of constant size on the stack. Larger ones come from the workspace."""
 MOST_UNROLLED = 1024
-"""Rounds up to which a compiler is asked to unroll a loop."""
+"""The most iterations of a loop that the compiler is asked to unroll."""
 _THREADS = "a CPU has no GPU threads: the loop is bound to a thread axis"
 
 
 def pointee(var: Var) -> str:
-    """The C type that a handle is known to point to; "" where it is not."""
+    """The C type that a handle points to; "" if it is not known."""
     kind = var.type_annotation
     if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
         element = DataType(kind.element_type.dtype)
@@ -52,10 +52,10 @@ def pointee(var: Var) -> str:
 
 
 class StmtEmitter(PackedEmitter):
-    """The part of a function's emitter that turns statements into text."""
+    """Rules for statements, as a part of a function's emitter."""
 
     written: set[Var]
-    """Data variables that anything in the function stores to or lets escape."""
+    """Data variables that the function stores to or passes on."""
     _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
 
     def stmt(self, s: Stmt) -> None:
@@ -67,7 +67,7 @@ class StmtEmitter(PackedEmitter):
         method(self, s)
 
     def block(self, s: Stmt) -> None:
-        """The lines of a block one deeper."""
+        """Writes a statement one level deeper."""
         self.scopes.append(Scope(self.scopes[-1].depth + 1))
         self.stmt(s)
         lines = self.scopes.pop().lines
@@ -80,7 +80,7 @@ class StmtEmitter(PackedEmitter):
             self.forget()
 
     def on_hint(self, s: Prefetch) -> None:
-        """Hints that no schedule has made calls of change nothing."""
+        """Ignores a prefetch that the schedule did not turn into calls."""
 
     def on_evaluate(self, s: Evaluate) -> None:
         if type(s.value) is IntImm:
@@ -138,7 +138,7 @@ class StmtEmitter(PackedEmitter):
         self.counted(s, low, high)
 
     def bounds(self, s: For) -> tuple[Text, Text]:
-        """(where a loop begins, where it ends)."""
+        """(first value of the loop variable, end)."""
         known_low, known_count = self.range_of(s.min), self.range_of(s.extent)
         self.ranges.pop(s.loop_var, None)
         if known_low is not None:
@@ -152,7 +152,7 @@ class StmtEmitter(PackedEmitter):
         return low, high
 
     def counted(self, s: For, low: str, high: str) -> None:
-        """A loop from `low` to before `high`."""
+        """Writes a loop over low, ..., high - 1."""
         name = self.names.fresh(s.loop_var.name)
         self.variables[s.loop_var] = Text(name)
         self.line(f"for ({ctype(s.loop_var.dtype)} {name} = {low}; {name} < {high}; ++{name}) {{")
@@ -198,7 +198,7 @@ class StmtEmitter(PackedEmitter):
         self.stmt(s.body)
 
     def require(self, condition: Text, kind: str, message: str, values: list[Text]) -> None:
-        """Fails with `message` unless the condition holds."""
+        """Writes a check that reports `message` and returns unless the condition holds."""
         self.module.uses_context = True
         refused = f"if (!{condition.at(UNARY)})"
         if not values:
@@ -211,7 +211,7 @@ class StmtEmitter(PackedEmitter):
         self.line("}")
 
     def check(self, code: Text) -> None:
-        """Returns a callee's return code where it is not zero; the callee has told why."""
+        """Writes a return of a callee's return code if it is not zero. The callee has reported the error."""
         name = self.names.fresh("code")
         self.line(f"const int32_t {name} = {code};")
         self.line(f"if ({name}) return {name};")

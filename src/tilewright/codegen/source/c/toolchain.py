@@ -1,4 +1,4 @@
-"""C text to objects, by the compiler of the machine or the one in the package ziglang."""
+"""Compilation of C text to objects, by the compiler of the machine or the one in the package ziglang."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 
 MATH = ("-std=c99", "-fwrapv", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
-"""Integers wrap around; products and sums are fused; nobody asks for floating point exceptions or errno."""
+"""Integers wrap around; products and sums are fused; floating point exceptions and errno are not used."""
 
 
 def compile_text(text: str, target: Target, effort: int = 3) -> bytes:
-    """The object of C text. TVMError with the compiler's words, its command and the file that was kept where it refuses."""
+    """The object of C text. If the compiler refuses it, raises TVMError with its messages, its command and the path of the kept file."""
     triple = None if target.is_native else target.triple
     return compile_source(text, "c", [f"-O{effort}", *_flags(target)], triple, native=False)
 
@@ -32,29 +32,29 @@ def _command(target: Target) -> list[str]:
 
 
 def _flags(target: Target) -> list[str]:
-    """The flags for a target, but for the effort."""
+    """The flags for a target, except for the level of optimisation."""
     zig = any(["zig" in part for part in _command(target)])
     return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all"] if zig else [])]
 
 
 def flags_text(target: Target) -> str:
-    """The flags for those who compile exported source, in a line; GCC and Clang take them."""
+    """The flags for users who compile exported source, on one line, for GCC and Clang."""
     return shlex.join([f"-O{effort_of(target)}", *MATH, *machine_options(target, False)]) + "\n"
 
 
 def toolchain(target: Target) -> str:
-    """What objects depend on besides the text: the compiler, its version and its flags, and the header."""
+    """Everything besides the text on which objects depend: the compiler, its version, its flags, and the header."""
     command = _command(target)
     return f"{shlex.join([*command, *_flags(target)])} {compiler_facts(tuple(command))} {headers_digest(Path(include_folder()))}"
 
 
 def effort_of(target: Target) -> int:
-    """The level of optimisation of the C compiler."""
+    """The level of optimisation for the C compiler (-O)."""
     return min(int(target.attrs.get("opt-level", 3)), 3)
 
 
 def machine_options(target: Target, zig: bool) -> list[str]:
-    """Which CPU the code is for; where it is this machine's, that is asked for elsewhere."""
+    """The flags that select the CPU. zig: for zig, which spells names and features with underscores."""
     wide = ["-mprefer-vector-width=512"] if target.cpu.avx512 else []
     if target.is_host:
         return [*wide, "-march=native"]
@@ -70,7 +70,7 @@ def machine_options(target: Target, zig: bool) -> list[str]:
 
 
 def object_kind(target: Target) -> ObjectKind:
-    """What objects for the target are, told by a small one. TVMError where no compiler for it is there."""
+    """The file format of objects for the target, found by compiling a small one. Raises TVMError if there is no compiler for it."""
     own = ObjectKind.host()
     if target.is_native and own is not None:
         return own
