@@ -1,4 +1,4 @@
-"""Relay to native code: kernels from primitive functions, memory plan, ahead-of-time entry; and the debug executor."""
+"""Compilation of relay: kernels of primitive functions, memory plan, ahead-of-time entry; and the debug executor."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tilewright.support.deferred import defer
 def create_executor(
     kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None
 ) -> ProgramExecutor:
-    """An executor of a module, whose `evaluate(expr, binds)` runs functions and expressions in it. "debug" runs the whole language
-    on NumPy; "graph" and "aot" compile functions of tensors with known shapes; "vm" compiles any program. `params` are values
-    of main's parameters by name; `device` takes a list where the module runs on several."""
+    """An executor of a module; its `evaluate(expr, binds)` runs functions and expressions of the module. "debug" runs the whole language
+    on NumPy; "graph" and "aot" compile functions of tensors with static shapes; "vm" compiles any program. params: values of main's
+    parameters by name. device: one device, or a list if the module runs on several."""
     mod = IRModule() if mod is None else mod
     if params:
         bound = {
@@ -29,7 +29,7 @@ def create_executor(
         mod = mod.with_functions({**mod.functions, **bound})
     if kind in ("debug", "interpreter"):
         return DebugExecutor(mod, device, target)
-    # The compilers take longer to import than the interpreter, which passes use as well.
+    # Imported here: passes use the interpreter, and the compilers take longer to import.
     if kind in ("graph", "aot"):
         from tilewright.relay.backend.compiled_executor import make_compiled
 
@@ -41,7 +41,7 @@ def create_executor(
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
-# What compiles a model is not needed for one that is in the cache.
+# These modules compile a model. A model from the cache does not need them.
 defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "model_source", "te_compiler")])
 
 lazy.faces(

@@ -1,4 +1,4 @@
-"""`relay.build`: the model from the cache, or compiled (`compilation`), as what makes executors of it."""
+"""`relay.build`: a factory of executors for a model, which is compiled (`compilation`) or comes from the cache."""
 
 from __future__ import annotations
 
@@ -38,18 +38,17 @@ def build(
     mod_name: str = "default",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExecutorFactoryModule:
-    """Compile a model for a target, or for several devices with a target each: a list, or {tvm.cpu(0): ..., tvm.cpu(1): ...}; the first
-    is where everything runs that relay.annotation.on_device puts nowhere else. `params` are weights by parameter name;
-    `progress(done, total, what)` counts kernels.
+    """Compile a model for a target, or for several devices with a target each: a list, or {tvm.cpu(0): ..., tvm.cpu(1): ...}. The first
+    device runs everything that relay.annotation.on_device does not place on another. params: weights by parameter name.
+    progress(done, total, what): called as kernels are finished.
 
-    The result's `["default"](device)` makes an executor; `export_library` writes a shared library. `executor` is
-    Executor("aot"), one compiled entry, or Executor("graph"), which interprets the graph; without one the entry is compiled, and
-    the result has the parts of the graph executor (graph JSON, library, parameters) as well. Raises TVMError for graphs with
-    dimensions that are not known.
+    The result's `["default"](device)` makes an executor; `export_library` writes a shared library. executor: Executor("aot") for one
+    compiled entry, or Executor("graph") for a graph that is interpreted. By default the entry is compiled, and the result also has the
+    parts of the graph executor (graph JSON, library, parameters). Raises TVMError for graphs with dynamic dimensions.
 
-    `workspace_memory_pools` (tvm.WorkspaceMemoryPools) and `constant_memory_pools` say what memories there are: the workspace, and the
-    constants, lie in the first that holds them, which the library's metadata name ("memory_pools"). TVMError, before any kernel is
-    compiled, where none does.
+    workspace_memory_pools (tvm.WorkspaceMemoryPools), constant_memory_pools: the memories for the workspace and for the constants. Each of
+    the two is placed in the first memory that holds it, which the library's metadata name ("memory_pools"). Raises TVMError, before any
+    kernel is compiled, if none does.
     """
     config = config_of(target, target_host)
     chosen = config.targets[0]
@@ -116,7 +115,7 @@ def build(
 
 
 def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:
-    """The executor asked for, by an argument or by the module's attribute."""
+    """The executor given by the argument or by the module's attribute; None if neither gives one."""
     if executor is None and isinstance(mod, IRModule):
         executor = (mod.attrs or {}).get("executor")
     return Executor.of(executor)

@@ -1,4 +1,4 @@
-"""What the functions of a partitioned program are given, and give, when it runs on samples."""
+"""Inputs and outputs of the functions of a partitioned program, recorded as it runs on samples."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tilewright.relay.functor import post_order
 
 
 def get_calibration_data(mod: IRModule, data: Any) -> dict[GlobalVar, dict[str, list[Any]]]:
-    """The inputs and outputs of every function that main calls, when main runs on `data` (arrays by parameter name).
-    Quantisers of other compilers' partitions calibrate with them. Values are NDArrays.
+    """The inputs and outputs (NDArrays) of each function that main calls, as main runs on `data` (arrays by parameter name).
+    Quantisers of other compilers' partitions calibrate with them.
     """
     main = mod["main"]
     callees = [e for e in post_order(main.body) if isinstance(e, Call) and isinstance(e.op, GlobalVar)]

@@ -1,4 +1,4 @@
-"""A model compiled: relay passes, kernels, memory plan, entry, machine code. The whole way, top to bottom."""
+"""Compilation of a model, from top to bottom: relay passes, kernels, memory plan, entry, machine code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
 
 
 def precision() -> str:
-    """Element type of products and activations: the option "relay.build.precision", by default float32."""
+    """The element type of products and activations: the option "relay.build.precision", float32 by default."""
     found = str(PassContext.current().config.get("relay.build.precision", "float32"))
     if found not in NARROW:
         raise ValueError(f'option "relay.build.precision" must be one of {", ".join(NARROW)}, but is {found!r}')
@@ -52,7 +52,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
     checks = PassContext.current().config.get("relay.check_bounds", False)
     narrow = NARROW[precision()]
     mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
-    # What suits a CPU, and nothing else, is left away where kernels are wanted as their operators are defined.
+    # Back ends without schedules get kernels as operators define them, so passes for CPUs are left out.
     plain = config is not None and not back_end_of(config.targets[0]).scheduled
 
     def tuned(*passes: Any) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
 def optimize(
     mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, Any]]:
-    """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
+    """(the module after all relay passes, parameters): main calls primitive functions, and `params` are constants in it."""
     config = config_of(target)
     with config.targets[0], program_plan(config.targets[0]):
         with step("loading the passes"):
@@ -109,7 +109,7 @@ def optimize(
 
 
 class Compiled(NamedTuple):
-    """A model after all passes, its plan, and what its library consists of. kernels: by name."""
+    """A compiled model: the module after all passes, its plan, and the parts of its library. kernels: by name."""
 
     module: IRModule
     plan: Plan
@@ -132,8 +132,8 @@ def compile_model(
     key: str | None,
     progress: Progress | None,
 ) -> Compiled:
-    """A module whose parameters are bound, for an executor ("graph" or "aot"). It is kept in the cache under `key`, if there is one.
-    `params`: the names that the parameters had."""
+    """Compiles a module whose parameters are bound. kind: the executor, "graph" or "aot"; params: the names of the bound parameters; key:
+    the cache key under which the result is stored, or None."""
     with program_plan(config.targets[0]) as decided:
         optimized, _ = optimize(mod, config)
     with deep_recursion():
@@ -145,7 +145,7 @@ def compile_model(
     with step("this report"):
         tell_plan(plan)
     pools = memory_pools(plan, workspace_pools, constant_pools)
-    # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
+    # Writing the constants mostly waits for memory, so it runs beside the compiler.
     with ThreadPoolExecutor(1) as background:
         constants = background.submit(plan.constants.blob)
         objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
@@ -157,7 +157,7 @@ def compile_model(
         constants.result()
     kernels = {c.kernel.name: c.kernel for c in plan.calls}
     with step("storing in the compile cache"):
-        # What does not fit is told in every build, so such a model is compiled in each.
+        # Decisions that do not fit are reported in every build, so such a model is not stored.
         fits = not decided.refused and not any([k.remarks.unfit for k in compilers.kernels])
         programs = kernels_text(compilers.kernels) if key is not None and fits and not external.modules else None
         if key is not None and programs is not None:
@@ -166,7 +166,7 @@ def compile_model(
 
 
 def planned_again(mod: IRModule, config: CompilationConfig, context: PassContext) -> tuple[IRModule, Plan]:
-    """The module after all relay passes, and its plan, as a build in that context made them."""
+    """The module after all relay passes, and its plan, computed again as in a build with `context`."""
     options = {k: getattr(context, k) for k in ("opt_level", "required_pass", "disabled_pass", "config")}
     with PassContext(**options), config.targets[0], deep_recursion():
         optimized, _ = optimize(mod, config)
@@ -174,7 +174,7 @@ def planned_again(mod: IRModule, config: CompilationConfig, context: PassContext
 
 
 def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
-    """The names of the memories that hold the workspace and the constants, as metadata; nothing where no memories were given."""
+    """Metadata with the names of the memories that hold the workspace and the constants; empty if no memories were given."""
     found: dict[str, str] = {}
     for given, kind, needed, what in (
         (workspace, WorkspaceMemoryPools, plan.workspace_bytes, "workspace"),
@@ -189,7 +189,7 @@ def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
 
 
 def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
-    """The memory that a model compiled by `build` would take. Compiles no kernel."""
+    """The memory that a model would take if `build` compiled it. Compiles no kernel."""
     config = config_of(target)
     with config.targets[0], deep_recursion():
         optimized, _ = optimize(mod, config, params)
@@ -197,7 +197,7 @@ def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[st
 
 
 def tell_plan(plan: Plan) -> None:
-    """Instruments that gather a report of the compilation get the graph and the memory plan."""
+    """Passes the graph and the memory plan to instruments that report on the compilation."""
     for instrument in PassContext.current().instruments:
         if hasattr(instrument, "add_section"):
             instrument.add_section("Graph", graph_svg(plan))
@@ -207,7 +207,7 @@ def tell_plan(plan: Plan) -> None:
 def compile_plan(
     plan: Plan, compilers: DeviceCompilers, progress: Progress | None, entry: bool = True
 ) -> tuple[list[bytes], list[str]]:
-    """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
+    """(the objects of the kernels and, if wanted, of the entry; the symbols that they export)."""
     objects, target = compilers.objects(progress), host_target(compilers.config.targets[0])
     with step("the entry that calls the kernels"):
         code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry else [], target)

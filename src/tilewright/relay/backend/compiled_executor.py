@@ -1,4 +1,4 @@
-"""`relay.create_executor("graph")` and `("aot")`: functions that are compiled when they are evaluated."""
+"""Executors "graph" and "aot" of `relay.create_executor`, which compile a function when it is evaluated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.relay.expr import Function
 
 
 class CompiledExecutor(ProgramExecutor):
-    """Compiles functions of tensors with known shapes; results are NDArrays, in lists where the function returns tuples."""
+    """Compiles functions of tensors with static shapes. Results are NDArrays, and lists of them for tuples."""
 
     kind = "aot"
 
@@ -27,7 +27,7 @@ class CompiledExecutor(ProgramExecutor):
         self.factory: ExecutorFactoryModule = build(mod, self.target, executor=Executor(self.kind))
         executor = self.factory["default"](self.device)
         set_input, run_all, get_output = executor["set_input"], executor["run"], executor["get_output"]
-        # The type as inference found it.
+        # The inferred type.
         result = self.factory.plan.func.body.checked_type
         dtypes = [item["dtype"] for item in self.factory.metadata["inputs"]]
         count = len(self.factory.metadata["outputs"])
@@ -52,12 +52,12 @@ class AotExecutor(CompiledExecutor):
 
 
 def tensor(value: Any, dtype: str) -> Any:
-    """An argument as a tensor: Python numbers and lists take the dtype that is wanted."""
+    """An argument as a tensor. Python numbers and lists are converted to `dtype`."""
     if isinstance(value, (int, float, bool, list, tuple)):
         return runtime.array(np.asarray(value, runtime.to_numpy_dtype(dtype)))
     return value if isinstance(value, runtime.NDArray) else runtime.array(value)
 
 
 def make_compiled(kind: str, mod: IRModule, device: Any, target: Any) -> CompiledExecutor:
-    """The executor of a kind: "graph" or "aot"."""
+    """The executor of a kind, "graph" or "aot"."""
     return (GraphExecutor if kind == "graph" else AotExecutor)(mod, device, target)

@@ -19,7 +19,7 @@ from tilewright.runtime import array
 
 
 class DebugExecutor(ProgramExecutor):
-    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy; `evaluate()` returns a function from arrays to
+    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy. `evaluate()` returns a function from arrays to
     NDArrays."""
 
     def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
@@ -37,14 +37,14 @@ class DebugExecutor(ProgramExecutor):
                 return _ndarray(run_function(func, values, self.mod))
 
         if gvar is None:
-            # In the module, whose functions and data types it may use.
+            # Typed as a part of the module, whose functions and data types it may use.
             infer_module(self.mod.with_functions({**self.mod.functions, GlobalVar("evaluated"): func}))
         return run
 
 
 def fitting(p: Var, value: Any) -> Any:
-    """An argument as the parameter takes it: a Python number in its dtype. Raises TypeError or ValueError for a tensor of
-    another type."""
+    """An argument that fits a parameter. A Python number is converted to the parameter's dtype. Raises TypeError or ValueError for
+    a tensor of another type."""
     t = p.type_annotation
     if not isinstance(t, TensorType) or isinstance(value, (ConstructorValue, RefValue)) or callable(value):
         return value

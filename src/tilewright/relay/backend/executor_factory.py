@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from tilewright.relay.backend.planning.plan import Plan
 
 TIR_FORMS = ("te", "tir", "lowered")
-"""Forms of kernels before there is code: unscheduled, scheduled and lowered."""
+"""Forms of kernels before code generation: unscheduled, scheduled and lowered TIR."""
 
 
 def need_host(target: Target, what: str) -> None:
-    """TVMError unless code for a target runs on this machine; `what` was compiled: a "model", a "program"."""
+    """Raises TVMError unless code for a target runs on this machine. what: the compiled thing for the message, a "model" or a "program"."""
     if not target.is_native:
         raise TVMError(
             f"this {what} was compiled for {target}, which is not this machine, so it cannot run here;"
@@ -43,7 +43,7 @@ def need_host(target: Target, what: str) -> None:
 
 
 class KernelSources:
-    """Texts of a model's kernels. A loaded library holds one as long as it may be asked for them, so there is no weight in it."""
+    """Gives the texts of a model's kernels. It holds no weights, since a loaded library keeps it."""
 
     def __init__(self, make: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]) -> None:
         self._make, self.target, self.targets = make, target, targets
@@ -55,16 +55,16 @@ class KernelSources:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """Forms that `of` accepts: TIR_FORMS and those of the back end, its own language first."""
+        """The forms that `of` accepts: TIR_FORMS and those of the back end."""
         return (*TIR_FORMS, *back_end_of(self.target).forms)
 
     def all(self, kind: str = "") -> str:
-        """All kernels, one after the other."""
+        """The text of all kernels."""
         with self.target:
             return "\n".join([self.of(name, kind) for name in self.kernels])
 
     def of(self, name: str, kind: str = "") -> str:
-        """One kernel in one of the `forms`; "": in the back end's own language."""
+        """The text of one kernel in one of the `forms`; "" for the back end's first one."""
         kind = kind or back_end_of(self.target).forms[0]
         if kind not in self.forms:
             raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(self.forms)}")
@@ -85,9 +85,9 @@ class KernelSources:
 class ExecutorFactoryModule:
     """A compiled model.
 
-    `lib["default"](device)` makes an executor; `export_library("model.so")` writes one library with all it needs; `lib.lib` is the
-    library in this process; `ir_mod` the relay module after all passes; `metadata` describes inputs, outputs and kernels.
-    Unpacks as (graph JSON, library, parameters), which graph_executor.create puts together again.
+    `lib["default"](device)` makes an executor. `export_library("model.so")` writes a library with everything that the model needs.
+    `lib.lib` is the library in this process, `ir_mod` the relay module after all passes, and `metadata` describes inputs, outputs and
+    kernels. Unpacks as (graph JSON, library, parameters), from which graph_executor.create makes an executor.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class ExecutorFactoryModule:
 
     @property
     def ir_mod(self) -> IRModule:
-        """The relay module after all passes, which run now where the library came from the cache."""
+        """The relay module after all passes. For a library from the cache the passes run now."""
         return self._program[0]
 
     @property
     def plan(self) -> Plan:
-        """The calls of kernels, and where their tensors lie."""
+        """The execution plan: the calls of kernels, and the places of their tensors in memory."""
         return self._program[1]
 
     @property
@@ -140,11 +140,11 @@ class ExecutorFactoryModule:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters by the names that the graph gives them."""
+        """Parameters by their names in the graph."""
         return self.get_params()
 
     def get_devices(self) -> list[runtime.Device]:
-        """The devices that the model runs on."""
+        """The devices on which the model runs."""
         return list(self.devices)
 
     def get_graph_json(self) -> str:
@@ -152,12 +152,12 @@ class ExecutorFactoryModule:
         return self.graph_json
 
     def get_executor_config(self) -> str:
-        """The program that the executor runs."""
+        """The description of the program for the executor, as JSON."""
         return self.graph_json
 
     def get_params(self) -> dict[str, Any]:
-        """Parameters by the names that the graph gives them, in the memory that all executors of this process share; none
-        where they were linked into the library ("link-params")."""
+        """Parameters by their names in the graph, in memory that all executors of this process share; empty if they are linked into
+        the library ("link-params")."""
         if self.links_params or self._constants is None:
             return {}
         return {
@@ -167,11 +167,11 @@ class ExecutorFactoryModule:
 
     @property
     def links_params(self) -> bool:
-        """Whether parameters can come from the library only."""
+        """Whether parameters are linked into the library."""
         return bool(self.executor.get("link-params"))
 
     def get_lib(self) -> runtime.Module:
-        """The library of the kernels; of a graph whose parameters are not linked, without them."""
+        """The library of the kernels. For a graph, it has the parameters only if they are linked."""
         if self.metadata["executor"] != "graph" or self.links_params:
             return self.lib
         with self._loading:
@@ -181,7 +181,7 @@ class ExecutorFactoryModule:
             return self._kernels
 
     def constants(self) -> Any:
-        """All constants as one NDArray of bytes; None when there are none."""
+        """All constants as one NDArray of bytes; None for a model without constants."""
         return self._constants
 
     @property
@@ -190,7 +190,7 @@ class ExecutorFactoryModule:
         return bool(self.executor.get("unpacked-api"))
 
     def written(self, archive: bool) -> dict[str, Code]:
-        """The whole model as source of its back end: files by suffix, or by name for an archive."""
+        """The whole model as source in the back end's language: files by suffix, or by name for an archive."""
         registered: list[str] = []
         if self.runtime.get("system-lib") and not self.unpacked:
             registered = self._registered(self._constants is not None)
@@ -251,7 +251,7 @@ class ExecutorFactoryModule:
         return [*self.symbols, CONTEXT, *self.external.slots()]
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
-        """The objects, loaded once, as a module that says `facts` of itself."""
+        """The objects as a module whose metadata are `facts`. They are loaded once."""
         if self._loaded is None:
             need_host(self.target, "model")
             self._loaded = back_end_of(self.target).load(self.objects, self._exports)
@@ -268,7 +268,7 @@ class ExecutorFactoryModule:
             return self._module
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """`["default"]` makes executors from a device; other names are functions of the library."""
+        """A function by name: "default" makes an executor for a device; other names are functions of the library."""
         return self.lib[name]
 
     @property
@@ -286,9 +286,9 @@ class ExecutorFactoryModule:
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Write a library: .so (shared library; constants and metadata inside), .tar (its objects; for the target c its source) or .o; for
-        the target c as one file of source with a header beside (.c); or its kernels as text: .ll (LLVM IR) or .s (assembly). Returns the
-        path."""
+        """Writes a library, by the suffix of the file: .so (a shared library with constants and metadata), .tar (its objects; for the
+        target c its source), .o (one object), .c (for the target c: one file of source, with a header beside it), or the kernels as text:
+        .ll (LLVM IR) or .s (assembly). Returns the path."""
         path = os.fspath(file_name)
         stem, suffix = os.path.splitext(path)
         back_end = back_end_of(self.target)
@@ -311,18 +311,18 @@ class ExecutorFactoryModule:
         return path
 
     def get_source(self, kind: str = "") -> str:
-        """All kernels as text: for LLVM, its IR ("ll", also without a kind), assembly ("s" or "asm"), or scheduled TIR ("tir")."""
+        """The text of all kernels. kind: "te", "tir" or "lowered" for TIR; for LLVM "ll" (IR, the default), "s" or "asm" (assembly)."""
         return self.texts.all(kind)
 
     def kernel_source(self, name: str, kind: str = "") -> str:
-        """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, or as code: for LLVM, its IR ("ll", also without
-        a kind) or assembly ("s")."""
+        """The text of one kernel. kind: "te" (unscheduled TIR), "tir" (scheduled) or "lowered", or a form of code: for LLVM "ll" (IR, the
+        default) or "s" (assembly)."""
         return self.texts.of(name, kind)
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):
-    """A compiled model whose parts are those of the graph executor: graph JSON, library, parameters."""
+    """A compiled model for the graph executor, with its parts: graph JSON, library, parameters."""
 
 
 class AOTExecutorFactoryModule(ExecutorFactoryModule):
-    """A compiled model whose library holds everything: an entry, the kernels, the parameters."""
+    """A compiled model whose library has everything: an entry, the kernels, the parameters."""

@@ -1,4 +1,4 @@
-"""The graph executor's code generator as classic programs call it: graph, loops of kernels and parameters, without compiling."""
+"""Classic interface of the graph executor's code generator: graph, PrimFuncs of the kernels, and parameters, without machine code."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tilewright.tir import PrimFunc
 
 
 class GraphExecutorCodegen:
-    """Makes graphs for one target, or for several by device. `mod` is what the graph executor's code lies in, and may be None."""
+    """Makes graphs for one target, or for targets by device. mod: accepted for compatibility, may be None."""
 
     def __init__(self, mod: Any, target: Any) -> None:
         self.mod, self.target = mod, target
 
     def codegen(self, ir_module: IRModule, func: Function) -> tuple[str, dict[Target, IRModule], dict[str, NDArray]]:
-        """(graph JSON, modules of the kernels' loops by target, parameters by the graph's names) of a function of a module, as it is:
-        what is in no primitive function gets a kernel of its own."""
+        """(graph JSON, modules of the kernels' unscheduled PrimFuncs by target, parameters by their names in the graph) of a function of a
+        module. A function without calls of primitive functions gets a kernel for each operator."""
         config = config_of(self.target)
         mod = infer_module(ir_module.with_functions({**ir_module.functions, GlobalVar("main"): func}))
         if not any(

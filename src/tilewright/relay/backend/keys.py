@@ -30,36 +30,36 @@ COMPILER_ROOMS = (
     "topi",
     "target",
 )
-"""What a kernel's machine code depends on, besides its primitive function, the target and LLVM."""
+"""The parts of this package on which a kernel's machine code depends."""
 PLANS = "relay.plans"
-"""The option that names a file of kernels' plans (scheduling/database.py)."""
+"""The option with the path of a file of kernels' plans (scheduling/database.py)."""
 PACKAGE = Path(disk.__file__).parent.parent
 SETTLED = 2_000_000_000
-"""Nanoseconds after which two changes of a file surely have different times."""
+"""Nanoseconds after which two changes of a file have different times."""
 
 
 @cache
 def compiler_digest() -> str:
-    """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
+    """A digest of the compiler's sources, so that a changed compiler does not find the objects of an older one."""
     return sources_digest(PACKAGE, COMPILER_ROOMS)
 
 
 @cache
 def package_digest() -> str:
-    """A digest of the whole package: what the passes and importers of whole models depend on as well."""
+    """A digest of the whole package, with the passes and importers of whole models."""
     return sources_digest(PACKAGE, ("",))
 
 
 def sources_digest(root: Path, rooms: Sequence[str]) -> str:
-    """A digest of the sources in folders of `root`, and of LLVM's version."""
+    """A digest of the sources in the folders `rooms` of `root`, and of LLVM's version."""
     import llvmlite
     from llvmlite import binding
 
     versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
     now = time.time_ns()
     files = [f for room in rooms for f in _sources(os.path.join(root, room))]
-    # What the files are follows from what the system says of them, as long as none was changed so lately that another
-    # change could bear the same time.
+    # The times and sizes of the files identify their contents, unless one was changed so recently that a later change
+    # could have the same time.
     known = disk.key("sources", versions, repr(files))
     settled = all([changed < now - SETTLED for *_, changed in files])
     found = disk.get(known) if settled else None
@@ -75,8 +75,8 @@ def sources_digest(root: Path, rooms: Sequence[str]) -> str:
 
 
 def _sources(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """Path, number, size, and times of the last change to the content and to anything, of every source below a folder, in order: Python,
-    and descriptions of cores."""
+    """(path, inode, size, time of the last change of the content, and of anything) of every source below a folder, in order. Sources are
+    Python files and descriptions of cores."""
     for item in sorted(os.scandir(folder), key=lambda e: e.name):
         if item.is_dir(follow_symlinks=False):
             if item.name != "__pycache__":
@@ -87,13 +87,13 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 def target_key(target: Target) -> str:
-    """All that code generation knows of the target, and who generates the code."""
+    """The facts about the target for code generation, and the identity of the code generator."""
     return f"{_target_facts(target)} {identity_of(target)}"
 
 
 @lru_cache(maxsize=16)
 def _target_facts(target: Target) -> str:
-    """The target: for the host, that is more than its name says."""
+    """The target as text. For the host it includes the features of the CPU, which its name does not tell."""
     cpu = target.cpu
     facts = [
         target,
@@ -109,7 +109,7 @@ def _target_facts(target: Target) -> str:
 
 
 def options_key() -> str:
-    """The options of the current pass context; of a file of plans what it holds."""
+    """The options of the current pass context, with the content of the file of plans in place of its path."""
     options = {k: str(v) for k, v in PassContext.current().config.items()}
     if PLANS in options:
         with suppress(OSError):
@@ -118,5 +118,5 @@ def options_key() -> str:
 
 
 def adds_lowering_passes() -> bool:
-    """Whether the current pass context adds passes to the lowering: no key tells what they do."""
+    """Whether the current pass context adds passes to the lowering. A key cannot describe them."""
     return bool(PassContext.current().config.get("tir.add_lower_pass"))

@@ -1,12 +1,12 @@
-"""Whole models in the on-disk cache: what `relay.build` made of the same program with the same weights, target and options.
+"""Whole models in the on-disk cache: results of `relay.build` for the same program, weights, target and options.
 
-An entry holds what a library consists of: objects, symbols, metadata, and the kernels' relay programs, for those who ask for their
-texts. The constants, as they are laid out, are a file beside it that is mapped, not read. So a second build of a model runs no pass.
+An entry holds the parts of a library: objects, symbols, metadata, and the relay programs of the kernels, from which their texts are made.
+The constants are in a file beside it, which is mapped into memory. So a second build of a model runs no pass.
 
-The key tells all that a build depends on: the program with every value of its weights (a digest of 256 bits), names that the
-metadata tell, the target, the options of the pass context, and this package's own sources. A build that something
-else has a say in is neither kept nor looked for: instruments, passes added to the lowering, operators that programs registered or gave
-functions of their own, code of external generators, memory pools, several devices.
+The key covers everything on which a build depends: the program with all values of its weights (a digest of 256 bits), the names in the
+metadata, the target, the options of the pass context, and the sources of this package. Builds that depend on something else do not use
+this cache: those with instruments, passes added to the lowering, operators or functions of operators that programs registered, external
+code, memory pools, or several devices.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from tilewright.relay.backend.kernels.kernel import Kernel
 
 FEWEST_CALLS = 32
-"""Programs of fewer operator calls are compiled anew from their kernels, which the cache holds as well."""
+"""The fewest operator calls of a program that is stored. Smaller ones are built again from cached kernels."""
 
 Array = np.ndarray[Any, Any]
 
 
 class StoredModel(NamedTuple):
-    """Parts of a compiled library. kernels: relay programs of the kernels by name, as JSON."""
+    """The parts of a compiled library. kernels: the relay programs of the kernels by name, as JSON."""
 
     objects: list[bytes]
     symbols: list[str]
@@ -53,9 +53,9 @@ class StoredModel(NamedTuple):
 
 
 def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | None:
-    """The key of a build's entry, None where there is none; `facts`: what the metadata depend on besides the module."""
+    """The key of a build; None for builds that do not use the cache. facts: what the metadata depend on in addition to the module."""
     context = PassContext.current()
-    # Of operators this package itself says nothing by attributes but the effects of intrinsics.
+    # This package sets only one attribute of operators itself: the effects of intrinsics.
     given = any([key != "TCallEffectKind" for _, key in Op._properties])
     if len(config.targets) > 1 or context.instruments or given or adds_lowering_passes() or _plan_is_given():
         return None
@@ -64,7 +64,7 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     if len(calls) < FEWEST_CALLS or len(mod.functions) > 1 or any([_is_foreign(c) for c in calls]):
         return None
     with ThreadPoolExecutor(2) as pool:
-        # What structural_digest asks for one after the other.
+        # In parallel, since structural_digest would compute these digests one after the other.
         list(pool.map(lambda c: c.data.digest(), [e for e in nodes if type(e) is Constant]))
     names = [e.name_hint if isinstance(e, Var) else span_text(getattr(e, "span", None)) for e in nodes]
     options = [context.opt_level, sorted(context.required_pass), sorted(context.disabled_pass), options_key()]
@@ -73,18 +73,18 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
 
 
 def _plan_is_given() -> bool:
-    """Whether a program put a GraphPlan in force. Nobody did while its module is not loaded, which a model from the cache does without."""
+    """Whether a program has set a GraphPlan. It has not if GraphPlan is not imported, which models from the cache do not need."""
     room = sys.modules.get("tilewright.scheduling.graph_plan")
     return room is not None and room.given_plan() is not None
 
 
 def _is_foreign(call: Call) -> bool:
-    """Whether an operator is none of this package's."""
+    """Whether a call is of an operator from outside this package."""
     return not type(card_of(call)).__module__.startswith("tilewright.")
 
 
 def stored(key: str) -> StoredModel | None:
-    """The model under a key, whole; None where a part of it is missing."""
+    """The model under a key; None if it, or a part of it, is missing."""
     found = disk.get(key)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def stored(key: str) -> StoredModel | None:
 
 
 def store(key: str, model: StoredModel) -> None:
-    """Keeps a model; not one whose constants would fill much of the cache."""
+    """Stores a model, unless its constants would take a large part of the cache."""
     if model.constants.size and not disk.put_mapped(_constants_key(key), model.constants):
         return
     head = json.dumps(
@@ -121,13 +121,13 @@ def _constants_key(key: str) -> str:
 
 
 def kernels_text(kernels: Sequence[Kernel]) -> str | None:
-    """The relay programs of kernels, in order, as JSON; None where one has none."""
+    """The relay programs of kernels, in order, as JSON; None if a kernel has no program."""
     programs = {GlobalVar(k.name): k.program for k in kernels if k.program is not None}
     return save_json(IRModule(programs)) if len(programs) == len(kernels) else None
 
 
 def kernels_of(text: str, target: Target) -> dict[str, Kernel]:
-    """The kernels of such a text, by name."""
+    """The kernels by name, from a text of `kernels_text`."""
     mod, compiler = load_json(text), te_compiler.TECompiler(target)
     for f in mod.functions.values():
         infer_types(f)

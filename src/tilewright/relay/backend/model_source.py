@@ -1,5 +1,5 @@
-"""Whole models as source: passes the kernels and the entry of a compiled model to a back end, with the names and conventions that
-the options ask for."""
+"""Whole models for back ends that write source: the kernels and the entry of a compiled model, with the names and calling conventions of
+the options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def whole_model(
     registered: Sequence[str],
     unpacked: bool,
 ) -> WholeModel:
-    """What the back end of `target` writes. unpacked: functions take their arguments directly, and bear the model's name."""
+    """The model for the back end of `target`. unpacked: functions take their arguments directly, and have the model's name as prefix."""
     name = sanitize_name(f"tvmgen_{mod_name}")
     prefix = f"{name}_" if unpacked else ""
     with target:
@@ -42,7 +42,7 @@ def whole_model(
 
 
 def _named(mod: IRModule, name: str, unpacked: bool) -> IRModule:
-    """A kernel's module under another name and convention."""
+    """A kernel's module with another name and calling convention."""
     (func,) = mod.functions.values()
     assert isinstance(func, PrimFunc)
     kept = {k: v for k, v in func.attrs.items() if k not in ("global_symbol", "calling_conv")}

@@ -1,4 +1,4 @@
-"""Names as generated C has them (classic `relay.backend.name_transforms`)."""
+"""Names in generated C code (classic `relay.backend.name_transforms`)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def _prefixed(name: str, what: str) -> str:
 
 
 def to_c_function_style(original_name: str) -> str:
-    """A prefixed name as a function of C has it: TVM_model_run -> TVMModelRun. TVMError for a name without the prefix."""
+    """A prefixed name in the style of a C function: TVM_model_run -> TVMModelRun. Raises TVMError for a name without the prefix."""
     prefix, *segments = _prefixed(original_name, "Function").split("_")
     return prefix + "".join([s[:1].upper() + s[1:] for s in segments])
 
 
 def to_c_variable_style(original_name: str) -> str:
-    """A prefixed name as a variable of C has it: TVM_Model_run -> tvm_model_run. TVMError for a name without the prefix."""
+    """A prefixed name in the style of a C variable: TVM_Model_run -> tvm_model_run. Raises TVMError for a name without the prefix."""
     return _prefixed(original_name, "Variable").lower()
 
 
 def to_c_constant_style(original_name: str) -> str:
-    """A prefixed name as a constant of C has it: TVM_model_run -> TVM_MODEL_RUN. TVMError for a name without the prefix."""
+    """A prefixed name in the style of a C constant: TVM_model_run -> TVM_MODEL_RUN. Raises TVMError for a name without the prefix."""
     return _prefixed(original_name, "Constant").upper()
 
 
@@ -54,17 +54,17 @@ def _joined(prefix: str, names: str | Sequence[str]) -> str:
 
 
 def prefix_name(names: str | Sequence[str]) -> str:
-    """A name, or the parts of one, after the prefix TVM: ["model", "run"] -> TVM_model_run."""
+    """A name, or its parts, with the prefix TVM: ["model", "run"] -> TVM_model_run."""
     return _joined("TVM", names)
 
 
 def prefix_generated_name(names: str | Sequence[str]) -> str:
-    """A name, or the parts of one, after the prefix of what is generated: ["model", "run"] -> TVMGen_model_run."""
+    """A name, or its parts, with the prefix of generated code: ["model", "run"] -> TVMGen_model_run."""
     return _joined("TVMGen", names)
 
 
 def sanitize_name(original_name: str) -> str:
-    """A name in which everything but letters, digits and underscores of ASCII is an underscore."""
+    """A name in which every character except ASCII letters, digits and underscores is replaced by an underscore."""
     if not original_name:
         raise TVMError("Name is empty")
     return re.sub(r"[^a-zA-Z0-9_]", "_", original_name)

@@ -1,4 +1,4 @@
-"""A choice of executor or runtime: a name with the options that are declared for it."""
+"""Choices of executor and runtime: registered names with declared options."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 Declared = Mapping[str, tuple[type, Any]]
-"""Options by name: their type and their default, None for those that are absent unless they are given."""
+"""Option name -> (type, default). An option with the default None is absent unless it is given."""
 
 
 class NamedOptions:
-    """A registered name with options; `choice["link-params"]` reads one, `"link-params" in choice` asks for it."""
+    """A registered name with options. `choice["link-params"]` is the value of one; `"link-params" in choice` is whether it is set."""
 
     what: ClassVar[str]
     registered: ClassVar[Mapping[str, Declared]]
@@ -42,7 +42,7 @@ class NamedOptions:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options, defaults included."""
+        """The options, with defaults."""
         return dict(self._attrs)
 
     attrs = options
@@ -54,7 +54,7 @@ class NamedOptions:
         return self._attrs[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An option, or a default where it is absent."""
+        """The value of an option, or `default` if it is absent."""
         return self._attrs.get(name, default)
 
     def __eq__(self, other: object) -> bool:
@@ -69,12 +69,12 @@ class NamedOptions:
 
     @classmethod
     def list_registered(cls) -> list[str]:
-        """The names."""
+        """The registered names."""
         return list(cls.registered)
 
     @classmethod
     def list_registered_options(cls, name: Any) -> dict[str, str]:
-        """Options of a name, with their types."""
+        """The options of a registered name, with the names of their types."""
         key = name.name if isinstance(name, NamedOptions) else str(name)
         if key not in cls.registered:
             raise TVMError(f"{cls.what} {key!r} is not defined; there are {', '.join(cls.registered)}")
@@ -82,7 +82,7 @@ class NamedOptions:
 
     @classmethod
     def of(cls, value: Any) -> Self | None:
-        """A choice from itself, its name, or None."""
+        """The choice for a choice, a name, or None."""
         if value is None or isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -91,8 +91,8 @@ class NamedOptions:
 
 
 class Executor(NamedOptions):
-    """How a compiled graph is run: `Executor("graph")` interprets the classic graph JSON, `Executor("aot")` calls one compiled
-    entry. "link-params" puts parameters into the library; what they would be set by is then empty (get_params)."""
+    """The way in which a compiled graph runs: `Executor("graph")` interprets the classic graph JSON, `Executor("aot")` calls one compiled
+    entry. "link-params" puts the parameters into the library; get_params is then empty."""
 
     what = "Executor"
     flag_registry_name = "Executor"
@@ -109,7 +109,7 @@ class Executor(NamedOptions):
 
 
 class Runtime(NamedOptions):
-    """The runtime that loads compiled code: `Runtime("cpp")`, the native runtime; `Runtime("crt")`, the one for microcontrollers."""
+    """The runtime that loads compiled code: `Runtime("cpp")` is the native runtime, `Runtime("crt")` that for microcontrollers."""
 
     what = "Runtime"
     flag_registry_name = "Runtime"
@@ -117,7 +117,7 @@ class Runtime(NamedOptions):
 
 
 def need_interface(executor: Executor, runtime: Runtime, target: Target) -> None:
-    """TVMError unless the options of how programs call a model fit together, and the back end of the target writes such models."""
+    """Raises TVMError unless the options for the interface of a model are compatible, and the target's back end supports them."""
     unpacked, interface = bool(executor.get("unpacked-api")), executor.get("interface-api", "packed")
     if interface not in ("c", "packed"):
         raise TVMError(f'option "interface-api" of the executor must be "c" or "packed", but is {interface!r}')

@@ -1,5 +1,5 @@
-"""Base of the executors of `relay.create_executor`. `evaluate` returns a callable for a function, and the value of any
-other expression."""
+"""Base of the executors of `relay.create_executor`. `evaluate` returns a callable for a function, and a value for other
+expressions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tilewright.relay.parameters import bind
 from tilewright.support.errors import TVMError
 
 Call = Callable[[Sequence[Any]], Any]
-"""From all arguments, in order, to the result."""
+"""A function of all arguments, in order, that returns the result."""
 
 
 class ProgramExecutor(ABC):
-    """Evaluates functions and expressions in a module, on a device, compiled for a target where it compiles."""
+    """Evaluates functions and expressions of a module on a device. target: for executors that compile."""
 
     def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
         self.mod = IRModule() if mod is None else mod
@@ -28,11 +28,11 @@ class ProgramExecutor(ABC):
 
     @abstractmethod
     def make(self, gvar: GlobalVar | None, func: Function) -> Call:
-        """A callable that runs a function: one of the module by its name, or one outside the module."""
+        """A callable that runs a function of the module (with its `gvar`), or one outside the module (with None)."""
 
     def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
-        """A callable of a function (default: main; a Function, a GlobalVar or a name), which takes its arguments by position and by
-        name; the value of any other expression. `binds` gives values to variables that are free in it."""
+        """A callable for a function (a Function, a GlobalVar or a name; default: main), which takes arguments by position and by name;
+        or the value of another expression. binds: values of its free variables."""
         gvar: GlobalVar | None = None
         if expr is None:
             if "main" not in [g.name_hint for g in self.mod.functions]:
@@ -65,7 +65,7 @@ class ProgramExecutor(ABC):
 
 
 Executor = ProgramExecutor
-"""The name of it in classic programs, in `relay.backend.interpreter`."""
+"""The classic name, in `relay.backend.interpreter`."""
 
 
 def _constant(value: Any) -> Any:
@@ -73,7 +73,7 @@ def _constant(value: Any) -> Any:
 
 
 def arguments(params: Sequence[Var], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """All arguments of a call in order; TypeError when one is missing, given twice or unknown."""
+    """All arguments of a call in order. Raises TypeError if one is missing, given twice or unknown."""
     names = [p.name_hint for p in params]
     if len(args) > len(names):
         raise TypeError(
@@ -92,7 +92,7 @@ def arguments(params: Sequence[Var], args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def nested(values: Sequence[Any], t: Type) -> Any:
-    """Flat results as lists, nested as a type says."""
+    """Flat results as lists, nested like a type."""
     rest = iter(values)
 
     def build(t: Type) -> Any:
@@ -105,7 +105,7 @@ def nested(values: Sequence[Any], t: Type) -> Any:
 
 
 def flat(value: Any, t: Type | None) -> list[Any]:
-    """The tensors of an argument, nested as its type says."""
+    """The tensors of an argument that is nested like its type."""
     if isinstance(t, TupleType):
         return [x for v, f in zip(value, t.fields, strict=True) for x in flat(v, f)]
     return [value]

@@ -1,4 +1,4 @@
-"""The plan of a program that is compiled, and what the file of plans that the option `relay.plans` names says of it."""
+"""The plan of a program that is compiled, with the decisions of the file that the option `relay.plans` names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tilewright.target import Target
 
 
 def kept_plans() -> PlanDatabase | None:
-    """The file of plans of this build; None without one. Raises TVMError for a file that cannot be read."""
+    """The plans in the file of this build; None without a file. Raises TVMError for a file that cannot be read."""
     path = PassContext.current().config.get(PLANS)
     return PlanDatabase(str(path)) if path else None
 
 
 @contextmanager
 def program_plan(target: Target) -> Iterator[GraphPlan]:
-    """The plan in force, which a program or a tuner gave; else one that takes what the file of plans says of problems."""
+    """The current plan, if a program or a tuner set one; otherwise a new one with the decisions of the file of plans."""
     plan = given_plan()
     if plan is not None:
         yield plan

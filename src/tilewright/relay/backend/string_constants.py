@@ -1,5 +1,5 @@
-"""What metadata tell of strings: those that the constants of a program stand for, so that each process that loads the library knows them,
-and which inputs and outputs hold some."""
+"""Metadata about strings: the strings in constants of a program, which every process that loads the library needs, and the inputs and
+outputs that hold strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.runtime.host_functions.strings import CARRIER, string_table
 
 
 def strings_among(nodes: Iterable[Expr]) -> list[str]:
-    """The strings that constants among expressions stand for, in alphabetical order."""
+    """The strings in constants among expressions, in alphabetical order."""
     found: set[str] = set()
     for e in nodes:
         if isinstance(e, Constant) and e.data.dtype == CARRIER:
@@ -22,12 +22,12 @@ def strings_among(nodes: Iterable[Expr]) -> list[str]:
 
 
 def string_mark(main: Function, side: str, name: str) -> dict[str, Any]:
-    """{"strings": True} for an input or output that holds strings, as metadata; nothing for others. side: "inputs" or "outputs"."""
+    """The metadata {"strings": True} for an input or output that holds strings; empty for others. side: "inputs" or "outputs"."""
     return {"strings": True} if name in main.attrs.get(f"string_{side}", ()) else {}
 
 
 def strings_of(mod: IRModule) -> dict[str, Any]:
-    """{"strings": those of a module}, as metadata; nothing where no constant is of strings."""
+    """The metadata {"strings": strings of a module}; empty for a module without constants of strings."""
     if string_table.is_empty:
         return {}
     found = strings_among(e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f))

@@ -1,4 +1,4 @@
-"""The devices and targets that a build is given."""
+"""Devices and targets of a build."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tilewright.target import CompilationConfig, Target, make_compilation_config
 
 
 def target_of(target: Any) -> Target:
-    """The target given, else the current one, else the host's CPU."""
+    """The given target, or the current one, or the host's CPU."""
     return config_of(target).targets[0]
 
 
 def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
-    """The devices and targets that build was given: one target, a list, or targets by device."""
+    """The devices and targets of a build. target: one target, a list, or targets by device."""
     return make_compilation_config(PassContext.current(), target, target_host)
 
 
 def need_code_generators(config: CompilationConfig, what: str) -> None:
-    """TVMError for a target that nothing here generates code for."""
+    """Raises TVMError, which begins with `what`, for a target without a code generator."""
     for t in config.targets:
         if back_end_of(t, what).object_kind(t).container == WASM:
             raise TVMError(
@@ -43,7 +43,7 @@ def need_code_generators(config: CompilationConfig, what: str) -> None:
 
 
 def target_facts(config: CompilationConfig) -> dict[str, Any]:
-    """The machine that is needed to run the code of all targets."""
+    """Metadata of the machine that can run the code of all targets."""
     hosts = [host_target(t) for t in config.targets]
     features = {f for t in hosts for f in t.features}
     default: Target = hosts[0]

@@ -1,4 +1,4 @@
-"""Primitive functions as kernels: the cards' computes composed into one TE graph, made a PrimFunc and scheduled."""
+"""Compiler of primitive functions to kernels: the computes of the operators become one TE graph, and this a PrimFunc."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ NAME_LIMIT = 80
 
 
 def source_of(func: Function) -> str:
-    """The names of the model's nodes from which a primitive function was made."""
+    """The names of the model's nodes in a primitive function."""
     from tilewright.relay.printer import span_text
 
     names: dict[str, None] = {}
@@ -77,8 +77,8 @@ def source_of(func: Function) -> str:
 
 
 def is_told_by_relay(func: Function) -> bool:
-    """Whether the result of a primitive function depends on its relay program and this compiler only: no program gave an operator a
-    compute, a strategy or a card of its own."""
+    """Whether a kernel depends only on its relay program and this compiler: none of its operators has a compute, a strategy or a card that
+    a program registered."""
     for node in post_order(func.body):
         if isinstance(node, Call):
             op = node.op
@@ -96,12 +96,12 @@ def _prim_func(
     sizes: Sequence[tir.Var],
     schedule: te.Schedule | None = None,
 ) -> tir.PrimFunc:
-    """The tensors of a primitive function as a PrimFunc, unscheduled unless there is a schedule of the program's own."""
+    """The PrimFunc of a primitive function's tensors. It is unscheduled, unless the program gave a schedule."""
     attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
     if schedule is not None:
         prim, attrs[IS_SCHEDULED] = schedule.to_prim_func([*graph.inputs, *graph.outputs]), True
     else:
-        # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
+        # Sizes have 64 bits. With indices of two widths, analysis would not see which are equal.
         prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
     if in_place:
         # An output that takes an input's storage is an alias of it.
@@ -110,7 +110,7 @@ def _prim_func(
 
 
 class TECompiler:
-    """Compiles primitive functions; structurally equal ones once."""
+    """Compiles primitive functions. Structurally equal ones are compiled once."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
@@ -120,7 +120,7 @@ class TECompiler:
         self.kept = kept_plans()
 
     def kernel(self, func: Function, sizes: Sequence[tir.Var] = ()) -> Kernel:
-        """The kernel of a primitive function, as an unscheduled PrimFunc. `sizes` are the variables in its shapes."""
+        """The kernel of a primitive function, unscheduled. sizes: the variables in its shapes."""
         key = structural_hash(func, map_free_vars=bool(sizes))
         found = self.kernels.get(key)
         if found is None:
@@ -129,19 +129,19 @@ class TECompiler:
         return found
 
     def clear(self) -> None:
-        """Forgets what was compiled."""
+        """Empties the cache."""
         self.kernels.clear()
         self.names.clear()
         self.lowered.clear()
 
     def get_current_ccache_key(self, source_func: Function, target: Target | str | None = None) -> CCacheKey:
-        """The name of a function for this compiler's target, or for another one."""
+        """The cache key of a function for this compiler's target, or for `target`."""
         return CCacheKey(source_func, self.target if target is None else target)
 
     def lower(
         self, source_func: Function | CCacheKey, target: Target | str | None = None, mod_name: str = "default"
     ) -> CachedFunc:
-        """A function of operators, lowered; equal ones once. `mod_name` is accepted: kernels have names of their own."""
+        """The lowered form of a function of operators. Equal functions are lowered once. mod_name: accepted and ignored."""
         del mod_name
         key = source_func
         if not isinstance(key, CCacheKey):
@@ -155,7 +155,7 @@ class TECompiler:
         return value.cached_func
 
     def jit(self, source_func: Function | CCacheKey, target: Target | str | None = None) -> Any:
-        """A function of operators as native code: `f(inputs..., outputs...)` on arrays."""
+        """The native code of a function of operators: `f(inputs..., outputs...)` on arrays."""
         from tilewright.driver import build
 
         made = self.lower(source_func, target)
@@ -165,11 +165,11 @@ class TECompiler:
         )[name]
 
     def items(self) -> list[tuple[CCacheKey, CCacheValue]]:
-        """Lowered functions, with their keys."""
+        """The lowered functions, with their keys."""
         return list(self.lowered.items())
 
     def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
-        """A kernel that calls what an external code generator made of a function."""
+        """A kernel that calls the external code of a function."""
         inputs = [
             placeholder_of(t, f"p{i}")
             for i, t in enumerate([t for p in func.params for t in tensor_types(p.checked_type)])
@@ -200,7 +200,7 @@ class TECompiler:
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
             own = None if sizes else graph.schedule_of_program(self.target)
             prim = _prim_func(graph, name, in_place, sizes, own)
-            # Not before: operators without a kernel say so, and why, where their sizes are not known either.
+            # After the operators, since those without a kernel report that, and why, even if sizes are unknown.
             traffic = _argument_bytes(func, sizes)
             if traffic:
                 traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
@@ -210,8 +210,8 @@ class TECompiler:
             return Kernel(name, prim, facts, source_of(func), digest, func, plan)
 
     def _plan(self, digest: bytes | None) -> KernelPlan | None:
-        """A plan that has decided nothing yet, where the target's back end takes schedules: what the file of the option `relay.plans` holds
-        for the kernel is given."""
+        """A new plan with the decisions for the kernel in the file of the option `relay.plans`; None if the target's back end takes no
+        schedules."""
         if not back_end_of(self.target).scheduled:
             return None
         if digest is None or self.kept is None:
@@ -222,7 +222,7 @@ class TECompiler:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
 
     def _composed(self, func: Function, name: str, in_place: Sequence[int], plan: KernelPlan | None) -> tir.PrimFunc:
-        """The PrimFunc of a primitive function whose facts are known."""
+        """The PrimFunc of a primitive function. in_place, plan: its known facts."""
         with deep_recursion(), self.target, plan or Planner():
             return _prim_func(TensorGraph(func), name, in_place, ())
 
@@ -230,7 +230,7 @@ class TECompiler:
         base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
         if len(base) > NAME_LIMIT:
             base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(cards)) & 0xFFFF:04x}"
-        # Never the bare name of an operator: kernels are C symbols, and `tanh` and `exp` are taken.
+        # With a prefix, since kernels are C symbols, and `tanh` and `exp` are functions of the C library.
         return self._unique(f"fused_{base}")
 
     def _unique(self, base: str) -> str:
@@ -240,14 +240,14 @@ class TECompiler:
 
 
 def _argument_bytes(func: Function, sizes: Sequence[tir.Var]) -> list[int]:
-    """Bytes of a kernel's inputs and outputs; none where a run decides. Raises TVMError for sizes of which nothing is known."""
+    """The bytes of a kernel's inputs and outputs; empty if it has `sizes`. Raises TVMError for other dynamic dimensions."""
     if sizes:
         return []
     return [static_bytes(t) for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
 
 
 def get() -> TECompiler:
-    """A compiler for the current target. Classic programs clear its cache; here each build has a compiler of its own."""
+    """A compiler for the current target. Classic programs clear its cache; builds have compilers of their own."""
     return TECompiler(Target.current(True) or Target("llvm"))
 
 
@@ -259,12 +259,12 @@ def lower_to_primfunc(relay_func: Function, target: Target | str) -> tir.PrimFun
 
 
 def is_view(func: Function) -> bool:
-    """Whether a primitive function only changes the shape: no kernel is needed, the result is the input's memory."""
+    """Whether a primitive function only changes the shape. It needs no kernel, since the result is the input's memory."""
     return not is_external(func) and func.body is not (node := without_reshapes(func.body)) and isinstance(node, Var)
 
 
 def without_reshapes(e: Expr) -> Expr:
-    """The value of which an expression is only another shape: itself, unless it is a chain of such operators."""
+    """The expression without the reshapes around it."""
     while isinstance(e, Call) and type(e.op) is Op and e.op.name in ("reshape", "squeeze", "expand_dims"):
         e = e.args[0]
     return e

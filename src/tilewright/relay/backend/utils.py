@@ -1,4 +1,4 @@
-"""Names of what a build generates (classic `relay.backend.utils`)."""
+"""Names in generated code (classic `relay.backend.utils`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["mangle_module_name"]
 
 
 def mangle_module_name(mod_name: str | None) -> str:
-    """The name that everything generated for a module begins with: tvmgen_<name>, or tvmgen. ValueError for a name beyond ASCII."""
+    """The prefix of everything that is generated for a module: tvmgen_<name>, or tvmgen. Raises ValueError for names that are not ASCII."""
     if not mod_name:
         return "tvmgen"
     if not mod_name.isascii():

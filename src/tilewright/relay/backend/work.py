@@ -1,4 +1,4 @@
-"""The arithmetic of a program before it is compiled: floating-point (or integer) operations, call by call."""
+"""Counts of the arithmetic operations of a program, call by call, without compiling it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tilewright.support.errors import TVMError
 
 
 class CallWork:
-    """One call: the relay `operator`, the model's `node` that it stands for ("" where none is known), and its operations
-    (`flops`; None where a dimension is dynamic, or no formula is known)."""
+    """One call of an operator. operator: its name; node: the name of the model's node, or ""; flops: its operations, or None for dynamic
+    dimensions and operators without a formula."""
 
     __slots__ = ("flops", "node", "operator")
 
@@ -29,11 +29,11 @@ class CallWork:
 
 
 def work_of(mod: IRModule) -> list[CallWork]:
-    """The operations of each operator's call in a typed module, bodies of loops and branches counted once.
+    """The operations of each call of an operator in a typed module. Bodies of loops and branches are counted once.
 
-    Convolutions and products: twice their multiply-accumulates, in any number type. Other operators: what their definitions as tensor
-    expressions do in floating point, one for each sum, product, quotient, comparison of sizes and function, and one for each element
-    that a reduction takes in; those that only move data do nothing. Quantised operators count as what they stand for.
+    Convolutions and products count twice their multiply-accumulates, in any number type. Other operators count the floating-point
+    operations of their computes: one for each sum, product, quotient, minimum, maximum and function, and one for each element of a
+    reduction. Operators that only move data count 0. Quantised operators count like the float operators that they stand for.
     """
     mod = qnn.transform.CanonicalizeOps()(qnn.transform.Legalize()(mod))
     known: dict[Any, int | None] = {}
@@ -51,7 +51,7 @@ def _calls(mod: IRModule) -> Iterator[Call]:
 
 
 def _counted(call: Call, known: dict[Any, int | None]) -> int | None:
-    """`flops`, looked up where an equal call was counted."""
+    """`flops`, cached for equal calls."""
     types = [type_text(a.checked_type) for a in call.args]
     key = (call.op.name, structural_hash(call.attrs), *types)  # type: ignore[attr-defined]
     if key not in known:
@@ -60,7 +60,7 @@ def _counted(call: Call, known: dict[Any, int | None]) -> int | None:
 
 
 def flops(call: Call) -> int | None:
-    """The operations of one typed call of an operator; None where a dimension is dynamic, or no formula is known."""
+    """The operations of one typed call of an operator; None for dynamic dimensions and operators without a formula."""
     card = call.attrs
     if not isinstance(card, OpCard):
         return None
@@ -83,7 +83,7 @@ def flops(call: Call) -> int | None:
 
 
 def _typed(call: Call, args: list[Expr]) -> Call:
-    """The call on other operands of the same types."""
+    """The call with other operands of the same types."""
     from tilewright.relay.typing.infer_type import infer_types
 
     made = Call(call.op, tuple(args), call.attrs, call.type_args)

@@ -1,4 +1,4 @@
-"""External code generators: what they are given, and what is built of their code."""
+"""External code generators: the functions that they get, and the modules of their code."""
 
 from tilewright.support import lazy
 

@@ -1,12 +1,12 @@
-"""A start for code generators to C: relay functions become C source of one function per operator, from bodies that are given.
+"""Base for external code generators to C: a relay function becomes C source with a function for each operator, from given bodies.
 
     def relu(call, data, out):
         return f"for (int i = 0; i < {out.size}; ++i) out[i] = data[i] > 0 ? data[i] : 0;"
 
     CSourceCodegen("my_c", {"nn.relu": relu}).register()
 
-The names of the Python parameters are those of the C function; what is not the call stands for the tensors that are read, then
-for those that are written.
+The C function has the names of the Python parameters. After the call they stand for the tensors that are read, then for those that are
+written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ C_TYPES = {
     "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
 }  # fmt: skip
 EMBEDDED = 64
-"""Constants of up to this many elements stand in the source; larger ones are received when the library is loaded."""
+"""The most elements of a constant that is written in the source. The code receives larger ones when the library is loaded."""
 HEADER = "#include <math.h>\n#include <stdlib.h>\n#include <string.h>\n#include <tilewright/packed.h>\n"
 
 Body = Callable[..., str]
@@ -38,7 +38,7 @@ Body = Callable[..., str]
 
 
 class CTensor:
-    """A tensor as C source knows it: `name` of the pointer, `shape`, `dtype`, the number of elements `size`, `ctype`."""
+    """A tensor in C source: the `name` of its pointer, `shape`, `dtype`, number of elements `size`, and element type `ctype`."""
 
     __slots__ = ("ctype", "dtype", "name", "shape", "size", "type")
 
@@ -63,9 +63,9 @@ class CTensor:
 
 
 def operator(call: Expr, name: str) -> Call:
-    """The call of an operator nearest to the result of a match, or of what a composite function computes, for its attributes."""
+    """The call of an operator that is nearest to the result, in a match or in the body of a composite function. Its attributes are used."""
     nearest: dict[Expr, None] = {call: None}
-    # Breadth first: behind the match lies the rest of the program.
+    # Breadth first, since the operands of the match lead to the rest of the program.
     for e in (order := [call]):
         if type(e) is Call and type(e.op) is Op and e.op.name == name:
             return e
@@ -77,16 +77,16 @@ def operator(call: Expr, name: str) -> Call:
 class CSourceCodegen:
     """A code generator of C source for the compiler `name`.
 
-    kernels: bodies by the name of an operator ("nn.relu") or of a pattern ("my_c.conv2d_relu"); for a pattern the call is
-    the body of the composite function, and the tensors are what it reads, constants included, in order of evaluation.
-    header: what stands before all: includes, helpers.
+    kernels: bodies by the name of an operator ("nn.relu") or of a pattern ("my_c.conv2d_relu"). For a pattern, the call is the
+    body of the composite function, and the tensors are those that it reads, with constants, in order of evaluation.
+    header: the text at the top of the source, such as includes and helpers.
     """
 
     def __init__(self, name: str, kernels: Mapping[str, Body], header: str = "") -> None:
         self.name, self.kernels, self.header = name, dict(kernels), header
 
     def register(self, check: Callable[[Call], bool] | None = None) -> None:
-        """Makes this the code generator `relay.ext.<name>`, which takes the operators that there are bodies for; `check` may refuse a
+        """Registers this as the code generator `relay.ext.<name>`, for the operators with bodies. check: returns whether it takes a
         call."""
 
         def takes(call: Call) -> bool:
@@ -98,12 +98,12 @@ class CSourceCodegen:
                 Op.get(key).set_attr(f"target.{self.name}", takes)
 
     def fits(self, call: Call) -> bool:
-        """Whether all tensors of a call have known shapes and types that C has."""
+        """Whether all tensors of a call have static shapes and types of C."""
         tensors = [t for e in (*call.args, call) for t in leaves(e.checked_type)]
         return all([str(t.dtype) in C_TYPES and all([isinstance(d, IntImm) for d in t.shape]) for t in tensors])
 
     def generate(self, func: Function) -> Module:
-        """The module of a function's source."""
+        """The module of the C source of a function."""
         unit = _Unit(self, func)
         return c_source_module(unit.text(), "c", [unit.symbol], unit.received)
 
@@ -123,7 +123,7 @@ class _Unit:
         self.home, self.func = home, func
         self.symbol = str(func.attrs["global_symbol"])
         self.functions: dict[str, str] = {}
-        """Texts of C functions behind their names, to the names: equal ones are written once."""
+        """Text of a C function without its name -> its name. Equal functions are written once."""
         self.globals: list[str] = []
         self.definitions: list[str] = []
         self.count = 0
@@ -152,7 +152,7 @@ class _Unit:
         for e in post_order(self.func.body, skip=lambda e: isinstance(e, Function)):
             if e not in self.values:
                 self.values[e] = self._value(e)
-        # What a step wrote for the result alone is written there at once.
+        # A step whose result is only the function's result writes there directly.
         renamed: dict[str, str] = {}
         for source, out in zip(_flat(self.values[self.func.body]), self.outputs, strict=True):
             if source in self.arena and source.name not in renamed:
@@ -256,7 +256,7 @@ class _Unit:
         return "\n".join(lines)
 
     def _allocation(self) -> list[str]:
-        """Memory for what one step hands to another: one piece, at multiples of 64 bytes."""
+        """The text that allocates the intermediate tensors as one block, at multiples of 64 bytes."""
         if not self.arena:
             return []
         lines, at = [], 0

@@ -1,4 +1,4 @@
-"""The code generator `relay.ext.ccompiler`: sums, differences and products as C source, as classic TVM's own example makes them."""
+"""The code generator `relay.ext.ccompiler`, the example of classic TVM: sums, differences and products as C source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.runtime import Module
 
 
 def strides(t: CTensor, out: CTensor) -> list[int]:
-    """How far apart the elements of an operand are along the result's axes; 0 where it is repeated."""
+    """The strides of an operand along the result's axes, in elements; 0 for axes along which it is broadcast."""
     found: list[int] = []
     step = 1
     for extent in reversed(t.shape):
@@ -20,7 +20,7 @@ def strides(t: CTensor, out: CTensor) -> list[int]:
 
 
 def element(t: CTensor, out: CTensor) -> str:
-    """An operand's element at the loops' indices."""
+    """The C expression of an operand's element at the indices of the loops."""
     terms = [f"i{axis}" if s == 1 else f"i{axis} * {s}" for axis, s in enumerate(strides(t, out)) if s]
     return f"{t}[{' + '.join(terms) or '0'}]"
 
@@ -40,7 +40,7 @@ GENERATOR = CSourceCodegen("ccompiler", {"add": binary("+"), "subtract": binary(
 
 
 def generate(func: Function) -> Module:
-    """C source of a function."""
+    """The module of the C source of a function."""
     return GENERATOR.generate(func)
 
 

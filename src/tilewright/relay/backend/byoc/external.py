@@ -1,7 +1,7 @@
-"""Code of external generators: functions with the attribute Compiler become modules, which compiled code calls by their symbols.
+"""External code generators: functions with the attribute Compiler become modules, whose functions compiled code calls by symbol.
 
-A generator is the global function `relay.ext.<compiler>`: it takes a relay function and returns a runtime.Module with a packed
-function named by the attribute global_symbol. That is called with the tensors of the arguments, then those of the results.
+A generator is the global function `relay.ext.<compiler>`. It takes a relay function, and returns a runtime.Module with a packed function
+of the name in the attribute global_symbol. Its arguments are the tensors of the arguments, then those of the results.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 EXTERNAL = "__tilewright_external"
-"""Metadata of the constants that external code receives, and the constants."""
+"""The symbol of the constants that external code receives, and of their description."""
 
 
 def is_external(func: Function) -> bool:
-    """Whether a primitive function's code comes from somewhere else."""
+    """Whether an external code generator compiles a primitive function."""
     return "Compiler" in func.attrs or bool(func.attrs.get("Extern", 0))
 
 
@@ -52,7 +52,7 @@ def external_functions(mod: IRModule) -> dict[str, Function]:
 
 
 class ExternalCode:
-    """The modules that external generators made for one compilation, and the constants that they receive at run time."""
+    """The modules of external code generators in one compilation, and the constants that they receive at run time."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -61,7 +61,7 @@ class ExternalCode:
         self.owners: list[runtime.Module] = []
         """The module of each symbol."""
         self.receivers: list[tuple[str, list[int]]] = []
-        """(function that takes constants, their places in the pool)."""
+        """(function that takes constants, their numbers in the pool)."""
         self.pool = ConstantPool()
         self._data: dict[str, runtime.NDArray] = {}
         self._base: tuple[Any, runtime.Module] | None = None
@@ -70,17 +70,17 @@ class ExternalCode:
         return bool(self.symbols)
 
     def sources(self) -> list[runtime.ModuleSource]:
-        """Modules of external code, for export."""
+        """The modules of external code, for export."""
         return [m._exportable() for module in self.modules for m in _with_imports(module)]
 
     def data(self) -> dict[str, runtime.NDArray]:
-        """The constants that modules receive, by the symbol under which a library has them."""
+        """The constants that modules receive, by their symbol in a library."""
         if self.receivers and not self._data:
             self._data = {EXTERNAL: runtime.from_dlpack(self._described())}
         return self._data
 
     def exported(self) -> list[str]:
-        """Symbols that a library exports for external code, besides its kernels."""
+        """Symbols that a library exports for external code, in addition to its kernels."""
         linked = [s for s, m in zip(self.symbols, self.owners, strict=True) if m.is_dso_exportable]
         inits = [name for name, _ in self.receivers if name.removeprefix("__init_") in linked]
         held = any([s.binary is not None for s in self.sources()]) if self.symbols else False
@@ -88,21 +88,21 @@ class ExternalCode:
         return [*found, LIBRARY_BIN] if held else found
 
     def slots(self) -> list[str]:
-        """Symbols that the objects of the library export for `base`."""
+        """The symbols that the library's objects export for `base`."""
         return [LIBRARY] if self else []
 
     def without_slots(self, symbols: Mapping[str, int]) -> dict[str, int]:
-        """The symbols that a module over the same objects has besides `base`."""
+        """The symbols of a module for the same objects, without those of `base`."""
         return {name: at for name, at in symbols.items() if name != LIBRARY}
 
     def attach(self, module: runtime.Module) -> runtime.Module:
-        """The module, importing those of external code."""
+        """Imports the modules of external code into a module, and returns it."""
         for other in self.modules:
             module.import_module(other)
         return module
 
     def base(self, loaded: Loaded) -> Any:
-        """The owner of objects that call external code: it keeps them alive, together with the modules in which they find it."""
+        """The owner of objects that call external code. It keeps the objects and the modules of that code alive."""
         if not self:
             return loaded
         if self._base is None or self._base[0] is not loaded:
@@ -112,7 +112,7 @@ class ExternalCode:
         return self._base
 
     def _described(self) -> Any:
-        """Length of a JSON text, the text, and at the next multiple of 64 the constants."""
+        """Bytes: the length of a JSON text, the text, and the constants from the next multiple of 64 on."""
         facts = [
             {
                 "init": name,
@@ -136,7 +136,7 @@ class ExternalCode:
         return whole
 
     def add(self, func: Function) -> None:
-        """Runs the generator of a function."""
+        """Runs the code generator of a function. Raises TVMError if none is registered, or its result is not a module with the function."""
         compiler, symbol = str(func.attrs["Compiler"]), symbol_of(func)
         name = f"relay.ext.{compiler}"
         if not symbol:
@@ -178,14 +178,14 @@ class ExternalCode:
         self.owners.append(module)
 
     def take_kernels(self, modules: Sequence[runtime.Module]) -> None:
-        """Adds modules of kernels, which the library's functions launch."""
+        """Adds modules of device kernels, which the library's functions launch."""
         for module in modules:
             self.modules.append(module)
             self.symbols.append("")
             self.owners.append(module)
 
     def hand_over(self, func: Function, module: runtime.Module, symbol: str, name: str) -> None:
-        """Notes the constants that a module asks for: what its function get_const_vars names."""
+        """Records the constants that a module requests by its function get_const_vars."""
         source = module.source
         if isinstance(source, CSource):
             wanted = list(source.const_vars)
@@ -208,7 +208,7 @@ class ExternalCode:
 
 
 def missing_generator(compiler: str, symbol: str) -> str:
-    """The message for a compiler that nothing is registered for."""
+    """The message for a compiler without a registered code generator."""
     prefix = "relay.ext."
     names = [n.removeprefix(prefix) for n in runtime.list_global_func_names() if n.startswith(prefix)]
     known = sorted({n.partition(".")[0] for n in names if "." not in n})
@@ -220,14 +220,14 @@ def missing_generator(compiler: str, symbol: str) -> str:
 
 
 def constants_in(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]:
-    """The constants of an external function as code generators name them: <symbol>_const_<number>, in order of evaluation."""
+    """The constants of an external function by the names that code generators use: <symbol>_const_<number>, in order of evaluation."""
     found = [e for e in post_order(func.body) if isinstance(e, Constant)]
     return {f"{symbol}_const_{i}": e.value for i, e in enumerate(found)}
 
 
 def constants_of(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]:
-    """The constants that the code of an external function may ask for: those of `relay.ext.<compiler>.constant_updater`, else those
-    in the function."""
+    """The constants that the code of an external function may request: those of `relay.ext.<compiler>.constant_updater` if it is
+    registered, otherwise those in the function."""
     name = f"relay.ext.{func.attrs['Compiler']}.constant_updater"
     updater = runtime.get_global_func(name, allow_missing=True)
     if updater is None:
@@ -239,7 +239,7 @@ def constants_of(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]
 
 
 def generate(mod: IRModule, target: Target) -> ExternalCode:
-    """The external code of a module whose external functions stand where they are called."""
+    """The external code of a module, in which each call of an external function has the function itself."""
     code = ExternalCode(target)
     given: Sequence[Any] = (mod.attrs or {}).get("external_mods", ())
     for symbol, func in external_functions(mod).items():
@@ -265,7 +265,7 @@ def _with_imports(module: runtime.Module) -> Iterator[runtime.Module]:
 def external_tensors(
     symbol: str, inputs: Sequence[te.Tensor], results: Sequence[Any]
 ) -> tuple[list[te.Tensor], list[te.Tensor]]:
-    """(inputs, outputs) of a stage that calls an external function: its packed function on all tensors."""
+    """(inputs, outputs) of a stage that calls the packed function of an external function on all tensors."""
     made = te.extern(
         [t.shape for t in results],
         list(inputs),

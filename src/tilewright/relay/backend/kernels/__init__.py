@@ -1,4 +1,4 @@
-"""Kernels: the tensors of a primitive function and facts about them, its schedule, its machine code, for one device or several."""
+"""Kernels for one or several devices: the tensors of a primitive function and facts about them, its schedule, its machine code."""
 
 from tilewright.support import lazy
 from tilewright.support.deferred import defer

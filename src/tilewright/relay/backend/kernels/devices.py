@@ -1,4 +1,4 @@
-"""Kernels for several devices: a compiler for each, and the objects of all."""
+"""Kernels for several devices: a compiler for each device, and the objects of all kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU = cpu().device_type
 
 
 class DeviceCompilers:
-    """The compilers of the devices that a module runs on. Names of kernels are unique among all."""
+    """The compilers of a module's devices. Names of kernels are unique among all devices."""
 
     def __init__(self, mod: IRModule, config: CompilationConfig) -> None:
         self.config = config
@@ -28,10 +28,10 @@ class DeviceCompilers:
             c.names = self.compilers[0].names
         self.plan = DevicePlan(mod, config) if len(config.devices) > 1 else None
         self.modules: list[Module] = []
-        """What the library imports: kernels of other devices than the CPU."""
+        """The modules that the library imports: kernels of devices other than the CPU."""
 
     def kernel(self, func: Function, call: Expr, sizes: Sequence[Var] = ()) -> Kernel:
-        """The kernel of a primitive function for the device that a call of it runs on."""
+        """The kernel of a primitive function for the device of `call`."""
         if self.plan is None:
             return self.compilers[0].kernel(func, sizes)
         compiler = self.compilers[self.plan.of(call)]
@@ -39,34 +39,34 @@ class DeviceCompilers:
             return compiler.kernel(func, sizes)
 
     def number(self, e: Expr) -> int:
-        """The device that a value is on, by its place among the devices."""
+        """The number of the device of a value."""
         return self.plan.of(e) if self.plan is not None else 0
 
     def device(self, e: Expr) -> Device:
-        """The device that a value is on."""
+        """The device of a value."""
         return self.config.devices[self.number(e)]
 
     def params(self, call: Call) -> list[int]:
-        """The devices of the parameters of the function that a call is of."""
+        """The numbers of the devices of the parameters of the called function."""
         return self.plan.params(call) if self.plan is not None else [0] * len(call.args)
 
     def at_hand(self, number: int) -> int:
-        """The device whose constants code on a device reads: all CPUs read those of the first."""
+        """The number of the device whose constants a device reads. All CPUs read those of the first one."""
         devices = self.config.devices
         return 0 if all([d.device_type == CPU for d in (devices[0], devices[number])]) else number
 
     def crosses(self, copy: Call) -> bool:
-        """Whether a copy is one from or to a device whose memory the CPU cannot touch, which no kernel makes."""
+        """Whether a copy is from or to a device whose memory the CPU cannot access. The runtime makes such copies."""
         ends = (self.device(copy.args[0]), self.device(copy))
         return any([d.device_type != CPU for d in ends])
 
     @property
     def kernels(self) -> list[Kernel]:
-        """All kernels, those of one device after those of the one before."""
+        """All kernels, ordered by device."""
         return [k for c in self.compilers for k in c.kernels.values()]
 
     def objects(self, progress: Progress | None) -> list[bytes]:
-        """The machine code of all kernels; what other devices run of them is in `modules` then."""
+        """The objects of all kernels. Also puts the code for other devices into `modules`."""
         found: list[bytes] = []
         total = len(self.kernels)
         for compiler in self.compilers:

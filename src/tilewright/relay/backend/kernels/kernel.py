@@ -1,4 +1,4 @@
-"""A kernel: one compiled primitive function, and what is known of it."""
+"""Kernels, with the facts about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.scheduling.kernel_plan import KernelPlan
 
 
 class Remarks(NamedTuple):
-    """What scheduling a kernel said: decisions that were given and do not fit, by name with the reason, and fallbacks."""
+    """Remarks from scheduling a kernel: given decisions that do not fit, by name, with the reason; and fallbacks."""
 
     unfit: dict[str, str]
     fallbacks: list[str]
@@ -24,11 +24,10 @@ class Remarks(NamedTuple):
 class Kernel:
     """One compiled primitive function.
 
-    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
-    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; flops, products, traffic, in_place: as in
-    KernelFacts; source: names of the model's nodes; program: the relay function, None where that of an external generator is called;
-    plan: the decisions about it, complete once it is scheduled, None where its back end takes no schedules; remarks: what scheduling it
-    said, once it is compiled.
+    name: unique in its library; func: the PrimFunc, with inputs, outputs and dynamic sizes as parameters, which is composed at its first
+    use; digest: identifies the kernel; flops, products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program:
+    the relay function, or None for a call of external code; plan: the decisions about the kernel, complete once it is scheduled, or None if
+    the back end takes no schedules; remarks: those from scheduling, once the kernel is compiled.
     """
 
     __slots__ = (
@@ -55,7 +54,7 @@ class Kernel:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that one call must move."""
+        """The bytes that one call must move."""
         return sum(self.traffic)
 
     @property

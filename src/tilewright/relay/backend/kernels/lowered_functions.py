@@ -1,5 +1,5 @@
-"""The classic interface of the compiler of primitive functions: implementations of an operator, the best one, tensors
-and loops of one function, and a cache of those that were lowered (`relay.backend.te_compiler` has these names)."""
+"""Classic interface of the compiler of primitive functions: the implementations of an operator, the choice of one, the tensors and
+lowered code of a function, and a cache of lowered functions. Its names are in `relay.backend.te_compiler`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tilewright.topi.planner import Planner
 
 
 class LoweredOutput:
-    """Tensors of one operator's call, and the implementation that they are of."""
+    """The output tensors of a call of an operator, and the implementation that made them."""
 
     def __init__(self, outputs: Sequence[te.Tensor], implement: OpImplementation) -> None:
         self.outputs, self.implement = list(outputs), implement
 
 
 class CCacheKey:
-    """A function and the target that it is lowered for; keys are equal where both are."""
+    """A cache key: a function, and the target for which it is lowered."""
 
     def __init__(self, source_func: Function, target: Target | str) -> None:
         self.source_func, self.target = source_func, Target(target) if isinstance(target, str) else target
@@ -53,8 +53,8 @@ class CCacheKey:
 class CachedFunc:
     """A lowered function.
 
-    prim_fn_var: its name. inputs, outputs: its te tensors. prim_func: its loops before they are scheduled. funcs: the module that code is
-    generated from, scheduled and lowered. plan: the decisions about it.
+    prim_fn_var: its name. inputs, outputs: its te tensors. prim_func: its unscheduled PrimFunc. funcs: the scheduled and lowered module
+    for code generation. plan: the decisions about it.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class CachedFunc:
 
 
 class CCacheValue:
-    """The value of a key, and the number of times it was asked for."""
+    """A cached function, and the number of its uses."""
 
     def __init__(self, cached_func: CachedFunc) -> None:
         self.cached_func, self.use_count = cached_func, 0
 
 
 def get_shape(shape: Sequence[Any]) -> list[PrimExpr]:
-    """A shape for te tensors: numbers that fit in 32 bits get that type, each `Any` becomes a variable of its own."""
+    """A shape for te tensors. Numbers that fit become int32, and each `Any` becomes a new variable."""
     found: list[PrimExpr] = []
     for dim in shape:
         if isinstance(dim, AnyDim):
@@ -94,7 +94,7 @@ def get_shape(shape: Sequence[Any]) -> list[PrimExpr]:
 
 
 def typed_function(source_func: Any) -> Function:
-    """A primitive function with its types, from one without, or from an expression's operator call."""
+    """A typed primitive function, made from an untyped one or from a call of an operator."""
     if not isinstance(source_func, Function):
         raise TVMError(f"the compiler lowers relay functions, but was given {type(source_func).__name__}")
     made: Any = infer_module(IRModule.from_expr(source_func.with_attr("Primitive", 1)))["main"]
@@ -102,7 +102,7 @@ def typed_function(source_func: Any) -> Function:
 
 
 def strategy_of(op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, target: Target) -> OpStrategy:
-    """The ways to compute an operator: those that a program registered, else the one that its card gives."""
+    """The implementations of an operator: those that a program registered, or else that of its card."""
     known = op.get_attr("FTVMStrategy")
     if known is None:
         find_card(op.name)
@@ -115,7 +115,7 @@ def strategy_of(op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, 
 def get_valid_implementations(
     op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, target: Target | str, use_autotvm: bool = True
 ) -> list[OpImplementation]:
-    """The implementations whose conditions hold for these tensors. `use_autotvm` is accepted and changes nothing."""
+    """The implementations whose conditions hold for these tensors. use_autotvm: accepted and ignored."""
     del use_autotvm
     chosen = Target(target) if isinstance(target, str) else target
     found: list[OpImplementation] = []
@@ -130,7 +130,7 @@ def get_valid_implementations(
 def select_implementation(
     op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, target: Target | str, use_autotvm: bool = True
 ) -> tuple[OpImplementation, list[te.Tensor]]:
-    """The valid implementation of the highest level, and its tensors. Raises TVMError where none is valid."""
+    """The valid implementation of the highest level, and its tensors. Raises TVMError if none is valid."""
     chosen = Target(target) if isinstance(target, str) else target
     ways = get_valid_implementations(op, attrs, inputs, out_type, chosen, use_autotvm)
     if not ways:
@@ -143,7 +143,7 @@ def select_implementation(
 
 
 def lower_call(call: Call, inputs: Sequence[te.Tensor], target: Target | str, otype: Any = None) -> LoweredOutput:
-    """The tensors of a call of an operator, whose arguments are `inputs`. otype: the type of its result, where the call has none."""
+    """The tensors of a call of an operator on `inputs`. otype: the type of its result, for an untyped call."""
     if type(call.op) is not Op:
         raise TVMError(f"lower_call takes calls of operators, but this calls a {type(call.op).__name__}")
     wanted: Any = otype if otype is not None else call.checked_type
@@ -155,7 +155,7 @@ def lower_call(call: Call, inputs: Sequence[te.Tensor], target: Target | str, ot
 
 
 def lower_function(func: Function, compiler: Any, target: Target) -> CachedFunc:
-    """A typed primitive function as tensors and as a lowered module."""
+    """The tensors and the lowered module of a typed primitive function."""
     with deep_recursion(), target:
         kernel = compiler.kernel(func)
         with kernel.plan.again() if kernel.plan is not None else Planner():

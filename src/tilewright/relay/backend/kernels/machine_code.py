@@ -1,4 +1,4 @@
-"""Kernels to machine code: schedule, lower, emit, compile; results kept in the on-disk cache, compiled on all cores."""
+"""Machine code of kernels: schedule, lower, emit, compile, on all cores. Results are kept in the on-disk cache."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Progress = Callable[[int, int, str], None]
 
 
 def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> PrimFunc:
-    """The kernel's PrimFunc scheduled as the plan decides (the cost model, where none is given), where the target's back end takes
-    schedules. A pass, for instruments that watch."""
+    """The kernel's PrimFunc, scheduled by the plan (by default: by the cost model), if the target's back end takes schedules. It runs as
+    a pass, which instruments see."""
     if not back_end_of(target).scheduled or func.attrs.get(IS_SCHEDULED):
         return func
 
@@ -42,13 +42,13 @@ def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) ->
 
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:
-    """A scheduled kernel as the target's code generator takes it."""
+    """A scheduled kernel, lowered for the target's code generator."""
     name = str(func.attrs["global_symbol"])
     with deep_recursion():
         mod = lower_for(IRModule({GlobalVar(name): func.with_attr("target", target)}), target)
     named = {"calling_conv": AOT, "global_symbol": name}
     return mod.with_functions(
-        # Kernels that it launches have names and a convention already.
+        # Device kernels that it launches already have names and a convention.
         {g: f if is_launched(f) else f.with_attr(named) for g, f in mod.functions.items()}
     )
 
@@ -65,14 +65,14 @@ def kernel_code(kernel: Kernel, target: Target) -> Code:
 
 
 def remark(kernel: Kernel, remarks: Remarks) -> None:
-    """Notes what scheduling a kernel said, and warns of decisions that do not fit."""
+    """Stores the remarks from scheduling a kernel, and warns of decisions that do not fit."""
     kernel.remarks = remarks
     for decision, why in remarks.unfit.items():
         warnings.warn(f"the plan of {kernel.name} does not fit: {decision}: {why}", PlanWarning, stacklevel=3)
 
 
 def kept_remarks(key: str) -> Remarks:
-    """What is kept beside a kernel's object: nothing, where there was nothing to say."""
+    """The remarks that the cache holds beside a kernel's object; empty ones are not stored."""
     found = disk.get(disk.key("remarks", key))
     return Remarks({}, []) if found is None else Remarks(*json.loads(found))
 
@@ -95,7 +95,7 @@ def cache_key(kernel: Kernel, target: Target) -> str:
 
 
 def cached_object(code: Code, target: Target) -> bytes:
-    """The object of code, from the cache where it is there."""
+    """The object of code, from the cache or compiled."""
     key = disk.key("code", compiler_digest(), target_key(target), str(code.effort), code.text)
     found = disk.get(key)
     if found is None:
@@ -105,13 +105,13 @@ def cached_object(code: Code, target: Target) -> bytes:
 
 
 def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progress | None = None) -> list[bytes]:
-    """The objects of the kernels, in order. `progress(done, total, what)` is called as they are finished."""
+    """The objects of the kernels, in order. progress(done, total, what): called as kernels are finished."""
     total, done = len(kernels), 0
     objects: list[bytes | Future[bytes]] = []
     with step("the kernels' keys in the compile cache"):
         keys = [cache_key(k, target) for k in kernels]
     workers = usable_processors()
-    # Instruments are told of every pass, so passes run for kernels too whose code is at hand.
+    # Instruments see every pass, so with them passes run for kernels from the cache too.
     watched = bool(PassContext.current().instruments)
     kept = not adds_lowering_passes()
 
@@ -135,7 +135,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
             objects.append(future)
             if kernel.plan is not None:
                 remark(kernel, Remarks(kernel.plan.unfit(), [str(f) for f in kernel.plan.fallbacks]))
-            # Other threads compile meanwhile; what it has finished is counted here.
+            # Counts what other threads have compiled in the meantime.
             done = sum([not isinstance(o, Future) or o.done() for o in objects])
             report(kernel.name)
         finished: list[bytes] = []
@@ -144,7 +144,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
                 with step("machine code, while the compiler waits for it"):
                     item = item.result()
                 if kept:
-                    # First: who finds the object finds what was said of it.
+                    # Before the object, so that its remarks are there when another process finds the object.
                     if any(kernel.remarks):
                         disk.put(disk.key("remarks", key), json.dumps(kernel.remarks).encode())
                     disk.put(key, item)

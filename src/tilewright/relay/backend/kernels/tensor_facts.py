@@ -1,4 +1,4 @@
-"""Facts about a kernel that follow from its tensors, before scheduling: operations, bytes to move, inputs it may overwrite."""
+"""Facts about a kernel from its unscheduled tensors: operations, bytes to move, and inputs that it may overwrite."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tilewright.tir.expr import ProducerLoad, Reduce
 
 
 class KernelFacts(NamedTuple):
-    """Facts about a kernel. flops: arithmetic operations of one call; products: element types of factors and sums, if it sums
-    products up; traffic: bytes of each input and output that one call must move (both nothing where a run decides on sizes); in_place:
-    which inputs the output may overwrite, each element being read only before it is written."""
+    """Facts about a kernel. flops: arithmetic operations of one call; products: the element types of factors and sums, if it sums
+    products; traffic: bytes of each input and output that one call must move; flops and traffic are 0 and empty for dynamic sizes;
+    in_place: inputs that the output may overwrite, since each element is read before it is written."""
 
     flops: int = 0
     products: Sequence[str] = ()
@@ -24,7 +24,7 @@ class KernelFacts(NamedTuple):
 
 
 def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
-    """The compute operations under `outputs`, producers first."""
+    """The compute operations that produce `outputs`, producers first."""
     order: list[te.ComputeOp] = []
     seen: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(outputs)]
@@ -41,7 +41,7 @@ def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
 
 
 class _Arithmetic(Visitor):
-    """Counts floating point and multiply-accumulate operations of one element, and notes what is loaded, in indices of loads, too."""
+    """Counts the floating point operations and multiply-accumulates of one element, and collects its loads, with those in indices."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +59,7 @@ class _Arithmetic(Visitor):
 
     @on(ProducerLoad)
     def _load(self, e: ProducerLoad) -> None:
-        # Indices may be loaded, too; what they compute is no arithmetic on data.
+        # Indices may have loads too, but their arithmetic is not counted.
         self.loads.append(e)
         count = self.count
         self.visit_children(e)
@@ -69,13 +69,13 @@ class _Arithmetic(Visitor):
     def _reduce(self, e: Reduce) -> None:
         self.count += len(e.source)
         for s in e.source:
-            # Products of integers that are summed up are arithmetic as well.
+            # Summed products of integers are counted too.
             self.count += isinstance(s, tir.Mul) and not s.dtype.is_float
             self.visit(s)
 
 
 def flops_of(ops: Sequence[te.ComputeOp]) -> int:
-    """Arithmetic operations of one call: per element of every stage, a multiply-accumulate counting two."""
+    """The arithmetic operations of one call, summed over the elements of all stages. A multiply-accumulate counts as two."""
     return sum([_operations(op) for op in ops])
 
 
@@ -87,7 +87,7 @@ def _operations(op: te.ComputeOp) -> int:
 
 
 def products_of(ops: Sequence[te.ComputeOp]) -> tuple[str, ...]:
-    """Element types of the two factors and of the sum in the costliest sums of products; nothing where there are none."""
+    """The element types of both factors and of the sum in the costliest sum of products; empty without such sums."""
     found = [(_operations(op), source) for op in ops for source in _summed(op) if isinstance(source, tir.Mul)]
     if not found:
         return ()
@@ -102,7 +102,7 @@ def _summed(op: te.ComputeOp) -> tuple[PrimExpr, ...]:
 
 
 def _extents(op: te.ComputeOp) -> dict[tir.Var, int]:
-    """The axes of an operation and their extents, 0 where a run decides."""
+    """The extents of an operation's axes; 0 for dynamic ones."""
     extents = {axis.var: axis.dom.extent for axis in op.loop_axes if axis.dom is not None}
     return {var: e.value if isinstance(e, IntImm) else 0 for var, e in extents.items()}
 
@@ -110,8 +110,8 @@ def _extents(op: te.ComputeOp) -> dict[tir.Var, int]:
 def bytes_read(
     inputs: Sequence[te.Tensor], outputs: Sequence[te.Tensor], ops: Sequence[te.ComputeOp]
 ) -> tuple[int, ...]:
-    """Bytes of each input that one call must read: every element once, but of an input that is looked up or sliced no more elements than
-    there are values of the axes that its indices depend on. `ops`: all compute operations under `outputs`. Shapes are numbers."""
+    """The bytes of each input that one call must read. Each element counts once; of an input that is gathered or sliced, at most as many
+    elements as the axes in its indices have values. ops: all compute operations that produce `outputs`. Shapes must be static."""
     loads: dict[te.Tensor, int] = dict.fromkeys(inputs, 0)
     for op in ops:
         finder, extents = _Arithmetic(), _extents(op)
@@ -120,7 +120,7 @@ def bytes_read(
         for load in finder.loads:
             if load.producer in loads:
                 loads[load.producer] += _places(load, extents)
-    # What is read by operations that are not expressions is not known.
+    # Operations without expressions may read anything, so their inputs count as a whole.
     whole = {t for op in _other_operations(outputs) for t in op.input_tensors}
     return tuple([_size(t) if t in whole else min(_size(t), n * t.dtype.bytes) for t, n in loads.items()])
 
@@ -130,7 +130,7 @@ def _size(t: te.Tensor) -> int:
 
 
 def _places(load: ProducerLoad, extents: Mapping[tir.Var, int]) -> int:
-    """How many elements a load reads at most: one for each value of the axes in its indices."""
+    """The most elements that a load reads: one for each value of the axes in its indices."""
     finder = _Variables()
     for index in load.indices:
         finder.visit(index)
@@ -138,7 +138,7 @@ def _places(load: ProducerLoad, extents: Mapping[tir.Var, int]) -> int:
 
 
 class _Variables(Visitor):
-    """The variables in expressions."""
+    """Collects the variables in expressions."""
 
     def __init__(self) -> None:
         self.found: set[tir.Var] = set()
@@ -151,15 +151,15 @@ class _Variables(Visitor):
 def in_place_inputs(
     inputs: Sequence[te.Tensor], outputs: Sequence[te.Tensor], ops: Sequence[te.ComputeOp]
 ) -> tuple[int, ...]:
-    """Inputs whose storage the single output may take: same shape and dtype, and each element read only where the output's element is
-    computed, which is once. So an epilogue may write over what it adds to a convolution."""
+    """The inputs whose storage the single output may take: those of its shape and dtype of which each element is read only where the same
+    element of the output is computed, once. So an epilogue may overwrite the tensor that it adds to a convolution."""
     if len(outputs) != 1:
         return ()
     out = outputs[0]
-    # Tensors that are read element by element, where the output is computed; and those that anything reads otherwise.
+    # Tensors that are read element by element where the output is computed, and tensors that are read in other ways.
     along: set[te.Tensor] = {out}
     wrong: set[te.Tensor] = set()
-    # Users come before what they use.
+    # Consumers come first.
     for op in reversed(ops):
         finder = _Arithmetic()
         for e in op.body:
@@ -174,7 +174,7 @@ def in_place_inputs(
 
 
 def _other_operations(outputs: Sequence[te.Tensor]) -> list[te.Operation]:
-    """Operations of which it is not known what they read: written as statements, or by others."""
+    """Operations whose reads are not known: those written as statements, and external ones."""
     found, stack = [], [t.op for t in outputs]
     seen = set(stack)
     while stack:
@@ -189,7 +189,7 @@ def _other_operations(outputs: Sequence[te.Tensor]) -> list[te.Operation]:
 
 
 def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two shapes are surely the same."""
+    """Whether two shapes are known to be equal."""
     return len(a) == len(b) and all([structural_equal(x, y) for x, y in zip(a, b, strict=True)])
 
 

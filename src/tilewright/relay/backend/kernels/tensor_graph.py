@@ -1,4 +1,4 @@
-"""The tensors of a primitive function: the cards' computes composed into one TE graph."""
+"""TE graph of a primitive function, composed of the computes of its operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.target import Target
 
 
 def tensor_types(t: Type) -> list[TensorType]:
-    """The tensors of a value of this type, tuples flattened."""
+    """The tensor types in a type, with tuples flattened."""
     if isinstance(t, TupleType):
         return [x for f in t.fields for x in tensor_types(f)]
     if isinstance(t, TensorType):
@@ -26,11 +26,11 @@ def tensor_types(t: Type) -> list[TensorType]:
 
 
 MOST_BYTES = 1 << 47
-"""The largest tensor: what fits into the address space of a process."""
+"""The most bytes of a tensor: the size of a process's address space."""
 
 
 def static_bytes(t: TensorType) -> int:
-    """Size in bytes. Raises TVMError for a symbolic dimension, and for what no address space holds."""
+    """The size of a tensor in bytes. Raises TVMError for a dynamic dimension, and for more than MOST_BYTES."""
     size = t.dtype.bytes
     for d in t.shape:
         if not isinstance(d, IntImm):
@@ -48,7 +48,7 @@ def static_bytes(t: TensorType) -> int:
 
 
 def is_static(t: TensorType) -> bool:
-    """Whether all dimensions are numbers."""
+    """Whether all dimensions are static."""
     return all([isinstance(d, IntImm) for d in t.shape])
 
 
@@ -64,7 +64,7 @@ def _scalar(c: Constant) -> te.Tensor:
 
 
 class TensorGraph:
-    """A primitive function's tensors: `inputs` are placeholders in parameter order, `outputs` its results."""
+    """The tensors of a primitive function. inputs: placeholders in the order of the parameters; outputs: the results."""
 
     def __init__(self, func: Function) -> None:
         self.inputs: list[te.Tensor] = []
@@ -104,7 +104,7 @@ class TensorGraph:
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
 
     def schedule_of_program(self, target: Target) -> te.Schedule | None:
-        """The schedule by what a program registered for the anchor; None where it registered nothing, or its function changes no stage."""
+        """The schedule by the function that a program registered for the anchor; None without one, or if it changes no stage."""
         if not self.schedules:
             return None
         card, schedule = max(self.schedules, key=lambda found: found[0].fuse)
@@ -112,7 +112,7 @@ class TensorGraph:
         return made if isinstance(made, te.Schedule) and not made.is_plain else None
 
     def _separate_outputs(self) -> None:
-        """Outputs that are inputs, or the same tensor twice, get a copy: every output needs a buffer of its own."""
+        """Copies outputs that are inputs, or that are the same tensor, since every output needs a buffer of its own."""
         seen = set(self.inputs)
         for i, t in enumerate(self.outputs):
             if t in seen:

@@ -1,4 +1,4 @@
-"""The execution plan of a program: which kernel runs when, where its tensors lie, and the entry that runs it."""
+"""Execution plan of a program: the order of the kernels, the places of their tensors in memory, and the entry that runs them."""
 
 from tilewright.support import lazy
 

@@ -1,6 +1,6 @@
-"""Values that need no kernel, for they lie in the memory of others: a slice in what it is cut from, where that is one run of it, and the
-parts of a concatenation one after the other in the result, where whoever computes them writes them. Memory lives longer for it, so what
-would need more at once is left to kernels."""
+"""Values without a kernel, which are in the memory of other values: slices that are contiguous in the tensor that they are cut from, and
+concatenations whose parts are computed directly in the memory of the result. That way memory is in use longer, so a concatenation that
+would raise the peak is left to a kernel."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ T = TypeVar("T")
 
 
 class Memory:
-    """Whose memory values are. shown: a view, or a variable -> the value that it shows; cut: a slice -> the value that it is a piece of,
-    and its offset in it in bytes."""
+    """The values whose memory other values share. shown: view or variable -> the value with its memory; cut: slice -> (the value that it
+    is a part of, offset in bytes)."""
 
     def __init__(self) -> None:
         self.shown: dict[Expr, Expr] = {}
         self.cut: dict[Expr, tuple[Expr, int]] = {}
 
     def source(self, e: Expr) -> Expr:
-        """The value whose memory `e` is, all of it, through reshapes, and tuple elements where the tuple is known."""
+        """The value with the same memory as `e`, through reshapes and elements of known tuples."""
         while True:
             if e in self.shown:
                 e = self.shown[e]
@@ -43,7 +43,7 @@ class Memory:
                 return e
 
     def leaves(self, e: Expr) -> list[Expr]:
-        """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
+        """The values whose memory `e` uses: calls (whole ones for several results), inputs, constants."""
         e = self.source(e)
         if isinstance(e, Tuple):
             return [x for f in e.fields for x in self.leaves(f)]
@@ -52,7 +52,7 @@ class Memory:
         return self.leaves(self.cut[e][0]) if e in self.cut else [e]
 
     def cut_slices(self, order: Sequence[Expr], fixed: Container[Expr], device: Callable[[Expr], int]) -> None:
-        """Finds the slices without a kernel among the calls of a program. What is `fixed` has memory of its own."""
+        """Finds the slices that need no kernel among the calls of a program. fixed: values that have memory of their own."""
         found: dict[Expr, tuple[Expr, int]] = {}
         for node in order:
             if (
@@ -76,11 +76,11 @@ class Memory:
 
 
 class Joined:
-    """The concatenations without a kernel among the calls of a program, and where the parts of each lie.
+    """The concatenations that need no kernel among the calls of a program, and the places of their parts.
 
-    calls: a concatenation -> its parts, each with its offset in bytes; whole: a call that writes into the memory of a larger value -> that
-    value (a concatenation that is itself no part), and the offset in it. What is `fixed` has memory already; calls on different devices
-    share none."""
+    calls: concatenation -> its parts, each with its offset in bytes; whole: call that writes into the memory of a larger value -> (that
+    value, a concatenation that is not itself a part; offset in it). Values in `fixed` have memory already. Calls on different devices share
+    no memory."""
 
     def __init__(
         self, order: Sequence[Expr], memory: Memory, fixed: Container[Expr], device: Callable[[Expr], int]
@@ -88,7 +88,7 @@ class Joined:
         self.calls: dict[Expr, list[tuple[Expr, int]]] = {}
         self.whole: dict[Expr, tuple[Expr, int]] = {}
         self.memory, self.source, self.fixed, self.device = memory, memory.source, fixed, device
-        # The larger one before what is a part of it.
+        # A concatenation before its parts.
         for node in reversed(order):
             parts = parts_of(node, memory.source)
             if parts:
@@ -97,10 +97,10 @@ class Joined:
             self.keep_peak(order)
 
     def join(self, node: Expr, parts: list[tuple[Expr, int]]) -> None:
-        """Notes a concatenation if no more of its parts must be copied into it than are written there."""
+        """Adds a concatenation, unless more of its parts must be copied into it than are computed there."""
         found = [self.whole.get(self.source(value)) for value, _ in parts]
         if node not in self.whole and node not in self.fixed and found[0] is not None:
-            # All of it may stand in a larger one already, like the features of a dense block up to a layer.
+            # All parts may be in a larger concatenation already, like the features of a dense block up to a layer.
             whole, first = found[0]
             if found == [(whole, first + offset) for _, offset in parts] and self.device(whole) == self.device(node):
                 self.whole[node] = found[0]
@@ -116,7 +116,7 @@ class Joined:
             self.whole.update({maker: (whole, offset) for maker, offset in free.items()})
 
     def is_free(self, maker: Expr) -> bool:
-        """Whether the operator that computes a value may write it to any memory."""
+        """Whether the kernel that computes a value may write it to any memory."""
         return (
             has_known_memory(maker)
             and isinstance(maker.checked_type, TensorType)
@@ -127,7 +127,7 @@ class Joined:
         )
 
     def keep_peak(self, order: Sequence[Expr]) -> None:
-        """Leaves concatenations to kernels, those that begin last first, until no more lives at once than if all were left to them."""
+        """Leaves concatenations to kernels, the last ones first, until the peak of memory is no higher than with kernels for all."""
         most = bytes_at_once(order, self.memory, {}, self.fixed)
         owners = list({owner: None for owner, _ in self.whole.values()})
         self.whole = without_first(
@@ -140,11 +140,11 @@ class Joined:
         self.calls = {node: parts for node, parts in self.calls.items() if self.at(node)[0] in kept}
 
     def at(self, node: Expr) -> tuple[Expr, int]:
-        """The value into whose memory a call writes, and the offset in bytes: the call itself and 0 unless it is a part."""
+        """(the value into whose memory a call writes, offset in bytes): the call itself and 0 unless it is a part."""
         return self.whole.get(node, (node, 0))
 
     def copied(self, node: Expr) -> list[tuple[Expr, int]]:
-        """The parts of a concatenation that are not written where they lie in it, with their offsets in it."""
+        """The parts of a concatenation that must be copied into it, with their offsets."""
         whole, first = self.at(node)
         return [(v, offset) for v, offset in self.calls[node] if self.at(self.source(v)) != (whole, first + offset)]
 
@@ -152,7 +152,7 @@ class Joined:
 def without_first(
     places: dict[Expr, T], left_out: Sequence[Expr], key: Callable[[Expr], Expr], fits: Callable[[dict[Expr, T]], bool]
 ) -> dict[Expr, T]:
-    """`places` without those whose key is among the first of `left_out`: as few as it takes to fit, found by halves."""
+    """`places` without those whose key is among the first n of `left_out`, for the smallest n that fits, found by bisection."""
 
     def without(count: int) -> dict[Expr, T]:
         gone = set(left_out[:count])
@@ -168,7 +168,7 @@ def without_first(
 def bytes_at_once(
     order: Sequence[Expr], memory: Memory, whole: dict[Expr, tuple[Expr, int]], fixed: Container[Expr]
 ) -> int:
-    """The most bytes that values take at one time, where those in `whole` lie in others and what is `fixed` has memory already."""
+    """The peak of memory in bytes. whole: values in the memory of others; fixed: values that have memory already."""
     ends: dict[Expr, int] = {}
     own = [
         (i, node)
@@ -190,8 +190,8 @@ def bytes_at_once(
 
 
 def cut_at(func: Function) -> int | None:
-    """Where the result of a primitive function lies in its argument, in bytes from the beginning, if it is one run of that, which a
-    kernel can read: it begins at a multiple of the alignment. None for functions that need a kernel."""
+    """The offset in bytes of a primitive function's result in its argument, if the function is a contiguous slice at a multiple of the
+    alignment. None for functions that need a kernel."""
     if is_external(func) or not is_told_by_relay(func):
         return None
     offset, e = 0, without_reshapes(func.body)
@@ -210,34 +210,34 @@ def cut_at(func: Function) -> int | None:
 
 
 def run_in(parts: Sequence[tuple[int, int, int, int]], shape: Sequence[int]) -> int | None:
-    """The first element of a slice, given as (axis, begin, end, stride), of a tensor where it is one run of elements; None for others,
-    and for an empty one."""
+    """The first element of a contiguous slice of a tensor, given by (axis, begin, end, stride). None for slices that are empty or not
+    contiguous."""
     first, inside = 0, True
     bounds = {axis: (stride, *slice_bounds(shape[axis], begin, end, stride)) for axis, begin, end, stride in parts}
     for axis in reversed(range(len(shape))):
         stride, begin, count = bounds.get(axis, (1, 0, shape[axis]))
         if count == 0 or (count > 1 and (stride != 1 or not inside)):
             return None
-        # Outside of an axis that is cut there is one position only.
+        # All axes before a cut axis must have one position.
         inside &= count == shape[axis]
         first += begin * prod(shape[axis + 1 :])
     return first
 
 
 def has_known_memory(e: Expr) -> bool:
-    """Whether a value is what a kernel computes, of known sizes."""
+    """Whether a kernel computes a value, and its sizes are static."""
     if not isinstance(e, Call) or not isinstance(e.op, Function) or not e.op.is_primitive:
         return False
     return all([is_static(t) for t in tensor_types(e.checked_type)])
 
 
 def bytes_of(e: Expr) -> int:
-    """Size in bytes of a value, all tensors of it."""
+    """The size in bytes of all tensors of a value."""
     return sum([static_bytes(t) for t in tensor_types(e.checked_type)])
 
 
 def copying(t: TensorType) -> Function:
-    """The primitive function that copies a tensor."""
+    """A primitive function that copies a tensor."""
     p = Var("p0", t)
     func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
     infer_types(func)
@@ -245,8 +245,8 @@ def copying(t: TensorType) -> Function:
 
 
 def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int]] | None:
-    """The values that a call of a primitive function only lays one after the other in memory, with their offsets in bytes; None for
-    other calls, and where a kernel could not write a part because of its alignment. Empty parts are left out."""
+    """The parts of a call of a primitive function that only concatenates them in memory, with their offsets in bytes. Empty parts are left
+    out. None for other calls, and if the offset of a part is not aligned for kernels."""
     if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.is_primitive:
         return None
     func = node.op

@@ -1,4 +1,4 @@
-"""Constants of a compiled program: equal ones kept once, all laid out in one aligned blob."""
+"""Constants of a compiled program in one aligned array of bytes. Equal ones are stored once."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tilewright.relay.expr import Constant
 Array = np.ndarray[Any, Any]
 
 PARALLEL_BYTES = 1 << 24
-"""Constants from this size on are laid out by two threads."""
+"""The fewest bytes of constants that two threads copy."""
 
 
 class ConstantPool:
-    """The arrays and, for each, its 64-byte aligned offset in the blob of `bytes` bytes."""
+    """The arrays, and their offsets (multiples of 64) in the array of `bytes` bytes."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
         self.offsets: list[int] = []
         self.homes: list[int] = []
-        """The device of each, by number."""
+        """The number of the device of each array."""
         self.bytes = 0
         self._known: dict[Any, list[int]] = {}
         self._owners: dict[int, list[Constant]] = {}
 
     def add(self, value: Array, home: int = 0) -> int:
-        """The place of an array among the constants; one on the same device that holds the same bits is used again."""
+        """Adds an array, and returns its number. An array with the same bits on the same device is used again."""
         alike = self._known.setdefault((home, _sample(value)), [])
         index = next((i for i in alike if _same_bits(self.arrays[i], value)), -1)
         if index < 0:
@@ -43,11 +43,11 @@ class ConstantPool:
         return index
 
     def move(self, constant: Constant, index: int) -> None:
-        """A constant that nobody else has gets its values from the blob once that is made, and its own memory is freed."""
+        """Makes a constant read its values from the array of all constants once it exists, which frees the constant's own memory."""
         self._owners.setdefault(index, []).append(constant)
 
     def blob(self) -> Array:
-        """All constants in one array of bytes. Transposed views are laid out here, so that packed weights are moved once."""
+        """All constants in one array of bytes. Transposed views are copied here, so that packed weights are moved once."""
         blob = aligned_bytes(self.bytes)
 
         def copy(index: int) -> None:
@@ -62,7 +62,7 @@ class ConstantPool:
             for index in range(len(self.arrays)):
                 copy(index)
         else:
-            # Copies release the interpreter's lock, and most of the time goes to the first touch of new pages.
+            # Copies release the interpreter's lock, and most of their time is the first access to new pages.
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(copy, range(len(self.arrays))))
         return blob
@@ -76,7 +76,7 @@ def aligned_bytes(size: int) -> Array:
 
 
 def _sample(value: Array) -> Any:
-    """A key that equal constants share and others rarely do: dtype, shape, and a few values."""
+    """A key that is equal for equal constants, and rarely for others: dtype, shape, and a few values."""
     if not value.size:
         return value.dtype, value.shape
     chosen = np.linspace(0, value.size - 1, min(value.size, 64)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The ahead-of-time entry: a PrimFunc that calls the kernels of a plan in order, and the metadata that describes it."""
+"""Ahead-of-time entry: a PrimFunc that calls the kernels of a plan in order, and the metadata of the library."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tilewright.tir.transform.function.packed import SET_DEVICE
 ENTRY = "__tilewright_run"
 METADATA_FORMAT = 1
 COPY = "tilewright.copy_between_devices"
-"""The function of the runtime that copies: (address, device type, device number) of what and of where to, bytes."""
+"""The runtime's function for copies: (address, device type, device number) of the source and of the destination, bytes."""
 
 
 def attributes(name: str, unpacked: bool) -> dict[str, Any]:
-    """Those of a function that is exported as `name(void** args)`, or takes its arguments directly."""
+    """The attributes of a function exported as `name(void** args)`, or (unpacked) with its arguments as parameters."""
     return {"global_symbol": name} if unpacked else {"global_symbol": name, "calling_conv": AOT}
 
 
 def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> PrimFunc:
-    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code. Where devices
-    have memory of their own there are constants and a workspace for each. `prefix` stands before its name and those of the kernels."""
+    """The function `__tilewright_run(inputs..., outputs..., constants, workspace)` of raw pointers, which returns 0 or a kernel's error
+    code. Devices with memory of their own have constants and a workspace each. prefix: added to its name and to those of the kernels."""
     inputs = [tir.Var(f"in_{i}", "handle") for i in range(len(plan.inputs))]
     outputs = [tir.Var(f"out_{i}", "handle") for i in range(len(plan.outputs))]
     count = len(plan.devices) if plan.apart else 1
@@ -65,7 +65,7 @@ def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> Prim
 
 
 def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
-    """The entry, with declarations of the kernels that it calls."""
+    """The module of the entry, with declarations of the kernels that it calls."""
     functions: dict[GlobalVar, Any] = {}
     for call in plan.calls:
         name = prefix + call.kernel.name
@@ -75,7 +75,7 @@ def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModu
 
 
 def declared(call: KernelCall, attrs: Mapping[str, Any]) -> PrimFunc:
-    """A kernel's signature: what a caller in another object needs of it."""
+    """The declaration of a kernel, for callers in other objects."""
     params = [tir.Var(f"p{i}", "handle") for i in range(len(call.args))]
     return PrimFunc(params, tir.Evaluate(tir.const(0)), None, {}, attrs)
 
@@ -85,7 +85,7 @@ def _tensor(t: TensorType) -> dict[str, Any]:
 
 
 def output_names(plan: Plan) -> list[str]:
-    """Names of the outputs: those the front end gave (function attribute output_tensor_names), else output_0, ..."""
+    """The names of the outputs: those that an importer gave (function attribute output_tensor_names), or output_0, ..."""
     given = list(plan.func.attrs.get("output_tensor_names", ()))
     return [given[i] if i < len(given) else f"output_{i}" for i in range(len(plan.outputs))]
 
@@ -98,7 +98,7 @@ def metadata(
     mod_name: str = "default",
     bound_params: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Metadata that a host needs to run the library: inputs, outputs, sizes, kernels, the graph, and the target CPU."""
+    """The metadata by which a host runs the library: inputs, outputs, sizes, kernels, the graph, and the target CPU."""
 
     def argument(place: Place) -> list[Any]:
         if place.kind in ("input", "output"):

@@ -1,7 +1,7 @@
-"""Memory made explicit in programs, planned there, and its end told: ManifestAlloc, MemoryPlan, ManifestLifetimes; and the way back.
+"""Passes for explicit memory in relay programs: ManifestAlloc, MemoryPlan, ManifestLifetimes; and `values_again`, the way back.
 
-The virtual machine and the ahead-of-time entry plan memory by themselves, below the language. These passes are for programs that look
-at, or decide about, memory as part of a program: what they make is relay like any other, which prints, parses and runs.
+The virtual machine and the ahead-of-time entry plan memory themselves, below the language. These passes are for users who inspect or change
+the memory of a program. Their results are ordinary relay programs, which print, parse and run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INVOKE, SHAPE_FUNC, RESHAPE = "vm.invoke_tvm_op", "vm.shape_func", "vm.reshape_t
 
 
 def calls(e: Any, name: str) -> bool:
-    """Whether an expression is a call of an operator."""
+    """Whether an expression is a call of the operator `name`."""
     return type(e) is Call and type(e.op) is Op and e.op.name == name
 
 
@@ -50,24 +50,24 @@ def is_static(t: Type) -> bool:
 
 
 def size_of(t: TensorType) -> int:
-    """The bytes of a tensor of known shape."""
+    """The bytes of a tensor of static shape."""
     return int(np.prod(t.concrete_shape, dtype=np.int64)) * t.dtype.bytes
 
 
 class Lets:
-    """A chain of bindings as it grows."""
+    """A chain of bindings to which bindings are added."""
 
     def __init__(self) -> None:
         self.bindings: list[tuple[Var, Expr]] = []
 
     def bind(self, name: str, value: Expr, t: Type | None = None) -> Var:
-        """A new variable for a value."""
+        """Binds a value to a new variable, and returns the variable."""
         var = Var(f"{name}_{len(self.bindings)}", t)
         self.bindings.append((var, value))
         return var
 
     def around(self, body: Expr) -> Expr:
-        """The bindings with a body."""
+        """The chain of lets with these bindings and a body."""
         return lets_around(self.bindings, body)
 
 
@@ -85,7 +85,7 @@ class _Chains(ExprMutator):
         return lets.around(self.visit(body))
 
     def binding(self, lets: Lets, var: Var, value: Expr) -> None:
-        """Adds what stands for a binding."""
+        """Adds the bindings that replace a binding."""
         lets.bindings.append((var, self.visit(value)))
 
 
@@ -115,7 +115,7 @@ class _Manifest(_Chains):
         lets.bindings.append((var, memory.to_tuple_type(result, outputs)))
 
     def tensor(self, lets: Lets, t: TensorType, shape: Expr | None) -> Var:
-        """A variable with memory for a tensor of a type, whose shape is an expression where the type does not tell it."""
+        """Binds newly allocated memory for a tensor, and returns its variable. shape: the shape at run time, if the type is dynamic."""
         if shape is None:
             extents = t.concrete_shape
             known: Sequence[Any] = extents
@@ -132,7 +132,7 @@ class _Manifest(_Chains):
         return lets.bind("tensor", memory.alloc_tensor(storage, const(np.int64(0)), shape, t.dtype, known))
 
     def shapes(self, lets: Lets, func: Function, args: Sequence[Expr], results: Sequence[TensorType]) -> list[Any]:
-        """Variables that hold the shapes of the results, which a shape function computes."""
+        """Binds the shapes of the results, which a shape function computes, and returns their variables."""
         by_data = needs_data(func)
         inputs = list(args) if by_data else [self.shape_of(lets, a) for a in args]
         outputs = [self.tensor(lets, tensor_type((len(t.shape),), "int64"), None) for t in results]
@@ -150,7 +150,7 @@ class _Manifest(_Chains):
 
 
 def needs_data(func: Function) -> bool:
-    """Whether values of a primitive function's arguments, and not their shapes alone, decide the shapes of its results."""
+    """Whether the shapes of a primitive function's results depend on values of its arguments."""
     from tilewright.relay.backend.vm.sizes import DynamicCall, named
 
     types = [named(p.checked_type, p.name_hint) for p in func.params]
@@ -166,7 +166,7 @@ def _changed(mod: IRModule, mutator: ExprMutator) -> IRModule:
 
 
 def _fused(mod: IRModule) -> bool:
-    """Whether all calls of operators are in primitive functions."""
+    """Whether all calls of operators in a module are in primitive functions."""
     return not any(
         [
             type(e) is Call and type(e.op) is Op
@@ -180,8 +180,8 @@ def ManifestAlloc(cpu_virtual_device: Any = None) -> Pass:
     """Make the memory of intermediate tensors explicit: each call of a primitive function becomes allocations of its
     results and a call that writes into them.
 
-    A program that is not fused yet is fused before, and comes out in A-normal form. Shapes that a run decides are
-    computed by `vm.shape_func`. cpu_virtual_device: where the memory is, cpu(0) if nothing is given.
+    A program that is not fused is fused first. The result is in A-normal form. Dynamic shapes are computed by
+    `vm.shape_func`. cpu_virtual_device: the device of the memory, by default cpu(0).
 
         let %y = %f(%x);
     -->
@@ -204,25 +204,25 @@ def ManifestAlloc(cpu_virtual_device: Any = None) -> Pass:
 
 
 def _used(e: Expr) -> list[Var]:
-    """The variables that an expression reads from outside of it."""
+    """The free variables of an expression."""
     return [e] if isinstance(e, Var) else free_vars(e)
 
 
 def _may_keep(e: Expr) -> bool:
-    """Whether an expression writes a reference, or calls a function of the program, which may do so."""
+    """Whether an expression writes a reference, or calls a function of the program, which may write one."""
     return isinstance(e, RefWrite) or (isinstance(e, Call) and calls_unknown(e) and type(e.op) is not Op)
 
 
 class _Arenas(_Chains):
-    """The storages of each chain of lets that are of one device and of known size, as one, which tensors share over time."""
+    """Merges the storages of static size of each chain of lets and device into one, which tensors share over time."""
 
     def __init__(self, writes: bool) -> None:
         super().__init__()
         self.writes = writes
-        """Whether the program writes references, through which calls may keep what they are given."""
+        """Whether the program writes references, in which calls may keep their arguments."""
 
     def kept(self, e: Expr) -> bool:
-        """Whether a value that an expression reads may live on in a reference."""
+        """Whether a reference may keep a value that an expression reads."""
         return self.writes and contains(e, _may_keep)
 
     def visit_let(self, let: Let) -> Expr:
@@ -255,11 +255,11 @@ class _Arenas(_Chains):
         return lets.bind("arena", made)
 
     def planned(self, bindings: list[tuple[Var, Expr]], body: Expr) -> dict[str, list[tuple[Var, Storage]]]:
-        """The storages that may be joined, by device, each with the steps at which it lives."""
+        """The storages that may be merged, by device, each with the steps at which it is live."""
         storages: dict[Any, Storage] = {}
         keys: dict[Expr, str] = {}
         holds: dict[Expr, set[Expr]] = {}
-        """The storages that the value of a variable may lie in."""
+        """Variable -> the storages that its value may use."""
         unknown: set[Expr] = set()
         for step, (var, value) in enumerate(bindings):
             if calls(value, STORAGE) and isinstance(value.args[0], Constant):  # type: ignore[attr-defined]
@@ -274,7 +274,7 @@ class _Arenas(_Chains):
             if not calls(value, INVOKE) and not calls(value, SHAPE_FUNC) and not calls(value, KILL):
                 holds[var] = read
             if calls(value, TENSOR) and not isinstance(value.args[1], Constant):  # type: ignore[attr-defined]
-                # Whatever is done with it: it is not joined with others.
+                # A storage with another use is not merged.
                 for s in read:
                     unknown.add(s)
         for v in _used(body):
@@ -291,7 +291,7 @@ def MemoryPlan() -> Pass:
     """Merge storages of constant size that ManifestAlloc made: one for each chain of bindings and device. Tensors that
     are not live at the same time share bytes, as the planner of whole models places them.
 
-    Storages whose size a run decides stay as they are, and so do those of tensors whose offset does.
+    Storages of dynamic size, and storages of tensors with dynamic offsets, are not changed.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -327,7 +327,7 @@ class _Lifetimes(_Chains):
 def ManifestLifetimes() -> Pass:
     """Insert `memory.kill` after the last use of each variable that a chain of lets binds.
 
-    Variables that the result of the chain reads live on; tuples, which hold no memory of their own, are not killed.
+    Variables that the result of the chain reads are not killed, nor are tuples, which have no memory of their own.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -354,17 +354,17 @@ class _Values(_Chains):
         if not all([isinstance(t, Tuple) for t in (inputs, outputs)]):
             raise TVMError(f"{INVOKE} takes its inputs and outputs as tuple expressions, but is\n{value}")
         args = tuple([self.visit(a) for a in inputs.fields])
-        # Compilers fuse for themselves.
+        # Compilers fuse operators themselves, so primitive functions are inlined.
         own = isinstance(func, Function) and not is_external(func)
         made = substitute(func.body, dict(zip(func.params, args, strict=True))) if own else Call(func, args)
         result = lets.bind("result", made, type_of(func).ret_type)  # type: ignore[union-attr]
         leaves = memory.from_tuple_type(type_of(func).ret_type, result)  # type: ignore[union-attr]
         for out, leaf in zip(outputs.fields, leaves, strict=True):
-            # What reads the tensor from here on reads the result.
+            # Later reads of the tensor become reads of the result.
             self.memo_map[out] = leaf
 
     def resolved(self, e: Any) -> Any:
-        """The value that a variable is bound to."""
+        """The value to which a variable is bound."""
         while isinstance(e, Var) and not calls(self.bound.get(e), TENSOR) and e in self.bound:
             e = self.bound[e]
         return e
@@ -380,7 +380,7 @@ class _Values(_Chains):
 
 
 def values_again(mod: IRModule) -> IRModule:
-    """The module without explicit memory, as compilers take it, which plan memory themselves."""
+    """The module without explicit memory, for compilers, which plan memory themselves."""
 
     def explicit(e: Expr) -> bool:
         return calls(e, INVOKE) or calls(e, STORAGE)

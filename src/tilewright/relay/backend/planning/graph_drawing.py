@@ -1,4 +1,4 @@
-"""The picture of a compiled model: a row for each call in the order in which they run, and lines along which values go."""
+"""Picture of a compiled model: a row for each call, in the order of execution, and lines for the values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilewright.relay.backend.planning.plan import Place, Plan
 from tilewright.relay.printer import type_text
 
 ROW, LANE, BEND, MARGIN = 22, 9, 7, 16
-"""Distances of rows and of lanes, the radius of bends, and the space around, in pixels."""
+"""The distances of rows and of lanes, the radius of bends, and the margin, in pixels."""
 BAR = 120
 LONGEST = 90
-"""Characters of a text that are shown; all of it stands in the row's title."""
+"""The most characters of a text that are shown. The row's title has all of them."""
 
 
 class Row(NamedTuple):
@@ -66,7 +66,7 @@ def edges_of(plan: Plan) -> list[tuple[int, int]]:
 
 
 def lanes_of(edges: list[tuple[int, int]]) -> dict[int, int]:
-    """A lane beside the rows for each row whose result is read below the next row; values that live together have different ones."""
+    """The lane beside the rows for each row whose result is read below the next row. Values that are live together have different lanes."""
     last: dict[int, int] = {}
     for made, read in edges:
         if read > made + 1:
@@ -81,7 +81,7 @@ def lanes_of(edges: list[tuple[int, int]]) -> dict[int, int]:
 
 
 def graph_svg(plan: Plan) -> str:
-    """The picture as SVG for the page of HtmlReport: names lead to its functions, bars are shares of the operations."""
+    """The picture as SVG for the page of HtmlReport. Names link to its functions; bars show shares of the operations."""
     rows, edges = rows_of(plan), edges_of(plan)
     lanes = lanes_of(edges)
     x = MARGIN + LANE * (max(lanes.values(), default=-1) + 1) + BEND

@@ -1,4 +1,4 @@
-"""The graph of a plan in the classic JSON form, which the graph executor runs: nodes, their inputs, and where tensors lie."""
+"""Graph of a plan in the classic JSON form for the graph executor: nodes, their inputs, and the places of tensors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
 
 OWN_MEMORY = -1
-"""Offset of tensors that lie in no arena: inputs, parameters, outputs."""
+"""The offset of tensors outside of arenas: inputs, parameters, outputs."""
 
 
 def param_names(plan: Plan) -> list[str]:
-    """Names of the constants, `p0`, `p1`, ..., past the names that inputs have taken."""
+    """The names of the constants, `p0`, `p1`, ..., without names of inputs."""
     taken = {name for name, _ in plan.inputs}
     names: list[str] = []
     number = 0
@@ -28,12 +28,12 @@ def param_names(plan: Plan) -> list[str]:
 
 
 def kernel_hash(kernel: Kernel) -> str:
-    """Names that distinguish kernels: the graph gives them for the functions it calls, a library for those it contains."""
+    """A hash that identifies a kernel. The graph has it for functions that it calls, and a library for those that it contains."""
     return kernel.digest.hex()[:16]
 
 
 class _Tensor:
-    """One output of a node, with what the attributes say of it."""
+    """One output of a node, with its attributes."""
 
     __slots__ = ("bytes", "constant", "device", "dtype", "offset", "shape", "storage")
 
@@ -44,7 +44,7 @@ class _Tensor:
 
 
 class GraphWriter:
-    """Writes a plan as nodes. A storage is one memory: tensors of one storage never live together."""
+    """Writes a plan as nodes. Tensors of one storage share its memory, and are never live together."""
 
     def __init__(self, plan: Plan, output_names: Sequence[str], bound_params: Sequence[str]) -> None:
         self.plan, self.output_names, self.bound_params = plan, output_names, bound_params
@@ -78,7 +78,7 @@ class GraphWriter:
         )
 
     def attrs(self) -> dict[str, Any]:
-        """Attributes of every tensor, in order."""
+        """The attributes of all tensors, in order."""
         devices = [self.plan.devices[t.device] for t in self.tensors]
         attrs: dict[str, Any] = {
             "dltype": ["list_str", [t.dtype for t in self.tensors]],
@@ -96,7 +96,7 @@ class GraphWriter:
         return attrs
 
     def storage(self, key: Any) -> int:
-        """The number of a storage."""
+        """The number of the storage with a key."""
         return self.storages.setdefault(key, len(self.storages))
 
     def node(self, node: dict[str, Any], tensors: Sequence[_Tensor]) -> int:
@@ -112,7 +112,7 @@ class GraphWriter:
         return len(self.nodes) - 1
 
     def null(self, name: str, tensor: _Tensor) -> tuple[int, int]:
-        """A node that a host sets."""
+        """Adds a node that the host sets: an input or a parameter."""
         index = self.node({"op": "null", "name": name, "inputs": []}, [tensor])
         self.arg_nodes.append(index)
         return index, 0
@@ -134,12 +134,12 @@ class GraphWriter:
             self.at[place] = (index, k)
 
     def shown(self, place: Place) -> tuple[int, int]:
-        """An output with the shape that it has in the program."""
+        """The output of a place, with the shape that it has in the program."""
         t, entry = self.plan.outputs[place.index], self.entry(place)
         return entry if structural_equal(t, place.type) else self.view(entry, place.shown(t))
 
     def view(self, source: tuple[int, int], place: Place, at: int = 0) -> tuple[int, int]:
-        """A node that shows a tensor, or what of it begins at byte `at`, under another shape."""
+        """Adds a node that is a view of a tensor, from byte `at` on, with another shape."""
         like = self.tensors[self.row_ptr[source[0]] + source[1]]
         if static_bytes(place.type) == like.bytes:
             return self.no_work("reshape_nop", [source], place, _Tensor(place, like.storage, like.offset))
@@ -154,7 +154,7 @@ class GraphWriter:
         tensor: _Tensor,
         more: dict[str, str] | None = None,
     ) -> tuple[int, int]:
-        """A node that shows one tensor, a piece of it, or several that lie one after the other, as another."""
+        """Adds a node without work: its tensor is a view of one tensor, of a part of one, or of several that are contiguous."""
         attrs = {
             "num_outputs": "1",
             "num_inputs": str(len(sources)),
@@ -168,16 +168,16 @@ class GraphWriter:
         return self.at[place]
 
     def made(self, place: Place) -> _Tensor:
-        """A tensor that is written: by a kernel, or part by part."""
+        """A tensor that a kernel writes, or several kernels part by part."""
         if place.kind == "output":
             return _Tensor(place, self.storage(("output", place.index)), OWN_MEMORY)
         assert place.storage is not None
         offset = place.storage.offset
-        # What begins at one place of the arena is one storage: two of them never live together.
+        # Tensors that begin at one offset of the arena are one storage, since they are never live together.
         return _Tensor(place, self.storage((place.device, offset)), offset + place.offset)
 
     def entry(self, place: Place) -> tuple[int, int]:
-        """The node and output that a place is; parameters and views become nodes when they are first read."""
+        """(node, output) of a place. Parameters and views become nodes when they are first read."""
         if place in self.at:
             return self.at[place]
         if place.view_of is not None:
@@ -195,5 +195,5 @@ class GraphWriter:
 
 
 def graph_json(plan: Plan, output_names: Sequence[str], bound_params: Sequence[str] = ()) -> str:
-    """The graph of a plan as JSON text. `bound_params` are names of parameters that compilation has folded away."""
+    """The graph of a plan as JSON text. bound_params: the names of parameters that compilation has folded."""
     return GraphWriter(plan, output_names, bound_params).write()

@@ -1,4 +1,4 @@
-"""Static memory plan: which bytes of the one workspace arena every intermediate tensor gets."""
+"""Static memory plan: the offsets of the intermediate tensors in one arena."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from tilewright.tir.buffer import DATA_ALIGNMENT
 
 EXACT_LIMIT = 2000
-"""Up to this many tensors the largest are placed first, anywhere they fit; more are placed in the order of time."""
+"""The most tensors that are placed by size, each in any gap that holds it. More are placed in the order of time."""
 
 RETRY_LIMIT = 600
-"""Up to this many tensors several orders are tried."""
+"""The most tensors for which several orders are tried."""
 RETRIES = 6
-"""Placements tried for each."""
+"""The number of placements that are tried for each order."""
 
 
 class Storage:
-    """A piece of the arena that holds one tensor (or several, one after the other, or the parts of one) from step `begin` to step `end`."""
+    """A part of the arena that holds one tensor (or several in succession, or the parts of one) from step `begin` to step `end`."""
 
     __slots__ = ("begin", "end", "offset", "size")
 
@@ -40,13 +40,13 @@ ORDERS: tuple[Callable[[Storage], tuple[int, ...]], ...] = (
     lambda s: (s.begin - s.end, -s.size),
     lambda s: (s.begin, -s.size),
 )
-"""Keys by which tensors are sorted before they are placed."""
+"""The keys by which tensors are sorted before they are placed."""
 
 
 def plan(storages: Sequence[Storage]) -> int:
-    """Give every storage its offset so that no two that live at the same step overlap; returns the arena's size in bytes.
+    """Sets the offset of every storage, so that no two overlap that are live at the same step. Returns the size of the arena in bytes.
 
-    The largest first is the best order most of the time. Where it leaves gaps at the peak, others are tried, and the best is kept."""
+    Placing the largest first is usually the best order. If it leaves gaps at the peak, other orders are tried, and the best is kept."""
     if len(storages) > EXACT_LIMIT:
         return _placed(sorted(storages, key=lambda s: s.begin), in_time=True)
     least = peak(storages)
@@ -57,7 +57,7 @@ def plan(storages: Sequence[Storage]) -> int:
             total = _placed(order)
             if best < 0 or total < best:
                 best, offsets = total, [s.offset for s in storages]
-            # What came to lie above the peak gets its place first the next time.
+            # Storages that are above the peak are placed first the next time.
             above = [s for s in order if s.offset + s.size > least]
             if not above or len(storages) > RETRY_LIMIT:
                 break
@@ -70,7 +70,7 @@ def plan(storages: Sequence[Storage]) -> int:
 
 
 def peak(storages: Sequence[Storage]) -> int:
-    """The most bytes that live at one step: no arena is smaller."""
+    """The most bytes that are live at one step, a lower bound of the size of the arena."""
     changes: dict[int, int] = {}
     for s in storages:
         changes[s.begin] = changes.get(s.begin, 0) + s.size
@@ -83,7 +83,7 @@ def peak(storages: Sequence[Storage]) -> int:
 
 
 def _placed(order: Sequence[Storage], in_time: bool = False) -> int:
-    """The arena's size when storages get their places in this order, each the smallest gap that holds it."""
+    """Places storages in the given order, each in the smallest gap that holds it. Returns the size of the arena."""
     placed: list[Storage] = []
     total = 0
     for s in order:
@@ -99,7 +99,7 @@ def _placed(order: Sequence[Storage], in_time: bool = False) -> int:
 
 
 def best_gap(neighbours: Sequence[Storage], size: int) -> int:
-    """Offset of the smallest gap between `neighbours` (sorted by offset) that holds `size` bytes, else past them all."""
+    """The offset of the smallest gap between `neighbours` (sorted by offset) that holds `size` bytes, or else the end of them all."""
     best, best_size, end = -1, 0, 0
     for p in neighbours:
         gap = p.offset - end

@@ -1,4 +1,4 @@
-"""Report of a memory plan: the peak of the activations and the tensors that fill it, as a table and as part of a page."""
+"""Report of a memory plan: the peak of the activations and the tensors in it, as a table and as a part of an HTML page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.relay.printer import type_text
 
 
 class Activation:
-    """A piece of the arena: its bytes, the calls from the one that fills it to the last that reads it, and the tensors that lie
-    in it, one after the other where kernels write over what they read, beside each other where they are parts of the last."""
+    """A part of the arena: its bytes, the calls from the one that writes it to the last that reads it, and the tensors in it. Tensors
+    follow each other in time if kernels overwrite their inputs, and are side by side if they are parts of the last one."""
 
     __slots__ = ("begin", "bytes", "end", "kernel", "offset", "source", "tensors")
 
@@ -30,10 +30,10 @@ class Activation:
 class MemoryReport:
     """Bytes of a compiled model's memory.
 
-    arena_bytes: the one workspace that holds all activations; peak_bytes: the most that live at once (what the arena exceeds it by
-    is lost between them); peak_call: the call at which they do, of the kernel peak_kernel; unshared_bytes: what the arena would
-    be if nothing were shared; live: bytes by call; at_peak: the activations of the peak, largest first; input_bytes,
-    output_bytes, constant_bytes: of what lies outside of the arena.
+    arena_bytes: the size of the arena for all activations; peak_bytes: the most bytes that are live at once (the rest of the arena
+    is gaps); peak_call, peak_kernel: the call of the peak, and its kernel; unshared_bytes: the size of the arena if activations shared
+    no memory; live: live bytes by call; at_peak: the activations of the peak, largest first; input_bytes, output_bytes,
+    constant_bytes: memory outside of the arena.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -71,7 +71,7 @@ class MemoryReport:
         return "\n".join(lines)
 
     def totals(self) -> list[tuple[str, int]]:
-        """Bytes by what they are for."""
+        """(purpose, bytes) of all memory."""
         return [
             ("activations (arena)", self.arena_bytes),
             ("peak of activations", self.peak_bytes),
@@ -82,7 +82,7 @@ class MemoryReport:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """The report as a dictionary of plain values."""
         return {
             **{name.split(" (")[0].replace(" ", "_"): size for name, size in self.totals()},
             "peak_call": self.peak_call,
@@ -94,7 +94,7 @@ class MemoryReport:
         }
 
     def to_html(self) -> str:
-        """The report as a part of a page: totals, the bytes that live at each call, and what fills the peak."""
+        """The report as a part of an HTML page: totals, live bytes by call, and the activations of the peak."""
         totals = "".join([f'<tr><td>{name}</td><td class="num">{size:,}</td></tr>' for name, size in self.totals()])
         rows = "".join(
             [
@@ -115,7 +115,7 @@ class MemoryReport:
         )
 
     def _chart(self) -> str:
-        """Bytes that live, by call, as a drawing."""
+        """A drawing (SVG) of the live bytes by call."""
         if not self.peak_bytes:
             return ""
         width, height = 900.0, 120.0
@@ -141,7 +141,7 @@ class MemoryReport:
 
 
 def live_bytes(activations: Sequence[Activation], calls: int) -> list[int]:
-    """Bytes that are in use during each call."""
+    """The bytes that are live during each call."""
     change = [0] * (calls + 1)
     for a in activations:
         change[a.begin] += a.bytes

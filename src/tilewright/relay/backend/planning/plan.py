@@ -1,4 +1,4 @@
-"""The execution plan: the kernel calls of main in order, and where each of their tensors lies."""
+"""Execution plan: the kernel calls of main in order, and the places of their tensors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CPU = cpu().device_type
 
 
 class Place:
-    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants; `device` numbers
-    the plan's devices; `offset` is in bytes, from the beginning of the input, output, constant or storage; `view_of` is the place whose
-    memory, or a piece of it, it shows under another shape; `parts` are the places that lie one after the other in one that no kernel
-    writes as a whole."""
+    """The place of a tensor in memory. kind: input, output, constant or workspace; index: the number of the input, output or constant;
+    device: the number of the plan's device; offset: in bytes, from the beginning of the input, output, constant or storage; view_of: the
+    place of which it is a view, whole or in part, with another shape; parts: for a tensor that no kernel writes as a whole, the places of
+    its parts, in order."""
 
     __slots__ = ("device", "index", "kind", "offset", "parts", "storage", "type", "view_of")
 
@@ -42,19 +42,19 @@ class Place:
         self.parts: list[Place] = []
 
     def shown(self, t: TensorType, offset: int = 0) -> Place:
-        """This memory, or what of it begins at `offset` bytes, under another shape."""
+        """A view of this memory from byte `offset` on, with another shape."""
         view = self.piece(t, offset)
         view.view_of = self
         return view
 
     def piece(self, t: TensorType, offset: int) -> Place:
-        """A tensor in this memory, `offset` bytes from its beginning."""
+        """A tensor in this memory, at byte `offset`."""
         return Place(self.kind, t, self.index, self.storage, self.device, self.offset + offset)
 
 
 class KernelCall:
-    """One call of a kernel: the places of its inputs, then of its `outputs` outputs. `copies` tells that it moves a tensor from
-    one device to another."""
+    """One call of a kernel. places: those of its inputs, then of its `outputs` outputs; copies: whether it copies a tensor from one
+    device to another."""
 
     __slots__ = ("args", "copies", "kernel", "outputs", "source")
 
@@ -63,44 +63,44 @@ class KernelCall:
 
 
 class Plan:
-    """Everything that the entry needs."""
+    """The execution plan of a program: everything that the entry needs."""
 
     def __init__(self, func: Function) -> None:
         self.inputs: list[tuple[str, TensorType]] = []
         self.outputs: list[TensorType] = []
         self.results: list[Place] = []
-        """Where the outputs are written; a reshape may give an output another shape."""
+        """The places of the outputs. A reshape may give an output another shape."""
         self.calls: list[KernelCall] = []
         self.constants = ConstantPool()
         self.devices: list[Device] = [cpu(0)]
         self.input_devices: list[int] = []
         self.arena_bytes: list[int] = [0]
-        """Bytes of the arena of each device."""
+        """The bytes of the arena of each device."""
         self.kernel_targets: dict[str, Target] = {}
-        """The target of each kernel."""
+        """Kernel name -> its target."""
         self.func = func
 
     @property
     def output_devices(self) -> list[int]:
-        """The number of the device that each output is on."""
+        """The number of the device of each output."""
         return [p.device for p in self.results]
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of all arenas, which lie one after the other in the workspace of the ahead-of-time entry."""
+        """The bytes of all arenas, which are contiguous in the workspace of the ahead-of-time entry."""
         return sum(self.arena_bytes)
 
     @property
     def apart(self) -> bool:
-        """Whether each device has a workspace and constants of its own; CPUs share one of each."""
+        """Whether each device has its own workspace and constants. CPUs share theirs."""
         return any([d.device_type != CPU for d in self.devices])
 
     def memory(self, place: Place) -> int:
-        """Which workspace, or constants, a place is in."""
+        """The number of the workspace, or of the constants, of a place."""
         return place.device if self.apart else 0
 
     def constant_range(self, device: int) -> list[int]:
-        """Where the constants of a device that is no CPU begin and end among all."""
+        """[begin, end] in bytes of a device's constants among all constants, for devices other than CPUs."""
         pool = self.constants
         own = [i for i, home in enumerate(pool.homes) if home == device and self.devices[device].device_type != CPU]
         if not own:
@@ -108,11 +108,11 @@ class Plan:
         return [pool.offsets[own[0]], max([pool.offsets[i] + align(pool.arrays[i].nbytes) for i in own])]
 
     def crosses(self, call: KernelCall) -> bool:
-        """Whether a call is a copy from or to memory that the CPU cannot touch, which the runtime makes."""
+        """Whether a call is a copy from or to memory that the CPU cannot access. The runtime makes such copies."""
         return call.copies and any([self.devices[p.device].device_type != CPU for p in call.args])
 
     def offset(self, place: Place) -> int:
-        """Byte offset of a constant among all constants, or of a tensor in its workspace."""
+        """The offset in bytes of a constant among all constants, or of a tensor in its workspace."""
         if place.kind == "constant":
             return self.constants.offsets[place.index] + place.offset
         assert place.storage is not None
@@ -128,7 +128,7 @@ class _Planner:
             self.plan.devices = list(compilers.config.devices)
         self.places: dict[Expr, Any] = {}
         self.moved: dict[tuple[Place, int], Place] = {}
-        """Constants that are on a second device too."""
+        """(place of a constant, device) -> the place of its copy on that device."""
         self.storages: list[list[Storage]] = [[] for _ in self.plan.devices]
         self.steps: dict[Expr, int] = {}
         self.ends: dict[Expr, int] = {}
@@ -137,7 +137,7 @@ class _Planner:
         self.views = self.memory.shown
         self.shared: dict[Expr, Storage] = {}
         self.homes = {a: self.home(node) for node in self.order if isinstance(node, Call) for a in node.args}
-        """For constants: the device of one of their readers."""
+        """Constant -> the number of the device of one of its readers."""
 
     def run(self) -> Plan:
         func = self.plan.func
@@ -165,11 +165,11 @@ class _Planner:
         return self.plan
 
     def device(self, e: Expr) -> int:
-        """The number of the device that a value is on."""
+        """The number of the device of a value."""
         return self.devices.of(e) if self.devices is not None else 0
 
     def kernel(self, func: Function, value: Expr) -> Kernel:
-        """The kernel that computes a value, for the device that this is on."""
+        """The kernel of a value, for the value's device."""
         if isinstance(self.compilers, TECompiler):
             return self.compilers.kernel(func)
         return self.compilers.kernel(func, value)
@@ -180,8 +180,8 @@ class _Planner:
                 self.views[node] = node.args[0]
 
     def find_last_uses(self) -> None:
-        """Numbers the calls of kernels, and finds the last that needs the memory of each value: for one that lies in another's memory,
-        that is what the other has."""
+        """Numbers the calls of kernels, and finds the last call that needs the memory of each value. A value in the memory of another one
+        needs the other's memory."""
         step = 0
         last_use: dict[Expr, int] = {}
         for node in self.order:
@@ -202,7 +202,7 @@ class _Planner:
             self.ends[whole] = max(self.ends.get(whole, 0), last_use.get(node, begin))
 
     def place_outputs(self) -> None:
-        """A call whose result is an output of the program writes there at once; everything else is copied at the end."""
+        """Makes calls whose results are outputs of the program write there directly. Other outputs are copied at the end."""
         self.direct: dict[Expr, int] = {}
         for i, e in enumerate(self.output_exprs(self.plan.func.body)):
             source = self.memory.source(e)
@@ -246,7 +246,7 @@ class _Planner:
 
     @staticmethod
     def undecided(node: Expr, what: str) -> TVMError:
-        """The error of what only the virtual machine runs."""
+        """The error for a value that only the virtual machine can compute."""
         return TVMError(
             f"{where(node)}the graph and ahead-of-time executors run dataflow graphs of operators, but main holds {what}."
             " relay.vm.compile(mod, target) takes programs with control flow, data types and functions"
@@ -260,12 +260,12 @@ class _Planner:
         return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index, None, home)
 
     def home(self, reader: Expr) -> int:
-        """The device whose constants a call reads: all CPUs read those of the first."""
+        """The number of the device whose constants a call reads. All CPUs read those of the first one."""
         device = self.device(reader)
         return device if self.plan.devices[device].device_type != CPU else 0
 
     def at_hand(self, place: Place, reader: Expr) -> Place:
-        """A place as a call reads it: constants are on every device that needs them."""
+        """The place that a call reads. A constant is copied to every device that needs it."""
         home = self.home(reader)
         if place.kind != "constant" or place.device == home:
             return place
@@ -285,7 +285,7 @@ class _Planner:
         inputs = [self.at_hand(p, node) for a in node.args for p in _flat(self.places[a])]
         outputs: list[Place] = []
         for t in tensor_types(node.checked_type):
-            # What is copied to another device lies in that one's memory; a part of a larger value has its place there.
+            # A copy is in the memory of the other device, and a part in its larger value, so neither overwrites an input.
             fixed = copies or node in self.direct or self.joined.at(node)[0] is not node
             storage = None if fixed else self.reusable(node, kernel, inputs, static_bytes(t))
             outputs.append(self.written(node, t, storage))
@@ -296,7 +296,7 @@ class _Planner:
         self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], source, len(outputs), copies))
 
     def written(self, node: Expr, t: TensorType, storage: Storage | None = None) -> Place:
-        """Where a call writes a result of type `t`: in an output, in a larger value, in `storage`, or in one of its own."""
+        """The place to which a call writes a result of type `t`: in an output, in a larger value, in `storage`, or in new storage."""
         device = self.device(node)
         whole, offset = self.joined.at(node)
         if whole in self.direct:
@@ -314,7 +314,7 @@ class _Planner:
         return Place("workspace", t, 0, storage, device, offset)
 
     def join(self, node: Expr) -> None:
-        """A concatenation whose parts are written where they lie in it, but for those that must be copied."""
+        """Plans a concatenation whose parts are computed in its memory. Some parts may have to be copied there."""
         (t,) = tensor_types(node.checked_type)
         place = self.places[node] = self.written(node, t)
         copied = self.joined.copied(node)
@@ -329,19 +329,19 @@ class _Planner:
             place.parts.append(piece)
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int) -> Storage | None:
-        """The storage of an input that nobody needs after this step, where the kernel may write over it."""
+        """The storage of an input that the kernel may overwrite, and that no later call needs; None if there is none."""
         for i in kernel.in_place:
             storage = inputs[i].storage
             if storage is None or storage.end != self.steps[node] or static_bytes(inputs[i].type) != size:
                 continue
-            # A piece of a larger value is not taken: the rest of that would live as long.
+            # Not a part of a larger value, whose other parts would stay live as long.
             others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
             if not others and storage.size == align(size):
                 return storage
         return None
 
     def write_results(self) -> None:
-        """Copies the outputs that no call writes directly: inputs, constants, values given out twice, elements of tuples."""
+        """Copies the outputs that no call writes directly: inputs, constants, values that are two outputs, elements of tuples."""
         for i, e in enumerate(self.output_exprs(self.plan.func.body)):
             source = self.memory.source(e)
             if self.direct.get(source) == i:
@@ -353,19 +353,19 @@ class _Planner:
                 self.copy(place, result, e)
 
     def place_of(self, e: Expr) -> Any:
-        # Elements of an output tuple may have been made for the outputs, and are not in the order of the body.
+        # Elements of an output tuple that were made for the outputs are not in the body's order.
         if e not in self.places:
             assert isinstance(e, TupleGetItem)
             self.places[e] = self.place_of(e.tuple_value)[e.index]
         return self.places[e]
 
     def copy(self, place: Place, to: Place, value: Expr) -> None:
-        """Copies a tensor to another place; `value` is what it is for."""
+        """Adds a copy of a tensor to another place. value: the value that is copied."""
         self.plan.calls.append(KernelCall(self.kernel(copying(to.type), value), [self.at_hand(place, value), to], ""))
 
 
 def where(e: Expr) -> str:
-    """The place of an expression in the user's program, before a message."""
+    """The place of an expression in the user's program, as the beginning of a message."""
     text = span_text(getattr(e, "span", None))
     return f"{text}: " if text else ""
 
@@ -390,8 +390,8 @@ def _nest(t: Any, places: list[Place]) -> Any:
 
 
 def make_plan(mod: IRModule, compilers: TECompiler | DeviceCompilers, given: IRModule | None = None) -> Plan:
-    """The plan of `main`, whose calls are all of primitive functions (after FuseOps), on one device or several. given: the module
-    before all passes; constants that are not in it are moved into the plan's constants when these are laid out."""
+    """The plan of `main`, in which all calls are of primitive functions (after FuseOps), on one device or several. given: the module before
+    all passes. Constants that are not in it give up their own memory once the plan's constants are written."""
     main = mod["main"]
     assert isinstance(main, Function)
     return _Planner(main, compilers, constants_of(given if given is not None else mod)).run()

@@ -1,5 +1,5 @@
-"""Runs a plan in Python: every kernel by a function given for it, on arrays laid out as the plan says. An oracle for the
-memory plan and, with the interpreter of tensor programs, for whole models before there is machine code."""
+"""Runs a plan in Python: a given function runs each kernel, on arrays at the places of the plan. It is an oracle for the memory plan and,
+with the interpreter of tensor programs, for whole models before code generation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RunKernel = Callable[[KernelCall, Sequence[Array]], None]
 
 
 def run_plan(plan: Plan, inputs: Mapping[str, Array] | Sequence[Array], run_kernel: RunKernel) -> list[Array]:
-    """The outputs of one run. The workspace is filled with a pattern, so that reading what was not written shows."""
+    """The outputs of one run. The workspace is filled with a pattern, which makes reads of unwritten memory visible."""
     if isinstance(inputs, Mapping):
         inputs = [inputs[name] for name, _ in plan.inputs]
     constants = plan.constants.blob()

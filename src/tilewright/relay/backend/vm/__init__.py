@@ -1,4 +1,4 @@
-"""The virtual machine's compiler: relay programs with control flow, data types and closures to bytecode and kernels."""
+"""Compiler of the virtual machine: bytecode and kernels of relay programs with control flow, data types and closures."""
 
 from tilewright.relay.backend.vm.build import VMCompiler, compile, optimize
 from tilewright.relay.backend.vm.executable import Executable

@@ -1,4 +1,4 @@
-"""`relay.vm.compile`: relay passes, kernels, bytecode. The whole way, top to bottom."""
+"""`relay.vm.compile`, from top to bottom: relay passes, kernels, bytecode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METADATA_FORMAT = 1
 
 
 def vm_pipeline(config: CompilationConfig | None = None) -> Sequential:
-    """The relay passes for the virtual machine, in order: closures lifted before what is shared becomes a graph."""
+    """The relay passes for the virtual machine, in order. Closures are lifted before lets become a graph."""
     return Sequential(
         [
             transform.HoistInvariants(),  # type: ignore[list-item]
@@ -54,7 +54,7 @@ def vm_pipeline(config: CompilationConfig | None = None) -> Sequential:
 
 
 def entry_points(mod: IRModule) -> list[str]:
-    """The functions that a host may call: main, and all that work on values of one type (what the prelude adds does not)."""
+    """The functions that a host may call: main, and all functions without type parameters, which those of the prelude have."""
     return [
         g.name_hint
         for g, f in mod.functions.items()
@@ -63,15 +63,15 @@ def entry_points(mod: IRModule) -> list[str]:
 
 
 def reachable(mod: IRModule) -> IRModule:
-    """The module without functions that no entry point can come to call."""
+    """The module with only those functions that entry points can reach."""
     wanted = set(called_functions(mod, entry_points(mod)))
     functions: dict[GlobalVar, Any] = {g: f for g, f in mod.functions.items() if g in wanted}
     return mod.with_functions(functions)
 
 
 def name_dimensions(mod: IRModule) -> IRModule:
-    """The module in which the unknown dimensions of what a host calls are variables: passes can tell which of them are equal.
-    A function that is called in the module keeps its own type."""
+    """The module with a variable for each dynamic dimension of the functions that a host calls, by which passes see which are equal. A
+    function that is called in the module keeps its type."""
     called = {
         e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)
     }
@@ -91,7 +91,7 @@ def name_dimensions(mod: IRModule) -> IRModule:
 
 
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
-    """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
+    """The module after all relay passes of the virtual machine, with `params` as constants."""
     config = config_of(target)
     with config.targets[0], program_plan(config.targets[0]), deep_recursion():
         used = external_in_place(reachable(values_again(bind_params(as_module(mod), params))))
@@ -106,7 +106,7 @@ def compile(
     params: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Executable:
-    """Compile a program for the virtual machine. `params` are weights by name; `progress(done, total, what)` counts kernels.
+    """Compile a program for the virtual machine. params: weights by name; progress(done, total, what): called as kernels are finished.
 
     Raises TVMError for a module without functions, and DiagnosticError for ill-typed programs."""
     config = config_of(target, target_host)
@@ -154,8 +154,8 @@ def compile(
 
 
 def tensors_of_main(mod: IRModule) -> dict[str, Any]:
-    """Inputs and outputs of main for the metadata: names, types, extents (dynamic ones by their names); what is not a tensor has neither
-    type nor extents."""
+    """Metadata of the inputs and outputs of main: names, and for tensors their types and extents. Dynamic extents are given by
+    name."""
     if not any([g.name_hint == "main" for g in mod.functions]):
         return {"inputs": [], "outputs": []}
     main: Any = mod["main"]
@@ -175,7 +175,7 @@ def tensors_of_main(mod: IRModule) -> dict[str, Any]:
 
 
 def described(name: str, t: Any) -> dict[str, Any]:
-    """A value as the metadata tell it."""
+    """The metadata of a value."""
     if not isinstance(t, TensorType):
         return {"name": name, "shape": None, "dtype": None}
     shape = [d.value if isinstance(d, IntImm) else "?" if isinstance(d, AnyDim) else str(d) for d in t.shape]
@@ -183,19 +183,19 @@ def described(name: str, t: Any) -> dict[str, Any]:
 
 
 def name_is_lifted(mod: IRModule, name: str) -> bool:
-    """Whether a function was a local one before."""
+    """Whether a function is a lifted local function."""
     return bool(mod[name].attrs.get(CLOSURE) or mod[name].attrs.get(LIFTED))
 
 
 class VMCompiler:
-    """The compiler as an object, as classic TVM has it: set_params, lower, codegen, get_exec."""
+    """The classic compiler object: set_params, lower, codegen, get_exec."""
 
     def __init__(self) -> None:
         self.params: dict[str, Any] = {}
         self._executable: Executable | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Weights by parameter name, used by what is lowered after."""
+        """Sets the weights by parameter name for the modules that are lowered afterwards."""
         self.params = dict(params)
 
     def get_params(self) -> dict[str, Any]:
@@ -213,10 +213,10 @@ class VMCompiler:
         self._executable = compile(mod, target, target_host, self.params)
 
     def codegen(self) -> None:
-        """Machine code is made by lower already."""
+        """Does nothing: `lower` generates the machine code."""
 
     def get_exec(self) -> Executable:
-        """The executable that lower made."""
+        """The executable of the last `lower`. Raises TVMError before it."""
         if self._executable is None:
             raise TVMError("VMCompiler.get_exec: nothing was lowered yet; call lower(mod, target) first")
         return self._executable

@@ -1,4 +1,4 @@
-"""Bytecode: instructions with their layouts, functions made of them, liveness of registers, and the bytes that the runtime reads."""
+"""Bytecode: instructions with their layouts, functions, liveness of registers, and the bytes that the runtime reads."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ LAYOUTS = {
     "part_static": "dsnY",
     "copy": "ss",
 }
-"""Operands that follow the opcode of an instruction: d register written, s operand (below 0: constant -1 - i), S and R counted operands
+"""The operands after the opcode of each instruction: d register written, s operand (below 0: constant -1 - i), S and R counted operands
 and registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,
-o operation on sizes. native/src/vm/program.h reads by the same table."""
+o operation on sizes. native/src/vm/program.h has the same table."""
 
 OPCODES = {name: i for i, name in enumerate(LAYOUTS)}
 INT_OPS = ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "eq", "lt", "select")
 ENDS = frozenset(("ret", "fatal", "goto", "tail_invoke", "tail_invoke_closure"))
 NUMBER = "\x01"
-"""In a message of `need`: where one of its numbers stands."""
+"""Marks the place of a number in a message of `need`."""
 MAGIC = 0x344D56776C6974
 
 Operand = int | list[int]
@@ -63,7 +63,7 @@ class Label:
 
 
 class Instruction:
-    """One instruction: its name and what its layout asks for. Jumps hold a Label."""
+    """One instruction: its name, and the operands of its layout. Jumps have a Label."""
 
     __slots__ = ("name", "operands")
 
@@ -75,7 +75,7 @@ class Instruction:
 
     @property
     def uses(self) -> list[int]:
-        """Registers read."""
+        """The registers that are read."""
         found: list[int] = []
         for kind, value in self._kinds():
             if kind == "s":
@@ -86,16 +86,16 @@ class Instruction:
 
     @property
     def writes(self) -> list[int]:
-        """Registers written."""
+        """The registers that are written."""
         return [v for kind, v in self._kinds() if kind == "d"]  # type: ignore[misc]
 
     @property
     def target(self) -> Label | None:
-        """Where it may jump to."""
+        """The label of a jump; None for other instructions."""
         return next((v for v in self.operands if isinstance(v, Label)), None)
 
     def words(self) -> list[int]:
-        """The instruction in the code; labels must be placed."""
+        """The words of the instruction. Labels must be placed."""
         out = [OPCODES[self.name]]
         for value in self.operands:
             if isinstance(value, Label):
@@ -107,11 +107,11 @@ class Instruction:
         return out
 
     def size(self) -> int:
-        """Words taken."""
+        """The number of words."""
         return 1 + sum([1 + len(v) if isinstance(v, list) else 1 for v in self.operands])
 
     def text(self, program: Program) -> str:
-        """As people read it: `invoke $3, @f($1, $2)`."""
+        """The instruction as readable text: `invoke $3, @f($1, $2)`."""
         parts = []
         for kind, value in self._kinds():
             if isinstance(value, Label):
@@ -142,7 +142,7 @@ def _operand(register: int) -> str:
 
 
 class TensorSpec:
-    """A tensor's dtype and shape, -1 where a dimension is known only at run time; and its device, by its place among the program's."""
+    """The dtype and shape of a tensor, with -1 for dynamic dimensions, and the number of its device."""
 
     __slots__ = ("device", "dtype", "shape")
 
@@ -163,7 +163,7 @@ class TensorSpec:
 
 
 class VMFunction:
-    """A function's code. The first registers are its parameters; `params` are (name, type index or -1)."""
+    """The code of a function. The first registers are its parameters. params: (name, type index or -1)."""
 
     def __init__(self, name: str, params: Sequence[tuple[str, int]]) -> None:
         self.name, self.params = name, list(params)
@@ -171,7 +171,7 @@ class VMFunction:
         self.registers = len(self.params)
 
     def register(self) -> int:
-        """A register that nothing has used."""
+        """A new register."""
         self.registers += 1
         return self.registers - 1
 
@@ -180,13 +180,13 @@ class VMFunction:
         self.code.append(Instruction(name, *operands))
 
     def place(self, label: Label) -> None:
-        """Makes a label stand before the next instruction."""
+        """Puts a label before the next instruction."""
         self.code.append(label)
 
     def free_dead_registers(self) -> None:
-        """Inserts `kill` where a register's value is needed no more, so that memory goes back as early as it can.
+        """Inserts a `kill` after the last use of each register, so that memory is freed as early as possible.
 
-        Jumps lead forward only, so one walk from the end finds what is alive before every instruction."""
+        All jumps go forward, so one walk from the end finds the live registers before every instruction."""
         alive_at: list[set[int]] = [set()] * (len(self.code) + 1)
         at_label: dict[Label, set[int]] = {}
         for i in range(len(self.code) - 1, -1, -1):
@@ -199,7 +199,7 @@ class VMFunction:
             if item.target is not None:
                 alive = alive | at_label[item.target]
             alive_at[i] = (alive - set(item.writes)) | set(item.uses)
-        # What dies on the way to a label dies there: the other way on may still want it.
+        # A register that is dead on one way to a label is killed there, since the other way may need it.
         entering: dict[Label, set[int]] = {}
         for i, item in enumerate(self.code):
             if isinstance(item, Instruction) and item.target is not None:
@@ -222,38 +222,38 @@ class VMFunction:
 
 
 class Program:
-    """Everything that the runtime reads, besides the kernels' machine code and the bytes of the constants."""
+    """Everything that the runtime reads, except for the machine code of the kernels and the bytes of the constants."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self.devices = list(devices)
         self.types: list[TensorSpec] = []
         self.messages: list[str] = []
         self.kernels: list[tuple[str, int]] = []
-        """Their names, and the device of each, by its place among the devices."""
+        """(name, number of the device) of each kernel."""
         self.constants: list[tuple[int, int]] = []
         self.functions: list[VMFunction] = []
         self._types: dict[TensorSpec, int] = {}
 
     def type_index(self, spec: TensorSpec) -> int:
-        """The place of a type in the table."""
+        """The index of a type in the table of types."""
         if spec not in self._types:
             self._types[spec] = len(self.types)
             self.types.append(spec)
         return self._types[spec]
 
     def type_text(self, index: int) -> str:
-        """A type as people read it."""
+        """A type as readable text."""
         spec = self.types[index]
         return f"{spec} on {self.devices[spec.device]}" if spec.device else str(spec)
 
     def message(self, text: str) -> int:
-        """The place of a message in the table."""
+        """The index of a message in the table of messages."""
         if text not in self.messages:
             self.messages.append(text)
         return self.messages.index(text)
 
     def layout(self) -> list[tuple[VMFunction, int, int]]:
-        """Places all labels; each function with where it begins and ends."""
+        """Places all labels. Returns each function with its begin and end, in words."""
         at, placed = 0, []
         for f in self.functions:
             begin = at
@@ -266,7 +266,7 @@ class Program:
         return placed
 
     def to_bytes(self, dtype_code: Callable[[DataType], tuple[int, int, int]]) -> bytes:
-        """The bytecode; `dtype_code` gives a dtype's DLPack code, bits and lanes."""
+        """The bytecode. dtype_code: gives the DLPack code, bits and lanes of a dtype."""
         placed = self.layout()
         out = _Writer()
         out.word(len(self.types))
@@ -311,7 +311,7 @@ class Program:
 
 
 def checksum(data: bytes | bytearray) -> int:
-    """FNV-1a over words of 8 bytes (http://www.isthe.com/chongo/tech/comp/fnv), by which damage is seen."""
+    """FNV-1a over words of 8 bytes (http://www.isthe.com/chongo/tech/comp/fnv), which detects damaged files."""
     value = 0xCBF29CE484222325
     for (word,) in struct.iter_unpack("<Q", data):
         value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -319,7 +319,7 @@ def checksum(data: bytes | bytearray) -> int:
 
 
 class _Writer:
-    """Little-endian words of 8 bytes; texts padded to them."""
+    """Writes little-endian words of 8 bytes, and texts padded to words."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -1,4 +1,4 @@
-"""Relay functions in A-normal form to bytecode: values in registers, branches as jumps, primitive functions as kernel calls."""
+"""Bytecode of relay functions in A-normal form: values in registers, branches as jumps, primitive functions as kernel calls."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ from tilewright.tir import Var as SizeName
 from tilewright.tir.buffer import DATA_ALIGNMENT
 
 TUPLE_TAG = 0
-"""Tag of tuples; the runtime keeps them as it keeps values of data types."""
+"""The tag of tuples, which the runtime stores like values of data types."""
 
 
 class ProgramCompiler:
-    """Compiles the functions of a module (after optimisation, in A-normal form) to one program."""
+    """Compiles the functions of a module, optimised and in A-normal form, to one program."""
 
     def __init__(self, mod: IRModule, compiler: DeviceCompilers) -> None:
         self.mod, self.compiler = mod, compiler
         self.program = Program(compiler.config.devices)
         self.pool = ConstantPool()
         self.constants: dict[tuple[int, int], int] = {}
-        """By places in the pool and among the devices: places in the program."""
+        """(number in the pool, number of the device) -> index in the program."""
         self.kernel_index: dict[str, int] = {}
         self.functions: dict[str, int] = {}
         self.captures: dict[str, int] = {}
 
     def run(self) -> Program:
-        """The program; its kernels are those of the TECompiler, its constants those of the pool."""
+        """The program. Its kernels are in the TECompiler, its constants in the pool."""
         todo = []
         for gvar, f in self.mod.functions.items():
             if not isinstance(f, Function) or f.is_primitive:
                 continue
             params, body = list(f.params), f.body
             if f.attrs.get(CLOSURE):
-                # A-normal form names the function that a lifted one returns.
+                # In A-normal form, a lifted function binds the function that it returns to a variable.
                 body = body.value if isinstance(body, Let) else body
                 assert isinstance(body, Function)
                 self.captures[gvar.name_hint] = len(params)
@@ -92,7 +92,7 @@ class ProgramCompiler:
         return self.program.type_index(spec_of(t, self.compiler.number(p))) if isinstance(t, TensorType) else -1
 
     def constant(self, value: np.ndarray[Any, Any], device: int) -> int:
-        """The operand that stands for a constant on a device."""
+        """The operand of a constant on a device."""
         key = self.pool.add(value), self.compiler.at_hand(device)
         if key not in self.constants:
             self.constants[key] = len(self.program.constants)
@@ -102,7 +102,7 @@ class ProgramCompiler:
         return -1 - self.constants[key]
 
     def kernel(self, func: Function, value: Expr, sizes: Sequence[SizeName] = ()) -> int:
-        """The kernel that computes a value by a primitive function, by its place in the table."""
+        """The index of the kernel of a primitive function that computes a value."""
         name = self.compiler.kernel(func, value, sizes).name
         if name not in self.kernel_index:
             self.kernel_index[name] = len(self.program.kernels)
@@ -111,7 +111,7 @@ class ProgramCompiler:
 
 
 def spec_of(t: TensorType, device: int = 0) -> TensorSpec:
-    """A tensor type as the runtime knows it."""
+    """The description of a tensor type for the runtime."""
     return TensorSpec(t.dtype, tuple([_dimension(d) for d in t.shape]), device)
 
 
@@ -127,14 +127,14 @@ class _FunctionCompiler:
         self.home, self.out = home, out
         self.registers: dict[Expr, int] = {}
         self.types: dict[int, Type] = {}
-        """Types of what registers hold, in terms of the sizes that have names in this function."""
+        """Register -> the type of its value, in terms of the named sizes of this function."""
         self.sizes = Sizes(out)
         self.joined: dict[Expr, _JoinedLets] = {}
-        """Concatenations without a kernel, and calls that compute parts of them."""
+        """Concatenations without a kernel, and calls that compute their parts."""
         self.around = 0
-        """The device of a constant that is a result."""
+        """The number of the device for a constant that is a result."""
         self.cut: dict[Expr, int] = {}
-        """Slices without a kernel: where each lies in its argument, in bytes."""
+        """Slice without a kernel -> its offset in its argument, in bytes."""
         for i, p in enumerate(params):
             t = type_of(p) or p.type_annotation
             self.registers[p] = i
@@ -145,7 +145,7 @@ class _FunctionCompiler:
         )
 
     def check_sizes(self, rules: Sequence[SizeRule]) -> None:
-        """Extents of arguments are what the rules say."""
+        """Emits checks of the extents of arguments by the rules."""
         for rule in rules:
             for v, (parameter, axis) in rule.extents.items():
                 self.sizes.registers[v] = self.extent(parameter, axis)
@@ -153,7 +153,7 @@ class _FunctionCompiler:
             self.sizes.need(rule.condition, self.home.program.message(text), list(rule.extents))
 
     def extent(self, parameter: int, axis: int) -> int:
-        """The register of an extent of a parameter, or of the number that it is."""
+        """The register of an extent of a parameter, or of a number if the extent is static."""
         t = self.types[parameter]
         d = t.shape[axis] if isinstance(t, TensorType) and axis != NUMBER_ITSELF else None
         if isinstance(d, SizeName) and self.sources.get(d) == (parameter, axis):
@@ -170,24 +170,24 @@ class _FunctionCompiler:
         return self.sizes.sources
 
     def note(self, register: int, t: Type | None) -> None:
-        """Notes the type of what a register holds from here on."""
+        """Records the type of a register's value from here on."""
         if t is not None:
             self.types[register] = t
             self.sizes.bind(register, t)
 
     def type_at(self, operand: int, e: Expr) -> Type:
-        """The type of an operand, which the expression `e` stands for."""
+        """The type of an operand that holds the expression `e`."""
         return self.types.get(operand) or e.checked_type
 
     def compile(self, body: Expr) -> None:
-        """The code of the whole function."""
+        """Compiles the body of the function."""
         self.around = self.home.compiler.number(body)
         self.tail(body)
 
     # ---- expressions
 
     def atom(self, e: Expr, beside: Expr | None = None) -> int:
-        """The operand of a variable, constant, function or anything that is a value already. A constant is where `beside` is."""
+        """The operand of a variable, constant, function or other value. A constant is put on the device of `beside`."""
         if e in self.registers:
             return self.registers[e]
         if isinstance(e, Constant):
@@ -197,7 +197,7 @@ class _FunctionCompiler:
         return self.value(e)
 
     def value(self, e: Expr) -> int:
-        """The operand of an expression, computed into a fresh register where it is no value yet."""
+        """The operand of an expression, which is computed into a new register unless it is a value already."""
         if isinstance(e, (Var, Constant)):
             return self.atom(e)
         if isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Tuple):
@@ -244,7 +244,7 @@ class _FunctionCompiler:
             raise TVMError(f"{self.out.name}: the virtual machine cannot run {type(e).__name__}:\n{e}")
 
     def tail(self, e: Expr) -> None:
-        """Computes an expression and returns it. Calls at the end take the place of their caller."""
+        """Computes an expression and returns its value. A tail call replaces the frame of its caller."""
         e = self.bindings(e)
         if isinstance(e, If):
             self.branch(e, None)
@@ -260,19 +260,19 @@ class _FunctionCompiler:
             self.out.emit("ret", self.value(e))
 
     def finish(self, dst: int | None, e: Expr, whole: Expr) -> None:
-        """Computes a branch of `whole` into a register, or returns its value where there is none. What it knows, only it knows."""
+        """Computes a branch of `whole` into a register, or returns its value (dst: None). Facts about registers end with the branch."""
         outside, around = self.sizes, self.around
         self.sizes, self.around = Sizes(self.out, outside), self.home.compiler.number(whole)
         if dst is None:
             self.tail(e)
         else:
             self.into(dst, e)
-            # Another branch may return another size.
+            # Another branch may give the result another size.
             self.types.pop(dst, None)
         self.sizes, self.around = outside, around
 
     def bindings(self, e: Expr) -> Expr:
-        """Computes the bindings of a chain of lets; returns its result, the value of the last binding where that is it."""
+        """Computes the bindings of a chain of lets, and returns its result. If that is the last variable, its value is returned instead."""
         lets: list[Let] = []
         while isinstance(e, Let):
             lets.append(e)
@@ -319,7 +319,7 @@ class _FunctionCompiler:
             self.out.place(end)
 
     def test(self, p: Pattern, data: int, otherwise: Label) -> None:
-        """Jumps away where a value does not fit a pattern; binds the pattern's variables where it does."""
+        """Emits a jump to `otherwise` if a value does not match a pattern. Binds the pattern's variables if it does."""
         if isinstance(p, PatternVar):
             self.registers[p.var] = data
             t = type_of(p.var) or p.var.type_annotation
@@ -350,7 +350,7 @@ class _FunctionCompiler:
         return found
 
     def is_function_call(self, e: Call) -> bool:
-        """Whether a call is of a relay function, which may come to call this one."""
+        """Whether a call is of a relay function, which may call this one in turn."""
         if isinstance(e.op, GlobalVar):
             return e.op.name_hint not in self.home.captures
         return not isinstance(e.op, Constructor) and not (isinstance(e.op, Function) and e.op.is_primitive)
@@ -374,7 +374,7 @@ class _FunctionCompiler:
             self.out.emit("invoke_closure", dst, self.atom(e.op), args)
 
     def arguments(self, e: Call) -> list[int]:
-        """The operands of a call of a function; constants among them are where its parameters are."""
+        """The operands of a call of a function. Constants among them are on the devices of its parameters."""
         found = []
         for a, number in zip(e.args, self.home.compiler.params(e), strict=True):
             found.append(self.home.constant(a.value, number) if isinstance(a, Constant) else self.atom(a))
@@ -430,7 +430,7 @@ class _FunctionCompiler:
         pack()
 
     def join(self, e: Call, dst: int) -> None:
-        """A concatenation whose parts were written where they lie in it, but for those that must be copied."""
+        """Emits a concatenation whose parts were computed in its memory, except for those that must be copied there."""
         self.part(e, dst)
         lets = self.joined[e]
         _, first = lets.joined.at(e)
@@ -441,13 +441,13 @@ class _FunctionCompiler:
             self.out.emit("kernel", self.home.kernel(copying(t), e), [], [self.atom(value, e), to])
 
     def part(self, e: Call, dst: int) -> None:
-        """The memory of a call's result within that of a concatenation."""
+        """Emits a view of the memory of a call's result in that of a concatenation."""
         lets = self.joined[e]
         (t,) = tensor_types(e.checked_type)
         self.show(lets.register(e, self), lets.joined.at(e)[1], dst, t)
 
     def show(self, whole: int, offset: int, dst: int, t: TensorType) -> None:
-        """A tensor of type `t` in the memory of another, `offset` bytes from its beginning."""
+        """Emits a view of type `t` of another tensor, at byte `offset`."""
         index = self.home.program.type_index(spec_of(t))
         self.out.emit("part_static", dst, whole, offset // DATA_ALIGNMENT, index)
         self.note(dst, t)
@@ -455,8 +455,8 @@ class _FunctionCompiler:
     def with_values(
         self, func: Function, site: Call, operands: Sequence[int], types: Sequence[Type]
     ) -> tuple[Function, list[int]]:
-        """A primitive function of one dynamic operator as that of the static one whose attributes are what is read here, and
-        which of the operands it takes."""
+        """A primitive function of one dynamic operator as that of the static operator, whose attributes are values that are read here;
+        and the operands that it takes."""
         call: Any = func.body
         card: Any = call.attrs
         places = {p: i for i, p in enumerate(func.params)}
@@ -489,7 +489,7 @@ class _FunctionCompiler:
         return made, [i for i, p in enumerate(func.params) if p in used]
 
     def elements(self, operand: int, t: TensorType, name: str) -> list[Any]:
-        """Variables for the elements of a small tensor, which are read into registers."""
+        """Reads the elements of a small tensor into registers, and returns variables for them."""
         count = int(np.prod(t.concrete_shape, dtype=np.int64))
         if not (t.dtype.is_int or t.dtype.is_uint):
             raise TVMError(
@@ -505,7 +505,7 @@ class _FunctionCompiler:
         return found
 
     def allocate(self, t: Type, dst: int, outputs: list[int], device: int) -> Callable[[], None]:
-        """Registers with memory of a device for a result of type `t`, added to `outputs`; what is to be done once they are written."""
+        """Allocates registers for a result on a device, and adds them to `outputs`. Returns a function to call once they are written."""
         if isinstance(t, TensorType):
             index = self.home.program.type_index(spec_of(t, device))
             if is_static(t):
@@ -528,7 +528,7 @@ class _FunctionCompiler:
         return pack
 
     def leaves(self, operand: int, t: Type | None) -> list[int]:
-        """The tensors of a value, tuples taken apart."""
+        """The operands of the tensors of a value, with tuples taken apart."""
         if not isinstance(t, TupleType):
             return [operand]
         found = []
@@ -541,7 +541,7 @@ class _FunctionCompiler:
 
 
 class _JoinedLets:
-    """The slices and concatenations without a kernel of a chain of bindings, and the registers of the latter's memory."""
+    """The slices and concatenations without a kernel in a chain of bindings, and the registers for the memory of the concatenations."""
 
     def __init__(self, lets: Sequence[Let], last: Expr, compiler: DeviceCompilers) -> None:
         memory = self.memory = Memory()
@@ -555,7 +555,7 @@ class _JoinedLets:
         self.registers: dict[Expr, int] = {}
 
     def register(self, e: Expr, to: _FunctionCompiler) -> int:
-        """The register of the memory that a call writes a part of; it is allocated before the first."""
+        """The register of the memory of which a call writes a part. It is allocated before the first part."""
         whole, _ = self.joined.at(e)
         if whole not in self.registers:
             (t,) = tensor_types(whole.checked_type)
@@ -565,8 +565,8 @@ class _JoinedLets:
 
 
 def kept(order: Sequence[Expr], memory: Memory) -> set[Expr]:
-    """The values of a chain of bindings that others than its kernels get: results, fields, arguments, what branches use. A part among
-    them would keep the memory of the whole."""
+    """The values of a chain of bindings that are used outside of its kernels: results, fields, arguments, values in branches. If one of
+    them were a part of a larger value, it would keep all memory of that value."""
     found: set[Expr] = set()
     for node in order:
         if not has_known_memory(node) and (node is order[-1] or not isinstance(node, (Tuple, TupleGetItem))):

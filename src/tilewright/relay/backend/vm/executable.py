@@ -1,4 +1,4 @@
-"""Result of relay.vm.compile: kernels, bytecode and constants. It can be run here, or saved and loaded."""
+"""Result of relay.vm.compile: kernels, bytecode and constants. It runs in this process, or is saved and loaded."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ BYTECODE = "__tilewright_bytecode"
 
 
 class Executable(LoadedExecutable):
-    """A compiled program: `runtime.vm.VirtualMachine(exe, device)` runs it, `export_library("p.so")` writes it with all it
-    needs, `save()` and `load_exec` hand over bytecode and library apart."""
+    """A compiled program. `runtime.vm.VirtualMachine(exe, device)` runs it, `export_library("p.so")` writes it with everything that it
+    needs; `save()` and `load_exec` pass bytecode and library separately."""
 
     def __init__(
         self,
@@ -55,23 +55,23 @@ class Executable(LoadedExecutable):
 
     @property
     def constants(self) -> str:
-        """The constants."""
+        """A listing of the constants."""
         lines = [f"const[{i}]: {self.program.types[t]}" for i, (t, _) in enumerate(self.program.constants)]
         return "\n".join(lines)
 
     @property
     def primitive_ops(self) -> list[str]:
-        """Names of the kernels."""
+        """The names of the kernels."""
         return [name for name, _ in self.program.kernels]
 
     @property
     def globals(self) -> list[str]:
-        """Names of the functions that a host may call."""
+        """The names of the functions that a host may call."""
         return list(self.metadata["entry_points"])
 
     @property
     def stats(self) -> str:
-        """How much there is of what."""
+        """The numbers of functions, instructions, kernels and constants, as text."""
         code = [i for f in self.program.functions for i in f.code if isinstance(i, Instruction)]
         return (
             f"functions: {', '.join(self.globals)}\nkernels: {len(self.program.kernels)}\n"
@@ -80,7 +80,7 @@ class Executable(LoadedExecutable):
         )
 
     def get_function_params(self, func_name: str) -> list[str]:
-        """Names of a function's parameters."""
+        """The names of a function's parameters. Raises ValueError for unknown functions."""
         for f in self.program.functions:
             if f.name == func_name:
                 return [name for name, _ in f.params]
@@ -130,7 +130,7 @@ class Executable(LoadedExecutable):
     module = mod
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """`["default"]` makes a machine from a device."""
+        """The function "default", which makes a virtual machine for a device."""
         return self.lib[name]
 
     def export_library(
@@ -141,7 +141,7 @@ class Executable(LoadedExecutable):
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Write a library (.so, .tar or .o) that holds all: kernels, bytecode, constants. Returns the path."""
+        """Writes a library (.so, .tar or .o) with kernels, bytecode and constants. Returns the path."""
         path = os.fspath(file_name)
         export_library(
             path, [self.source(), *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs

@@ -1,4 +1,4 @@
-"""`relay.create_executor("vm", mod)`."""
+"""Executor "vm" of `relay.create_executor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.runtime.vm import VirtualMachine
 
 
 class VMExecutor(ProgramExecutor):
-    """`relay.create_executor("vm", mod)`: compiles the module for the virtual machine; results are NDArrays and ADTs of them."""
+    """`relay.create_executor("vm", mod)`: compiles the module for the virtual machine. Results are NDArrays and ADTs of them."""
 
     @functools.cached_property
     def executable(self) -> Executable:
@@ -28,11 +28,11 @@ class VMExecutor(ProgramExecutor):
 
     @functools.cached_property
     def vm(self) -> VirtualMachine:
-        """The machine that runs it."""
+        """The virtual machine that runs the compiled module."""
         return VirtualMachine(self.executable, self.device)
 
     def compiled(self, mod: IRModule) -> Executable:
-        """A module, compiled for the target."""
+        """Compiles a module for the target."""
         return compile(mod, self.target)
 
     def make(self, gvar: GlobalVar | None, func: Function) -> Call:
@@ -46,9 +46,9 @@ class VMExecutor(ProgramExecutor):
 
 
 def as_value(value: Any) -> Any:
-    """An argument as the machine takes it: values of data types as ADTs."""
+    """An argument for the virtual machine. Values of data types become ADTs."""
     if isinstance(value, ConstructorValue):
-        # A list may be as long as memory: from its end to its beginning, not by recursion.
+        # A loop, since long lists would exceed the limit of recursion.
         order, stack = [], [value]
         while stack:
             node = stack.pop()

@@ -1,7 +1,7 @@
-"""Sizes that are known only at run time: named where values are bound, computed in registers where they are needed.
+"""Dynamic sizes: they get names where values are bound, and are computed in registers where they are needed.
 
-The type rules of the operators are the shape functions: within a function every unknown dimension gets a variable, and what
-the rules say of results in terms of these variables is what the machine computes.
+The type rules of the operators are the shape functions. In a function every dynamic dimension gets a variable, and the virtual machine
+computes the extents of results that the rules express in these variables.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _BINARY: dict[type, str] = {
 
 
 def is_static(t: Type) -> bool:
-    """Whether all dimensions of all tensors of a type are numbers."""
+    """Whether all dimensions of all tensors of a type are static."""
     if isinstance(t, TupleType):
         return all([is_static(f) for f in t.fields])
     return not isinstance(t, TensorType) or all([isinstance(d, IntImm) for d in t.shape])
 
 
 def named(t: Type, hint: str) -> Type:
-    """The type with a fresh variable for each dimension of which nothing is known."""
+    """The type with a new variable for each unknown dimension."""
     if isinstance(t, TupleType) and not is_static(t):
         return TupleType(tuple([named(f, f"{hint}_{i}") for i, f in enumerate(t.fields)]))
     if not isinstance(t, TensorType) or not any([is_any(d) for d in t.shape]):
@@ -79,9 +79,9 @@ def named(t: Type, hint: str) -> Type:
 class DynamicCall:
     """A call of a primitive function in which sizes are variables.
 
-    `func` is the function over variables of its own (`sizes`), so that calls that differ only in names share a kernel;
-    `values` are what the caller gives for them, `result` is the result's type in terms of the caller's dimensions, and
-    `assumed` are pairs of these that the operators take to be equal, with the rule in words."""
+    func: the function in terms of its own variables `sizes`, so that calls that differ only in names share a kernel; values: the caller's
+    values of them; result: the type of the result in terms of the caller's dimensions; assumed: pairs of these that the operators require
+    to be equal, with the rule in words."""
 
     __slots__ = ("_known", "assumed", "func", "result", "sizes", "values")
 
@@ -102,7 +102,7 @@ class DynamicCall:
         ]
 
     def _own_attributes(self, body: Expr) -> Expr:
-        """The body with sizes of its own in the attributes of operators."""
+        """The body with the function's own sizes in the attributes of operators."""
         found = [
             e for e in post_order(body) if isinstance(e, Call) and isinstance(e.attrs, OpCard) and has_sizes(e.attrs)
         ]
@@ -122,7 +122,7 @@ class DynamicCall:
             if structural_equal(self.values[i], d):
                 return self.sizes[i]
         alike.append(len(self.sizes))
-        # A value that was read may be negative.
+        # A value from a tensor may be negative.
         kind = SizeVar if nonnegative(d) else SizeName
         self.sizes.append(kind(f"d{len(self.sizes)}", "int64"))
         self.values.append(d)
@@ -130,7 +130,7 @@ class DynamicCall:
 
 
 class _Attributes(ExprMutator):
-    """Gives calls other attributes."""
+    """Replaces the attributes of calls."""
 
     def __init__(self, attrs: Mapping[Expr, OpCard]) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _Attributes(ExprMutator):
 
 
 def rewritten(body: Expr, attrs: Mapping[Expr, OpCard]) -> Expr:
-    """The expression in which some calls have other attributes."""
+    """The expression with other attributes of some calls."""
     return _Attributes(attrs).visit(body)  # type: ignore[no-any-return]
 
 
@@ -161,7 +161,7 @@ def _dim_in_terms_of(d: PrimExpr, table: Mapping[SizeName, PrimExpr]) -> PrimExp
 
 
 class Sizes:
-    """The registers that hold sizes at one place of a function. `inner()` is the same inside a branch."""
+    """The registers that hold sizes at a place in a function. `inner()` is a copy for a branch."""
 
     def __init__(self, out: VMFunction, outer: Sizes | None = None) -> None:
         self.out = out
@@ -171,14 +171,14 @@ class Sizes:
         self.results: dict[tuple[int, ...], int] = dict(outer.results) if outer else {}
 
     def bind(self, register: int, t: Type | None) -> None:
-        """Notes that the variables among a tensor's dimensions can be read from it."""
+        """Records that the variables in a tensor's dimensions can be read from it."""
         if isinstance(t, TensorType):
             for axis, d in enumerate(t.shape):
                 if isinstance(d, SizeName) and d not in self.sources and d not in self.registers:
                     self.sources[d] = (register, axis)
 
     def register(self, d: PrimExpr | int) -> int:
-        """The register that holds a dimension; computed here unless it is known already."""
+        """The register of a dimension. It is computed here unless it is known already."""
         if isinstance(d, (int, IntImm)):
             return self.number(int(d))
         if isinstance(d, SizeName):
@@ -206,7 +206,7 @@ class Sizes:
         if type(e) in _BINARY:
             return self.operation(_BINARY[type(e)], self.register(e.a), self.register(e.b))  # type: ignore[attr-defined]
         if isinstance(e, (GT, LE, GE)):
-            # a > b is b < a; what is not smaller is the rest.
+            # a > b is b < a; a >= b is not (a < b).
             a, b = (e.a, e.b) if isinstance(e, GE) else (e.b, e.a)
             less = self.operation("lt", self.register(a), self.register(b))
             return less if isinstance(e, GT) else self.negated(less)
@@ -232,5 +232,5 @@ class Sizes:
         return self.results[key]
 
     def need(self, condition: PrimExpr, message: int, numbers: Sequence[PrimExpr]) -> None:
-        """Emits a check that a condition holds; its message tells the numbers."""
+        """Emits a check of a condition. Its message has the numbers."""
         self.out.emit("need", self.register(condition), message, [self.register(n) for n in numbers])
