@@ -21,7 +21,7 @@ OWN_DATA = "tilewright.own_data"
 """Each index of the axis that all operands share (the group) has data of its own."""
 
 BLOCK_ROWS = "tilewright.block_rows"
-"""The number of queries that go through all stages of attention together."""
+"""The stage of weighted sums of attention; the number of queries that go through all of its stages together."""
 
-ATTENTION_SUMS = "attention_sums"
-"""The name of the stage of weighted sums of values, which identifies attention kernels."""
+WINOGRAD_TILE = "tilewright.winograd_tile"
+"""The stage of products in Winograd's form; the side of its tiles of results."""

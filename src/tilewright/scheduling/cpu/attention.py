@@ -11,6 +11,8 @@ parallel b, blocks of rows:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tilewright.scheduling.cost import divisors, unroll_factor
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import schedule_injective
@@ -19,28 +21,45 @@ from tilewright.scheduling.cpu.rows import spread_over_lanes, unroll_fold, vecto
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, TILE_COLUMNS, TILE_ROWS
+from tilewright.topi.stages import BLOCK_ROWS, TILE_COLUMNS, TILE_ROWS
 
 
-def attention_sums(view: KernelView) -> BlockView | None:
-    """The block of weighted sums of values, if the kernel is attention and its stages have loops over the queries of a
-    block and their elements.
+class Stages(NamedTuple):
+    """The stages of attention, from packed keys to results."""
 
-    With a single query there are no such loops.
-    """
-    found = {b.name: b for b in view.blocks()}
-    if ATTENTION_SUMS not in found:
+    keys: BlockView
+    products: BlockView
+    scores: BlockView
+    top: BlockView
+    weights: BlockView
+    total: BlockView
+    sums: BlockView
+    means: BlockView
+
+
+def attention_stages(view: KernelView) -> Stages | None:
+    """The stages of a kernel that is attention, if they have loops over the queries of a block and their elements: with a single query
+    there are none. The stage of sums is marked, the others are found by what they read and who reads them."""
+    sums = next((b for b in view.blocks() if BLOCK_ROWS in b.block.annotations), None)
+    if sums is None or sums.block.annotations[BLOCK_ROWS] <= 1:
         return None
-    sums, products = found[ATTENTION_SUMS], found["attention_products"]
-    return sums if sums.block.annotations[BLOCK_ROWS] > 1 and products.extents[-1] > 1 else None
+    weights = view.producer(sums, 0)
+    (top,) = [b for b in view.producers(weights) if b.reduction]
+    scores = view.producer(top, 0)
+    (products,) = [b for b in view.producers(scores) if b.reduction]
+    (total,) = [b for b in view.consumers(weights) if BLOCK_ROWS not in b.block.annotations]
+    (means,) = view.consumers(total)
+    keys = view.producer(products, 1)
+    found = Stages(keys, products, scores, top, weights, total, sums, means)
+    return found if products.extents[-1] > 1 else None
 
 
-def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
+def schedule_attention(view: KernelView, stages: Stages, target: Target) -> None:
     """Schedule all stages of attention, and the element-wise operators after it."""
-    sch, lanes = view.sch, target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
-    stage = {b.name.removeprefix("attention_"): b for b in view.blocks()}
-    schedule_injective(view, stage["keys"], target)
-    folds = {name: spread_over_lanes(view, stage[name], target) for name in ("top", "total")}
+    sch, sums = view.sch, stages.sums
+    lanes = target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
+    schedule_injective(view, stages.keys, target)
+    tops, totals = (spread_over_lanes(view, stage, target) for stage in (stages.top, stages.total))
 
     *lead, rows, columns, keys = sch.get_loops(sums.rv)
     block, row = sch.split(rows, [None, int(sums.block.annotations[BLOCK_ROWS])], disable_predication=True)
@@ -48,22 +67,22 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
     panel, vector, lane = sch.split(columns, [None, int(sums.block.annotations[TILE_COLUMNS]), lanes])
     sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
     readers = attach_epilogue(view, sums, tile)
-    (last,) = view.consumers(stage["means"])
+    (last,) = view.consumers(stages.means)
     # Refused where it reads other elements than those of one tile (a transposition): the means are in memory.
     with sch.tried(f"{last.name} tile by tile, on means in registers") as step:
         sch.reverse_compute_at(last.rv, tile)
     if step.refused:
         schedule_injective(view, last, target)
     else:
-        sch.set_scope(stage["means"].rv, 0, "local")
+        sch.set_scope(stages.means.rv, 0, "local")
         readers.append(last.rv)
     for reader in readers:
         vectorize_tile(sch, reader, tile, lanes)
     _in_registers(view, sums.rv, keys, row, vector, lane)
 
     # From the last stage to the first into the loop over blocks, then those that go row by row together.
-    weights = stage["weights"].rv
-    before, after = [[*[rv for rv, _ in folds[name]], stage[name].rv] for name in ("top", "total")]
+    weights = stages.weights.rv
+    before, after = [*[rv for rv, _ in tops], stages.top.rv], [*[rv for rv, _ in totals], stages.total.rv]
     for rv in (*reversed(after), weights):
         sch.compute_at(rv, block)
     each = sch.get_loops(weights)[len(lead) + 1]
@@ -71,14 +90,14 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
         sch.compute_at(rv, each)
     for rv in after:
         sch.reverse_compute_at(rv, each)
-    for name, parts in folds.items():
+    for stage, parts in ((stages.top, tops), (stages.total, totals)):
         if parts:
-            unroll_fold(view, stage[name], target)
+            unroll_fold(view, stage, target)
         for rv, width in parts:
             vectorize_partial(view, rv, target, width, each)
     vectorize_last(view, weights, target, each)
 
-    products, scores = stage["products"], stage["scores"].rv
+    products, scores = stages.products, stages.scores.rv
     sch.compute_at(scores, block)
     rows, columns = sch.get_loops(scores)[len(lead) + 1 :]
     height = int(products.block.annotations[TILE_ROWS])

@@ -405,6 +405,15 @@ class KernelView:
     def consumers(self, block: BlockView) -> list[BlockView]:
         return self._seen(self.sch.get_consumers(block.rv))
 
+    def producers(self, block: BlockView) -> list[BlockView]:
+        return self._seen(self.sch.get_producers(block.rv))
+
+    def producer(self, block: BlockView, read: int) -> BlockView:
+        """The block that writes what a block reads at a position among its reads."""
+        buffer = block.block.reads[read].buffer
+        (found,) = [b for b in self.producers(block) if any([w.buffer is buffer for w in b.block.writes])]
+        return found
+
     def _seen(self, blocks: list[BlockRV]) -> list[BlockView]:
         return [b for b in [BlockView(self.sch, rv) for rv in blocks] if HALO not in b.block.annotations]
 

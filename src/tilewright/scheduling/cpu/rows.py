@@ -7,6 +7,7 @@ parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 from tilewright.ir import IntImm, PrimExpr
@@ -67,8 +68,11 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     for loop in shared:
         # What a row makes for itself alone is not seen any more where a predicate cuts off its last vector.
         parallelize(view, blocks[-1].name, [loop], work, target)
-    for block in in_rows():
-        if block.is_injective and row is not None and "_init" not in block.name:
+    stages = in_rows() if row is not None else []
+    written = Counter([w.buffer for block in stages for w in block.block.writes])
+    for block in stages:
+        # A block that starts sums shares their buffer, and has been vectorised with them.
+        if row is not None and block.is_injective and all([written[w.buffer] == 1 for w in block.block.writes]):
             vectorize_last(view, block.rv, target, row)
     for block in [b for b in view.blocks() if b.name in behind]:
         unroll_fold(view, block, target)

@@ -15,7 +15,7 @@ injective      all other blocks: vectors on the last axis, threads on the outer 
 
 from __future__ import annotations
 
-from tilewright.scheduling.cpu.attention import attention_sums, schedule_attention
+from tilewright.scheduling.cpu.attention import attention_stages, schedule_attention
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
@@ -49,7 +49,7 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
     keep_rows(view, target)
     inline_producers(view)
     reductions = [b for b in view.blocks() if b.reduction]
-    winograd, attention = winograd_product(view), attention_sums(view)
+    winograd, attention = winograd_product(view), attention_stages(view)
     if winograd is not None:
         schedule_winograd(view, winograd, target)
     elif attention is not None:

@@ -13,8 +13,6 @@ images, a group is part of an image, or several whole images, of which the last 
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IntImm
 from tilewright.scheduling.cost import MAX_ROWS, divisors, register_tile, unroll_factor
 from tilewright.scheduling.cpu.contraction import tile_widths
@@ -22,13 +20,12 @@ from tilewright.scheduling.cpu.kernel import BlockView, KernelView, divisor_of
 from tilewright.scheduling.winograd import winograd_plan
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-
-PRODUCT = "winograd_product"
+from tilewright.topi.stages import WINOGRAD_TILE
 
 
 def winograd_product(view: KernelView) -> BlockView | None:
-    """The product of a Winograd convolution with a static number of images, if the kernel has one."""
-    found = next((b for b in view.blocks() if b.name == PRODUCT), None)
+    """The product of a Winograd convolution whose number of tiles is static, if the kernel has one."""
+    found = next((b for b in view.blocks() if WINOGRAD_TILE in b.block.annotations), None)
     tiles = found.block.iter_vars[2].dom if found is not None else None
     return found if tiles is not None and isinstance(tiles.extent, IntImm) else None
 
@@ -36,14 +33,16 @@ def winograd_product(view: KernelView) -> BlockView | None:
 def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> None:
     """Schedule all stages of a Winograd convolution, and the element-wise operators after it."""
     sch, cpu = view.sch, target.cpu
-    names = {b.name: b for b in view.blocks()}
     weights = product.block.reads[1].buffer
-    panel, m = divisor_of(weights.shape[-1]), names["winograd_inverse"].extents[3]
+    panel, m = divisor_of(weights.shape[-1]), int(product.block.annotations[WINOGRAD_TILE])
+    (back,) = view.consumers(product)
+    (inverse,) = view.consumers(back)
+    (result,) = view.consumers(inverse)
     _, images, tiles, filters, channels = product.extents
     lanes = cpu.lanes(32)
-    last = _last(view, names["winograd_result"])
+    last = _last(view, result)
     image, fo, y, x, fb = sch.get_loops(last)
-    _, _, rows, columns, _ = [-(-e // m) for e in names["winograd_result"].extents]
+    _, _, rows, columns, _ = [-(-e // m) for e in result.extents]
     each = rows * columns
     known = tiles // each if images == 1 else None
     plan = winograd_plan(channels, filters, (known, rows, columns), m, lanes, cpu.core, cpu.threads, cpu.l2_bytes)
@@ -64,17 +63,17 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
         sch.reorder(several, yo, xo, fo, inner, yi, xi, fb)
         g, t = sch.split(sch.fuse(yo, xo), [None, group])
     _straight(view, last, 3)
-    for name in ("winograd_inverse", "winograd_back"):
-        block = names[name].rv
-        sch.compute_at(block, inner)
-        sch.set_scope(block, 0, "local")
-        _straight(view, block, 3)
+    for stage in (inverse, back):
+        sch.compute_at(stage.rv, inner)
+        sch.set_scope(stage.rv, 0, "local")
+        _straight(view, stage.rv, 3)
     by_group = (plan is not None and plan.by_group) if known else tiles // group > 1
     by_step = cpu.threads > 1 and _shares_steps(view, product, by_group)
     if by_step:
         sch.parallel(sch.fuse(t, fo))
+    data = view.producer(product, 0)
     _schedule_product(view, product.rv, g, panel, target, by_step)
-    _schedule_data(view, names, g, by_step)
+    _schedule_data(view, data, g, by_step)
     if cpu.threads > 1 and not by_step:
         sch.parallel(sch.fuse(several, g) if known is None else g)
 
@@ -135,18 +134,18 @@ def _schedule_product(view: KernelView, block: BlockRV, at: LoopRV, panel: int, 
         sch.parallel(sch.fuse(place, fo))
 
 
-def _schedule_data(view: KernelView, names: dict[str, BlockView], at: LoopRV, parallel: bool) -> None:
+def _schedule_data(view: KernelView, data: BlockView, at: LoopRV, parallel: bool) -> None:
     sch = view.sch
-    data = names["winograd_data"].rv
-    sch.compute_at(data, at, True)
-    place, image, t, c = sch.get_loops(data)[-4:]
-    co, cb = sch.split(c, [None, names["winograd_tile"].extents[-1]])
+    (columns,) = view.producers(data)
+    (tile,) = view.producers(columns)
+    sch.compute_at(data.rv, at, True)
+    place, image, t, c = sch.get_loops(data.rv)[-4:]
+    co, cb = sch.split(c, [None, tile.extents[-1]])
     sch.reorder(t, co, image, place, cb)
-    _straight(view, data, 2)
-    for name in ("winograd_columns", "winograd_tile"):
-        block: Any = names[name].rv
-        sch.compute_at(block, image)
-        sch.set_scope(block, 0, "local")
-        _straight(view, block, 3)
+    _straight(view, data.rv, 2)
+    for stage in (columns, tile):
+        sch.compute_at(stage.rv, image)
+        sch.set_scope(stage.rv, 0, "local")
+        _straight(view, stage.rv, 3)
     if parallel:
         sch.parallel(sch.fuse(t, co))

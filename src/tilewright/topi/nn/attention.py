@@ -14,7 +14,7 @@ from tilewright import te
 from tilewright.topi.broadcast import broadcast_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
-from tilewright.topi.stages import ATTENTION_SUMS, BLOCK_ROWS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
+from tilewright.topi.stages import BLOCK_ROWS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div, shape_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def attention(
         return te.sum(weights(*at, row, j.var) * within(column, width, wide, value(*at, j.var, column)), axis=[j])
 
     tile = {TILE_ROWS: blocks.results[0], TILE_COLUMNS: blocks.results[1], BLOCK_ROWS: blocks.rows}
-    sums = compute([*lead, rows, wide], summed, name=ATTENTION_SUMS, tag="batch_matmul", attrs=tile)
+    sums = compute([*lead, rows, wide], summed, name="attention_sums", tag="batch_matmul", attrs=tile)
 
     def mean(*i: Var) -> PrimExpr:
         found = tir.const(1, dtype) / total(*i[:-1]) * sums(*i)

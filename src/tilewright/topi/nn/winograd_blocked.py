@@ -16,7 +16,7 @@ import numpy as np
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.winograd import transform_matrices
-from tilewright.topi.stages import MATERIALIZE
+from tilewright.topi.stages import MATERIALIZE, WINOGRAD_TILE
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ def conv2d_winograd_NCHWc(
         value = weight(p, tir.floordiv(f, panel), rc.var, tir.floormod(f, panel))
         return te.sum(to(ready(p, a, t, rc.var), dtype) * to(value, dtype), axis=[rc])
 
-    met = compute([places, images, tiles, filters], product, name="winograd_product", tag="winograd_product")
+    met = compute(
+        [places, images, tiles, filters], product, name="winograd_product", tag="winograd_product",
+        attrs={WINOGRAD_TILE: m},
+    )  # fmt: skip
     back = stage(
         [images, tiles, filters // block, m, tile, block],
         lambda a, t, fo, i, j, fb: _row(to_result, i, lambda k: met(k * tile + j, a, t, fo * block + fb)),
