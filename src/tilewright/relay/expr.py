@@ -263,6 +263,14 @@ class Call(ExprWithOp, key="relay.Call"):
         if self.attrs is None and type(self.op) is Op:
             self.attrs = _operators[1](self.op.name) if _operators else None
 
+    @property
+    def operator(self) -> Op:
+        """`op` of a call of an operator. Raises TypeError for a call of a function."""
+        op = self.op
+        if type(op) is not Op:
+            raise TypeError(f"a call of an operator was expected, but this is a call of a {type(op).__name__}")
+        return op
+
 
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):
     """Element `index` of a tuple value."""

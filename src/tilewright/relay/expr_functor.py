@@ -3,10 +3,9 @@ when. The mixed-mode ones visit operands first, without recursion; relay's own p
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.relay import functor
 from tilewright.relay.expr import Expr, Let
+from tilewright.relay.functor import R
 from tilewright.support.errors import TVMError
 
 __all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor", "MixedModeMutator", "MixedModeVisitor"]
@@ -15,11 +14,11 @@ MixedModeVisitor = functor.ExprVisitor
 MixedModeMutator = functor.ExprMutator
 
 
-class ExprFunctor(functor.Functor):
+class ExprFunctor(functor.Functor[R]):
     """A function of expressions by cases: define visit_call, visit_var and the like. Results are kept by expression, so
     a shared one is visited once. Programs may be tens of thousands of calls deep."""
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> R:
         """The result for `expr`: that of its kind's method, at its first visit."""
         memo = self.memo_map
         if expr in memo:
@@ -32,10 +31,11 @@ class ExprFunctor(functor.Functor):
             if kind is None:
                 raise TypeError(f"{type(self).__name__}.visit takes a relay expression, but was given {expr!r}")
             raise TVMError(f"{type(self).__name__} meets a {type(expr).__name__}, but defines no {kind}")
-        result = memo[expr] = method(self, expr)
+        result: R = method(self, expr)
+        memo[expr] = result
         return result
 
-    def _first(self, expr: Expr) -> Any:
+    def _first(self, expr: Expr) -> R:
         try:
             return super()._first(expr)
         except RecursionError:
@@ -45,16 +45,16 @@ class ExprFunctor(functor.Functor):
             ) from None
 
 
-class ExprVisitor(ExprFunctor, functor.ExprVisitor):
+class ExprVisitor(ExprFunctor[None], functor.ExprVisitor):
     """Visits everything below an expression, each part once. A method that does not call `super()` visits nothing below."""
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> None:
         self.visit(let.var)
         self.visit(let.value)
         self.visit(let.body)
 
 
-class ExprMutator(ExprFunctor, functor.ExprMutator):
+class ExprMutator(ExprFunctor[Expr], functor.ExprMutator):
     """Rewrites an expression; a method gets it as it was, and decides what of it is rewritten. What does not change comes back
     as the same object."""
 

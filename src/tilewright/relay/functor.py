@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tilewright.ir import GlobalVar, Op, RelayExpr
 from tilewright.ir.module import register_expr_wrapper
@@ -26,6 +26,7 @@ from tilewright.relay.expr import (
 )
 
 _NONE: tuple[Expr, ...] = ()
+R = TypeVar("R")
 
 
 def let_chain(e: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
@@ -120,8 +121,8 @@ def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
         fvisit(node)
 
 
-class Functor:
-    """Dispatch by type and the memo; operands are visited before the node that uses them."""
+class Functor(Generic[R]):
+    """Dispatch by type and the memo of results, of type R; operands are visited before the node that uses them."""
 
     _methods: ClassVar[dict[type, str]] = {
         Var: "visit_var",
@@ -151,9 +152,9 @@ class Functor:
     _entered = False
 
     def __init__(self) -> None:
-        self.memo_map: dict[Expr, Any] = {}
+        self.memo_map: dict[Expr, R] = {}
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> R:
         memo = self.memo_map
         if expr in memo:
             return memo[expr]
@@ -174,7 +175,7 @@ class Functor:
             memo[node] = self._table[type(node)](self, node)
         return memo[expr]
 
-    def _first(self, expr: Expr) -> Any:
+    def _first(self, expr: Expr) -> R:
         """The visit that the others are inside of: scopes in scopes, which recurse, may be as deep as a program is."""
         self._entered = True
         try:
@@ -184,34 +185,34 @@ class Functor:
             self._entered = False
 
 
-class ExprVisitor(Functor):
+class ExprVisitor(Functor[None]):
     """Visits every expression once. Override visit_call and the like; call `super()` to go on below a scope."""
 
-    def visit_var(self, var: Var) -> Any:
-        return None
+    def visit_var(self, var: Var) -> None:
+        pass
 
-    def visit_constant(self, const: Constant) -> Any:
-        return None
+    def visit_constant(self, const: Constant) -> None:
+        pass
 
-    def visit_global_var(self, gv: GlobalVar) -> Any:
-        return None
+    def visit_global_var(self, gv: GlobalVar) -> None:
+        pass
 
-    def visit_op(self, op: Op) -> Any:
-        return None
+    def visit_op(self, op: Op) -> None:
+        pass
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: Call) -> None:
         self.visit(call.op)
         for arg in call.args:
             self.visit(arg)
 
-    def visit_tuple(self, tup: Tuple) -> Any:
+    def visit_tuple(self, tup: Tuple) -> None:
         for f in tup.fields:
             self.visit(f)
 
-    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+    def visit_tuple_getitem(self, t: TupleGetItem) -> None:
         self.visit(t.tuple_value)
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> None:
         body: Expr = let
         while type(body) is Let:
             self.visit(body.var)
@@ -219,17 +220,17 @@ class ExprVisitor(Functor):
             body = body.body
         self.visit(body)
 
-    def visit_if(self, i: If) -> Any:
+    def visit_if(self, i: If) -> None:
         self.visit(i.cond)
         self.visit(i.true_branch)
         self.visit(i.false_branch)
 
-    def visit_function(self, fn: Function) -> Any:
+    def visit_function(self, fn: Function) -> None:
         for p in fn.params:
             self.visit(p)
         self.visit(fn.body)
 
-    def visit_match(self, m: Match) -> Any:
+    def visit_match(self, m: Match) -> None:
         self.visit(m.data)
         for c in m.clauses:
             self.visit_pattern(c.lhs)
@@ -240,21 +241,21 @@ class ExprVisitor(Functor):
         for v in pattern_vars(pattern):
             self.visit(v)
 
-    def visit_constructor(self, con: Constructor) -> Any:
-        return None
+    def visit_constructor(self, con: Constructor) -> None:
+        pass
 
-    def visit_ref_create(self, r: RefCreate) -> Any:
+    def visit_ref_create(self, r: RefCreate) -> None:
         self.visit(r.value)
 
-    def visit_ref_read(self, r: RefRead) -> Any:
+    def visit_ref_read(self, r: RefRead) -> None:
         self.visit(r.ref)
 
-    def visit_ref_write(self, r: RefWrite) -> Any:
+    def visit_ref_write(self, r: RefWrite) -> None:
         self.visit(r.ref)
         self.visit(r.value)
 
 
-class ExprMutator(Functor):
+class ExprMutator(Functor[Expr]):
     """Rewrites expressions; an unchanged expression comes back as the same object, a shared one is rewritten once."""
 
     def visit_var(self, var: Var) -> Expr:
@@ -270,6 +271,10 @@ class ExprMutator(Functor):
         return op
 
     def visit_call(self, call: Call) -> Expr:
+        return self.rewritten_call(call)
+
+    def rewritten_call(self, call: Call) -> Call:
+        """The call with rewritten operands."""
         args = self.visit_all(call.args)
         op = call.op if type(call.op) is Op or type(call.op) is Constructor else self.visit(call.op)
         if args is call.args and op is call.op:
@@ -302,12 +307,8 @@ class ExprMutator(Functor):
         chain = [(node, self.visit(node.var), self.visit(node.value)) for node in self.chain_of(let)]
         result = self.visit(chain[-1][0].body)
         for node, var, value in reversed(chain):
-            if var is node.var and value is node.value and result is node.body:
-                result = node
-            else:
-                result = Let(var, value, result, node.span)
-            self.memo_map[node] = result
-        return result  # type: ignore[no-any-return]
+            result = self.memo_map[node] = node.replace(var=var, value=value, body=result)
+        return result
 
     def visit_if(self, ite: If) -> Expr:
         return ite.replace(
@@ -315,6 +316,12 @@ class ExprMutator(Functor):
             true_branch=self.visit(ite.true_branch),
             false_branch=self.visit(ite.false_branch),
         )
+
+    def rewritten_function(self, fn: Function) -> Function:
+        """`fn` visited, where the result is a function again: one of a module."""
+        new = self.visit(fn)
+        assert isinstance(new, Function)
+        return new
 
     def visit_function(self, fn: Function) -> Expr:
         params = self.visit_all(fn.params)
@@ -355,16 +362,16 @@ class _Substitute(ExprMutator):
 
 def substitute(expr: Expr, table: Mapping[Any, Expr]) -> Expr:
     """`expr` with variables, or other expressions that are the same objects, replaced."""
-    return _Substitute(table).visit(expr)  # type: ignore[no-any-return]
+    return _Substitute(table).visit(expr)
 
 
-def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
+def rewrite(func: Function, change: Callable[[Expr, Expr], Expr | None]) -> Function:
     """Post-order rewriting: `change(old, new)` gets each expression and its form with rewritten operands, and returns the
     replacement (None: `new`). Function and let scopes are entered."""
 
     class Rewriter(ExprMutator):
         def visit_call(self, call: Call) -> Expr:
-            new = super().visit_call(call)
+            new = self.rewritten_call(call)
             return change(call, new) or new
 
         def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
@@ -375,7 +382,7 @@ def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
             new = super().visit_tuple(tup)
             return change(tup, new) or new
 
-    return Rewriter().visit(expr)  # type: ignore[no-any-return]
+    return Rewriter().rewritten_function(func)
 
 
 def binders(node: Expr) -> list[Var]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeGuard, TypeVar, overload
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from tilewright.relay.typing.open_types import set_type, type_of
 from tilewright.support.errors import OpError
 
 Rule = Callable[[Call], Expr | None]
-FunctionRewrite = Callable[[Function, IRModule], Any]
+C = TypeVar("C", bound=OpCard)
+E = TypeVar("E", bound=Expr)
+FunctionRewrite = Callable[[Function, IRModule], Function]
 _module: ContextVar[IRModule | None] = ContextVar("module", default=None)
 """The module of the function that a pass rewrites: where the type of a part is asked for, the part may call its functions."""
 
@@ -62,11 +64,12 @@ class CallRewriter(ExprMutator):
 
     def settle(self, call: Call) -> Expr:
         """The call with rewritten operands, as `rule` wants it."""
-        new: Any = super().visit_call(call)
+        made = self.rewritten_call(call)
         if type(call.op) is not Op:
-            return same_result(new, call)
-        if new is not call:
-            keep_type(new, call)
+            return same_result(made, call)
+        if made is not call:
+            keep_type(made, call)
+        new: Expr = made
         for _ in range(64):
             if type(new) is not Call or type(new.op) is not Op:
                 return typed(new)
@@ -81,10 +84,8 @@ class CallRewriter(ExprMutator):
         return typed(super().visit_tuple(tup))
 
     def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
-        new = super().visit_tuple_getitem(op)
-        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
-            return new.tuple_value.fields[new.index]
-        return typed(new)
+        value = self.visit(op.tuple_value)
+        return value.fields[op.index] if isinstance(value, Tuple) else typed(op.replace(tuple_value=value))
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive else same_parts(super().visit_function(fn), fn)
@@ -104,12 +105,12 @@ class CallRewriter(ExprMutator):
         return result
 
 
-def rewrite_calls(expr: Expr, rule: Rule, counts: dict[Expr, int] | None = None) -> Any:
-    """`expr` with `rule` applied everywhere."""
-    return CallRewriter(rule, counts).visit(expr)
+def rewrite_calls(func: Function, rule: Rule, counts: dict[Expr, int] | None = None) -> Function:
+    """The function with `rule` applied everywhere."""
+    return CallRewriter(rule, counts).rewritten_function(func)
 
 
-def typed(e: Expr) -> Expr:
+def typed(e: E) -> E:
     """`e`, its type inferred (operands usually are already, so this is one step)."""
     if type_of(e) is None and not _applied(e):
         infer_types(e, _module.get())
@@ -203,14 +204,21 @@ def with_span(new: Expr, old: Expr) -> Expr:
     return Call(new.op, args, new.attrs, new.type_args, span)
 
 
-def is_op(e: Expr, *keys: str) -> bool:
+def is_op(e: Expr | None, *keys: str) -> TypeGuard[Call]:
     """Whether `e` is a call of one of these operators."""
     return type(e) is Call and type(e.op) is Op and e.op.name in keys
 
 
-def card_of(e: Call) -> OpCard:
-    """The attributes of an operator call."""
-    return e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
+@overload
+def card_of(e: Call) -> OpCard: ...
+@overload
+def card_of(e: Call, kind: type[C]) -> C: ...
+def card_of(e: Call, kind: type[OpCard] = OpCard) -> OpCard:
+    """The attributes of an operator call: a card, of the class `kind`. Raises TypeError for one of another class."""
+    card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.operator.name)()
+    if not isinstance(card, kind):
+        raise TypeError(f"attributes of {kind.__name__} were expected, but {e.operator.name} has {type(card).__name__}")
+    return card
 
 
 def constant_of(e: Expr) -> np.ndarray[Any, Any] | None:

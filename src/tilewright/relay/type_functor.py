@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, Generic
+from typing import TypeVar as Parameter
 
 from tilewright.ir import (
     FuncType,
@@ -21,9 +22,11 @@ from tilewright.support.errors import TVMError
 
 __all__ = ["TypeFunctor", "TypeMutator", "TypeVisitor"]
 
+R = Parameter("R")
 
-class TypeFunctor:
-    """Define visit_tensor_type, visit_func_type and the like; `visit` picks the one for a type."""
+
+class TypeFunctor(Generic[R]):
+    """Define visit_tensor_type, visit_func_type and the like, with results of type R; `visit` picks the one for a type."""
 
     _methods: ClassVar[dict[type, str]] = {
         TypeVar: "visit_type_var",
@@ -38,7 +41,7 @@ class TypeFunctor:
         TypeData: "visit_type_data",
     }
 
-    def visit(self, typ: Type) -> Any:
+    def visit(self, typ: Type) -> R:
         """The result for a type. Raises TVMError for a kind that this functor defines no method for."""
         name = self._methods.get(type(typ))
         if name is None:
@@ -46,45 +49,46 @@ class TypeFunctor:
         method = getattr(self, name, None)
         if method is None:
             raise TVMError(f"{type(self).__name__} meets a {type(typ).__name__}, but defines no {name}")
-        return method(typ)
+        result: R = method(typ)
+        return result
 
 
-class TypeVisitor(TypeFunctor):
+class TypeVisitor(TypeFunctor[None]):
     """Visits every type under a type."""
 
-    def visit_type_var(self, tv: TypeVar) -> Any:
-        return None
+    def visit_type_var(self, tv: TypeVar) -> None:
+        pass
 
-    def visit_incomplete_type(self, it: IncompleteType) -> Any:
-        return None
+    def visit_incomplete_type(self, it: IncompleteType) -> None:
+        pass
 
-    def visit_tensor_type(self, tt: TensorType) -> Any:
-        return None
+    def visit_tensor_type(self, tt: TensorType) -> None:
+        pass
 
-    def visit_func_type(self, ft: FuncType) -> Any:
+    def visit_func_type(self, ft: FuncType) -> None:
         for t in (*ft.arg_types, ft.ret_type, *ft.type_params, *ft.type_constraints):
             self.visit(t)
 
-    def visit_tuple_type(self, tt: TupleType) -> Any:
+    def visit_tuple_type(self, tt: TupleType) -> None:
         for t in tt.fields:
             self.visit(t)
 
-    def visit_type_relation(self, tr: TypeRelation) -> Any:
+    def visit_type_relation(self, tr: TypeRelation) -> None:
         for t in tr.args:
             self.visit(t)
 
-    def visit_ref_type(self, rt: RefType) -> Any:
+    def visit_ref_type(self, rt: RefType) -> None:
         self.visit(rt.value)
 
-    def visit_global_type_var(self, gtv: GlobalTypeVar) -> Any:
-        return None
+    def visit_global_type_var(self, gtv: GlobalTypeVar) -> None:
+        pass
 
-    def visit_type_call(self, tc: TypeCall) -> Any:
+    def visit_type_call(self, tc: TypeCall) -> None:
         self.visit(tc.func)
         for t in tc.args:
             self.visit(t)
 
-    def visit_type_data(self, td: TypeData) -> Any:
+    def visit_type_data(self, td: TypeData) -> None:
         self.visit(td.header)
         for v in td.type_vars:
             self.visit(v)
@@ -93,10 +97,10 @@ class TypeVisitor(TypeFunctor):
                 self.visit(t)
 
 
-class TypeMutator(TypeFunctor):
+class TypeMutator(TypeFunctor[Type]):
     """Rewrites a type; what does not change comes back as the same object."""
 
-    def _all(self, types: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _all(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         new = tuple([self.visit(t) for t in types])
         return new if any([a is not b for a, b in zip(new, types, strict=True)]) else types
 
@@ -140,7 +144,8 @@ class TypeMutator(TypeFunctor):
             ]
         )
         same = all([a is b for a, b in zip(constructors, td.constructors, strict=True)])
-        header, type_vars = self.visit(td.header), self._all(td.type_vars)
-        if same and header is td.header and type_vars is td.type_vars:
-            return td
-        return TypeData(header, type_vars, constructors, td.span)
+        return td.replace(
+            header=self.visit(td.header),
+            type_vars=self._all(td.type_vars),
+            constructors=td.constructors if same else constructors,
+        )

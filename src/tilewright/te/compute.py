@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, overload
 
-from tilewright.ir import DataType, PrimExpr, Range, as_prim_expr
+from tilewright.ir import DataType, PrimExpr, PrimExprLike, Range, as_prim_expr
 from tilewright.node import structural_equal
 from tilewright.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from tilewright.te.tag import resolve_tag
@@ -115,6 +115,28 @@ def _need_indices(name: str, names: list[str], ndim: int, fewer: bool) -> None:
     )
 
 
+Element = PrimExprLike | TensorSlice | TensorIntrinCall
+"""What the function of a compute returns for one element."""
+
+
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Element],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Sequence[Element]],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> list[Tensor]: ...
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],

@@ -63,7 +63,7 @@ def scanop(
                 step(i, k, rest, binop(out[last], to(x[last], result)) if exclusive else out[last])
 
     if any(isinstance(d, int) and d == 0 for d in shape):
-        return te.compute(shape, lambda *i: start, name=op_name, tag="injective")  # type: ignore[no-any-return]
+        return te.compute(shape, lambda *i: start, name=op_name, tag="injective")
     return program([shape], [result], [data], body, op_name)[0]
 
 

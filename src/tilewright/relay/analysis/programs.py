@@ -57,7 +57,7 @@ extract_intermediate_expr = extract_intermdeiate_expr
 
 def multiply_accumulates(call: Call) -> int:
     """Multiply-accumulates of one call; 0 for operators that are no products."""
-    name: str = call.op.name  # type: ignore[attr-defined]
+    name: str = call.operator.name
     attrs: Any = call.attrs
     if name not in _COUNTED:
         return 0

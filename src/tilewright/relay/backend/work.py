@@ -38,10 +38,7 @@ def work_of(mod: IRModule) -> list[CallWork]:
     mod = qnn.transform.CanonicalizeOps()(qnn.transform.Legalize()(mod))
     known: dict[Any, int | None] = {}
     with deep_recursion():
-        return [
-            CallWork(call.op.name, span_text(call.span), _counted(call, known))  # type: ignore[attr-defined]
-            for call in _calls(mod)
-        ]
+        return [CallWork(call.operator.name, span_text(call.span), _counted(call, known)) for call in _calls(mod)]
 
 
 def _calls(mod: IRModule) -> Iterator[Call]:
@@ -53,7 +50,7 @@ def _calls(mod: IRModule) -> Iterator[Call]:
 def _counted(call: Call, known: dict[Any, int | None]) -> int | None:
     """`flops`, cached for equal calls."""
     types = [type_text(a.checked_type) for a in call.args]
-    key = (call.op.name, structural_hash(call.attrs), *types)  # type: ignore[attr-defined]
+    key = (call.operator.name, structural_hash(call.attrs), *types)
     if key not in known:
         known[key] = flops(call)
     return known[key]

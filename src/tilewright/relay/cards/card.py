@@ -19,7 +19,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 import numpy as np
 
@@ -36,6 +36,9 @@ ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1,
 same, but an input may be broadcast. INJECTIVE: each output element reads one element of each input (reshape,
 transpose, slice, concatenate). COMM_REDUCE: a reduction along axes. OUT_ELEMWISE: heavy, with an epilogue fused
 onto its output (conv2d, dense). TUPLE: only packs values. OPAQUE: never fused."""
+
+Operand: TypeAlias = "Expr | TupleWrapper | np.ndarray[Any, Any] | np.generic | float | Sequence[Operand]"
+"""What stands for an expression where calls are made: numbers and arrays are constants, sequences are tuples."""
 
 Sample = tuple[Sequence[Any], Mapping[str, Any]]
 """(inputs, attributes). An input is a shape (float32, normal), `(shape, dtype)`, an ndarray, a function of a NumPy
@@ -68,6 +71,7 @@ class Indexed(NamedTuple):
     below: bool = True
 
 
+@dataclass_transform(kw_only_default=True)
 class CardMeta(NodeMeta):
     """The metaclass of cards, which registers every card that has a key."""
 
@@ -91,8 +95,6 @@ class OpCard(Attrs, metaclass=CardMeta):
     """The operator that calls name."""
     fuse: ClassVar[int] = OPAQUE
     """Fusion kind, one of the constants above."""
-    outputs: ClassVar[int] = 1
-    """Number of results; more than one makes the constructor return a TupleWrapper. A property where attributes decide."""
     samples: ClassVar[Sequence[Sample]] = ()
     """Calls that the card test runs."""
     tolerance: ClassVar[float] = 1e-5
@@ -109,7 +111,7 @@ class OpCard(Attrs, metaclass=CardMeta):
             f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()"
         )
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         """The types of the arguments, where unknown ones (None) are derived from the others and the attributes. For example, the
         type of a convolution's weights follows from channels and kernel_size."""
         return args
@@ -139,7 +141,7 @@ class OpCard(Attrs, metaclass=CardMeta):
         """A simpler, equal expression for these argument expressions (types known), or None. SimplifyExpr calls it."""
         return None
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
         """The arguments, of these types, that hold indices. An index out of bounds has a defined result, but is an error of the
         program, which `relay.transform.CheckBounds` reports."""
         return ()
@@ -152,8 +154,17 @@ class OpCard(Attrs, metaclass=CardMeta):
     flat: ClassVar[bool] = False
     """Whether no adjoint flows back: comparisons, positions, rounding, what looks only at shapes."""
 
-    undifferentiable: ClassVar[str | None] = None
-    """Why there is no gradient, and what to do, for an operator whose adjoint is not zero but has not been written."""
+    @property
+    def outputs(self) -> int:
+        """Number of results; more than one makes the constructor return a TupleWrapper. An attribute of the class, unless the
+        attributes of the call decide."""
+        return 1
+
+    @property
+    def undifferentiable(self) -> str | None:
+        """Why there is no gradient, and what to do, for an operator whose adjoint is not zero but has not been written. An attribute of
+        the class, unless the attributes of the call decide."""
+        return None
 
     def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr | None]:
         """The adjoints of the arguments, from (arguments..., result, adjoint of the result): expressions of known type, a Tuple for
@@ -168,12 +179,12 @@ class OpCard(Attrs, metaclass=CardMeta):
         return None
 
     @classmethod
-    def make(cls, *args: Any, **kwargs: Any) -> Any:
+    def make(cls, *args: Any, **kwargs: Any) -> ExprWithOp | TupleWrapper:
         """The public constructor. Override it if the classic signature is not (arguments..., attributes...)."""
         return cls.construct(*args, **kwargs)
 
     @classmethod
-    def construct(cls, *args: Any, **kwargs: Any) -> Any:
+    def construct(cls, *args: Any, **kwargs: Any) -> Call:
         """Makes a call of this operator from argument expressions, then attributes, by position or keyword."""
         names, variadic = argument_names(cls)
         span = kwargs.pop("span", None)
@@ -203,14 +214,14 @@ class OpCard(Attrs, metaclass=CardMeta):
         return cls.call(inputs, attrs, span)
 
     @classmethod
-    def call(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: BaseSpan | None = None) -> Any:
+    def call(cls, inputs: Sequence[Operand], attrs: Mapping[str, Any], span: BaseSpan | None = None) -> Call:
         """Makes a call of this operator from argument expressions and attributes. Numbers and arrays become constants, sequences
         become tuples. If the operator has a `dyn` form that takes an attribute as an argument, this attribute can be an
         expression."""
         if cls in DYNAMIC:
             attrs = {name: known_elements(value) for name, value in attrs.items()}
             if any(map(has_expressions, attrs.values())):
-                return DYNAMIC[cls].call_of(inputs, attrs, span)  # type: ignore[attr-defined]
+                return DYNAMIC[cls](inputs, attrs, span)
         known = {f.name: f for f in cls._fields}
         clean = {}
         for name, value in attrs.items():
@@ -224,9 +235,7 @@ class OpCard(Attrs, metaclass=CardMeta):
         missing = [n for n, f in known.items() if f.required and n not in clean]
         if missing:
             raise OpAttributeRequired(f"{cls.type_key} needs the attribute {missing[0]!r}")
-        card = cls(**clean)
-        result = Call(cls.op, tuple(as_expr(x) for x in inputs), card, (), span)
-        return TupleWrapper(result, card.outputs) if card.outputs > 1 else result
+        return Call(cls.op, tuple(as_expr(x) for x in inputs), cls(**clean), (), span)
 
     @classmethod
     def expands(cls) -> bool:
@@ -256,8 +265,9 @@ class LayoutChoice:
         self.card, self.args, self.result = card, tuple(args), result
 
 
-DYNAMIC: dict[type[OpCard], type[OpCard]] = {}
-"""The operators that take attributes of others as arguments (op/dynamic.py), by those others."""
+DYNAMIC: dict[type[OpCard], Callable[[Sequence[Operand], Mapping[str, Any], BaseSpan | None], Call]] = {}
+"""Makers of calls of the operators that take attributes of others as arguments (op/data_dependent/dynamic.py), by those others. They take
+the arguments and attributes of a call of the other."""
 
 
 def known_elements(value: Any) -> Any:
@@ -306,7 +316,7 @@ def required_arguments(cls: type[OpCard]) -> int:
 _arguments: dict[type[OpCard], tuple[tuple[str, ...], bool, int]] = {}
 
 
-def as_expr(value: Any) -> Expr:
+def as_expr(value: Operand) -> Expr:
     """Converts numbers and arrays to constants, lists and tuples to relay Tuples; expressions are returned unchanged."""
     if isinstance(value, Expr):
         return value
@@ -377,9 +387,9 @@ def constructor(key: str) -> Callable[..., ExprWithOp]:
         return found
     card = find_card(key)
 
-    def function(*args: Any, **kwargs: Any) -> ExprWithOp:
-        made: ExprWithOp = card.make(*args, **kwargs)
-        return made
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made = card.make(*args, **kwargs)
+        return results_of(made) if isinstance(made, Call) else made
 
     function.__name__ = function.__qualname__ = key.rpartition(".")[2]
     function.__doc__ = card.__doc__
@@ -392,6 +402,12 @@ def several(key: str) -> Callable[..., TupleWrapper]:
     """The `constructor` of an operator with several results."""
     made: Callable[..., Any] = constructor(key)
     return made
+
+
+def results_of(call: Call) -> ExprWithOp | TupleWrapper:
+    """A call of an operator as its constructor returns it: of several results, a TupleWrapper."""
+    count = call.attrs.outputs if isinstance(call.attrs, OpCard) else 1
+    return TupleWrapper(call, count) if count > 1 else call
 
 
 def attribute_fields(cls: type[OpCard]) -> list[Any]:

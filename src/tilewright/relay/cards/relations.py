@@ -50,6 +50,13 @@ def is_any(d: Dim) -> bool:
     return isinstance(d, AnyDim)
 
 
+def known_extent(d: Dim) -> int:
+    """A dimension that must be a number, as an int. Raises TypeRuleError for another."""
+    if not isinstance(d, (int, IntImm)):
+        raise TypeRuleError("the dimension must be known", f"it is {d}")
+    return int(d)
+
+
 def is_static(t: Type) -> bool:
     """Whether all dimensions of a tensor (or of all tensors in a tuple) are known."""
     if isinstance(t, TupleType):
@@ -140,9 +147,8 @@ def as_dim(d: Dim) -> PrimExpr:
 
 def may_equal(a: Dim, b: Dim) -> bool:
     """Whether two dimensions can be equal: False only for two different numbers. A rule that asks assumes that they are."""
-    static = isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm))
-    if static:
-        return int(a) == int(b)  # type: ignore[arg-type]
+    if isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm)):
+        return int(a) == int(b)
     assume(a, b)
     return True
 
@@ -267,9 +273,9 @@ def vectors_along(args: Sequence[Any], axis: int) -> list[Any]:
 
 def product(shape: Sequence[Dim]) -> Dim:
     """The number of elements: an int, Any if a dimension is Any, else an expression."""
-    result: Any = 1
+    result: Dim = 1
     for d in shape:
         if is_any(d):
             return AnyDim()
         result = result * (d.value if isinstance(d, IntImm) else d)
-    return result  # type: ignore[no-any-return]
+    return result

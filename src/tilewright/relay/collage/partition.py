@@ -98,7 +98,7 @@ def best_partition(
             holders[i] = holders.get(i, 0) + 1
     for i in bits(graph.calls):
         if i not in holders:
-            raise TVMError(f"collage: no target of the compilation takes the operator {graph.nodes[i].op.name}")  # type: ignore[attr-defined]
+            raise TVMError(f"collage: no target of the compilation takes the operator {graph.call(i).operator.name}")
 
     def price(c: CandidatePartition) -> float:
         calls = list(bits(c.sub_graph.calls))
@@ -128,7 +128,7 @@ def best_partition(
                 heappush(queue, (total + prices[number], (len(taken), *taken), number, held | members))
     stuck = max(done, key=lambda held: held.bit_count())
     rest = graph.calls & ~stuck
-    name = graph.nodes[(rest & -rest).bit_length() - 1].op.name  # type: ignore[attr-defined]
+    name = graph.call((rest & -rest).bit_length() - 1).operator.name
     raise TVMError(f"collage: no target of the compilation can compile the operator {name}")
 
 
@@ -212,5 +212,5 @@ def partitioned(mod: IRModule, config: CompilationConfig, estimator: CostEstimat
         for g, f in own_functions(mod).items():
             graph = DataflowGraph(f)
             chosen = best_partition(graph, candidates(graph, specs), cost)
-            functions[g] = _Rewriter(chosen, names).visit(f)
+            functions[g] = _Rewriter(chosen, names).rewritten_function(f)
     return OutlineCompilerFunctionsWithExistingGlobalSymbols()(mod.with_functions(functions))

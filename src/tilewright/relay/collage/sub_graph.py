@@ -60,6 +60,12 @@ class DataflowGraph:
             for j in self.inputs[i]:
                 self.below[j] |= self.below[i] | 1 << i
 
+    def call(self, i: int) -> Call:
+        """The call at a number in `calls`."""
+        e = self.nodes[i]
+        assert isinstance(e, Call)
+        return e
+
     def escapes(self, i: int) -> bool:
         """Whether a value is the result of the whole."""
         return self.nodes[i] is self.root or not self.users[i]
@@ -75,9 +81,9 @@ class SubGraph:
     ) -> None:
         self.graph = graph
         self.inside = self._with_tuples(inside)
-        kinds = [card_of(graph.nodes[i]).fuse for i in bits(self.calls)]  # type: ignore[arg-type]
+        kinds = [card_of(graph.call(i)).fuse for i in bits(self.calls)]
         self.kind = max(kinds, default=ELEMWISE)
-        self.label = label or "_".join([graph.nodes[i].op.name for i in bits(self.calls)])  # type: ignore[attr-defined]
+        self.label = label or "_".join([graph.call(i).operator.name for i in bits(self.calls)])
         self.composites = composites
         """(name of a pattern, the values in its match): what becomes functions in the function."""
 

@@ -183,7 +183,7 @@ def partition(
         taken.update(group)
         fixed = [x for p, found in matcher.found.items() if isinstance(p, ConstantPattern) for x in found]
         groups[e] = {**group, **dict.fromkeys(fixed)}
-    return _Partitioner(groups, dict(attrs or {})).visit(expr)  # type: ignore[no-any-return]
+    return _Partitioner(groups, dict(attrs or {})).visit(expr)
 
 
 class _Partitioner(_Reforming):

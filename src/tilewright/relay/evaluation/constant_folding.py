@@ -10,7 +10,7 @@ from tilewright.ir import TensorType
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.evaluation.run_card import run_card
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, const
-from tilewright.relay.rewriting import card_of, rewrite_calls, static_shape
+from tilewright.relay.rewriting import CallRewriter, card_of, static_shape
 
 SHAPE_OPS = ("shape_of", "ndarray_size")
 GROWTH_FROM = 1 << 16
@@ -42,7 +42,7 @@ def fold_call(call: Call) -> Expr | None:
     card = card_of(call)
     if type(card).ref is OpCard.ref or not card.pure:
         return None
-    if call.op.name in SHAPE_OPS:  # type: ignore[attr-defined]
+    if call.operator.name in SHAPE_OPS:
         shape = static_shape(call.args[0])
         if shape is None:
             return None
@@ -64,5 +64,4 @@ def fold_call(call: Call) -> Expr | None:
 
 def folded(expr: Expr) -> Expr:
     """The expression with constants for all calls that stand for one."""
-    result: Expr = rewrite_calls(expr, fold_call)
-    return result
+    return CallRewriter(fold_call).visit(expr)

@@ -24,7 +24,7 @@ Value = Any
 
 def run_card(e: Call, args: Sequence[Value], sizes: Mapping[SizeName, IntImm] | None = None) -> Value:
     """The reference of the called operator on values, in the dtypes that inference found. `sizes` are those that attributes may name."""
-    card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
+    card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.operator.name)()
     if sizes:
         card = with_sizes(card, sizes)
     try:
@@ -52,7 +52,7 @@ def misfit(e: Call, card: OpCard, args: Sequence[Value], error: Exception) -> TV
     except (ValueError, TypeError, IndexError, AttributeError):
         finding = f"{type(error).__name__}: {error}"
     where = span_text(e.span)
-    name = e.op.name  # type: ignore[attr-defined]
+    name = e.operator.name
     text = call_text(e, argument_names(type(card))[0], types)
     return TVMError(f"{where + ': ' if where else ''}{name} cannot be evaluated here: {finding}\n{text}")
 

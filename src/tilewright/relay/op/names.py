@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.op.arithmetic import randomness, reduction, sparse
 
@@ -40,7 +41,7 @@ def _blocked(key: str) -> Callable[..., Any]:
         kernel_layout: str = "OIHW",
         out_layout: str = "",
         out_dtype: str = "",
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         attrs = (strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout)
         return constructor(key)(data, kernel, *attrs, out_layout, out_dtype, span=span)

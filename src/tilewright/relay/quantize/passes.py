@@ -10,20 +10,22 @@ the steps the program is one of float32, in which what will be integers is round
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, Op
+from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.op.arithmetic import elemwise
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
+from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_module
 
 
@@ -41,10 +43,9 @@ def kind2str(kind: int) -> str:
     return QAnnotateKind(kind).name.lower()
 
 
-def _pass(name: str, change: Any) -> Pass:
+def _pass(name: str, change: Callable[[Function], Function]) -> Pass:
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        main = mod["main"]
-        new: Function = change(main).replace(ret_type=None)
+        new = change(mod["main"]).replace(ret_type=None)
         return infer_module(mod.with_functions({**mod.functions, mod.get_global_var("main"): new}))
 
     return Pass(PassInfo(0, name), run)
@@ -71,14 +72,14 @@ class _Mark(ExprMutator):
         self.points, self.dtype = points, dtype
         self.marked: dict[Expr, Expr] = {}
 
-    def visit(self, e: Any) -> Any:
-        new = super().visit(e)
-        if e not in self.points:
+    def visit(self, expr: Expr) -> Expr:
+        new = super().visit(expr)
+        if expr not in self.points:
             return new
-        if e not in self.marked:
+        if expr not in self.marked:
             hinted = constructor("annotation.cast_hint")(new, self.dtype)
-            self.marked[e] = constructor("annotation.stop_fusion")(hinted)
-        return self.marked[e]
+            self.marked[expr] = constructor("annotation.stop_fusion")(hinted)
+        return self.marked[expr]
 
 
 def annotate() -> Pass:
@@ -102,13 +103,13 @@ def calibrate(dataset: Iterable[Mapping[str, Any]] | None = None) -> Pass:
 
     def change(main: Function) -> Function:
         config = current_qconfig()
-        rounded = [e for e in post_order(main.body) if activation(e) is not None]
+        rounded = {e: value for e in post_order(main.body) if (value := activation(e)) is not None}
         plain = _Plain()
         body = plain.visit(main.body)
-        points = list(dict.fromkeys([plain.visit(activation(e)) for e in rounded]))
+        points = list(dict.fromkeys([plain.visit(value) for value in rounded.values()]))
         found = ranges(main.replace(body=body, ret_type=None), points, samples, config)
         scales = {p: scale_of(r, config.nbit_input) for p, r in zip(points, found, strict=True)}
-        by_call = {e: scales[plain.visit(activation(e))] for e in rounded}
+        by_call = {e: scales[plain.visit(value)] for e, value in rounded.items()}
         return main.replace(body=_Rescale(by_call, config).visit(main.body))
 
     return _pass("QuantizeCalibrate", change)
@@ -123,13 +124,9 @@ def realize() -> Pass:
     return Pass(PassInfo(0, "QuantizeRealize"), run)
 
 
-def _is(e: Any, name: str) -> bool:
-    return isinstance(e, Call) and type(e.op) is Op and e.op.name == name
-
-
-def activation(e: Any) -> Any:
+def activation(e: Expr) -> Expr | None:
     """The value to round, for the dequantize at the end of a rounded activation; else None."""
-    if not _is(e, "qnn.dequantize") or not _is(e.args[0], "qnn.quantize"):
+    if not is_op(e, "qnn.dequantize") or not is_op(e.args[0], "qnn.quantize"):
         return None
     return e.args[0].args[0]
 
@@ -143,21 +140,17 @@ class _Plain(ExprMutator):
             return super().visit_call(call)
         value = self.visit(inner)
         # With fewer than 8 bits the range is cut off before.
-        return value.args[0] if _is(value, "clip") and _is(inner, "clip") and cut_off(call) else value  # type: ignore[no-any-return]
+        return value.args[0] if is_op(value, "clip") and is_op(inner, "clip") and cut_off(call) else value
 
 
 def cut_off(call: Call) -> bool:
     """Whether the clip before a rounded activation is part of the rounding: it ends where the scale's integers do."""
-    clip: Any = activation(call)
-    scale: Any = call.args[1]
-    if not isinstance(scale, Constant):
+    clip, scale = activation(call), call.args[1]
+    if not is_op(clip, "clip") or not isinstance(scale, Constant):
         return False
-    steps = float(clip.attrs.a_max) / float(scale.value)
-    return (
-        abs(steps - round(steps)) < 1e-3
-        and round(steps) + 1 in (2, 4, 8, 16, 32, 64)
-        and clip.attrs.a_min == -clip.attrs.a_max
-    )
+    card = card_of(clip, elemwise.clip)
+    steps = card.a_max / float(scale.value)
+    return abs(steps - round(steps)) < 1e-3 and round(steps) + 1 in (2, 4, 8, 16, 32, 64) and card.a_min == -card.a_max
 
 
 class _Rescale(ExprMutator):
@@ -168,11 +161,11 @@ class _Rescale(ExprMutator):
         self.scales, self.config = scales, config
 
     def visit_call(self, call: Call) -> Expr:
-        scale = self.scales.get(call)
-        if scale is None:
+        scale, value = self.scales.get(call), activation(call)
+        if scale is None or value is None:
             return super().visit_call(call)
-        inner = self.visit(activation(call))
-        if _is(inner, "clip") and cut_off(call):
+        inner = self.visit(value)
+        if is_op(inner, "clip") and cut_off(call):
             inner = inner.args[0]
         return Annotator([], {}, self.config).rounding(inner, scale)
 

@@ -134,7 +134,7 @@ class Annotator(ExprMutator):
         return constructor("qnn.dequantize")(constructor("qnn.quantize")(e, s, zero), s, zero)
 
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         if call not in self.chosen or not isinstance(new, Call):
             return new
         card: Any = card_of(call)

@@ -153,7 +153,7 @@ class PythonConverter:
         types = [a.checked_type for a in e.args]
         key = (e.op, structural_hash(e.attrs), *map(str, types))
         if key not in self.operators:
-            name = self.fresh(f"_{e.op.name}")  # type: ignore[attr-defined]
+            name = self.fresh(f"_{e.operator.name}")
             params = [Var(f"x{i}", t) for i, t in enumerate(types)]
             self.namespace[name] = _kernel(Function(params, Call(e.op, tuple(params), e.attrs)), self.target)
             self.operators[key] = name

@@ -79,7 +79,7 @@ def _dominators(order: list[Expr], index: dict[Expr, int]) -> dict[int, int]:
 def CapturePostDfsIndexInSpans() -> Pass:
     """Name the source of each expression's span "index:<its number in post-order>:<the number of its dominator>"."""
 
-    def run(func: Function, mod: IRModule) -> Expr:
+    def run(func: Function, mod: IRModule) -> Function:
         order = list(post_order(func))
         index = {e: i for i, e in enumerate(order)}
         above = _dominators(order, index)
@@ -88,7 +88,7 @@ def CapturePostDfsIndexInSpans() -> Pass:
             for e, i in index.items()
             if not isinstance(e, (Var, Let))
         }
-        return _Spans(spans).visit(func)  # type: ignore[no-any-return]
+        return _Spans(spans).rewritten_function(func)
 
     return typed_pass("CapturePostDfsIndexInSpans", 0, run)
 
@@ -104,7 +104,7 @@ def LabelOps() -> Pass:
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[Any, Any] = {
-            g: _Labels().visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
+            g: _Labels().rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
         }
         return infer_module(mod.with_functions(functions))
 

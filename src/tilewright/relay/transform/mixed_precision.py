@@ -74,11 +74,11 @@ class _Mixer(ExprMutator):
 
     def category(self, call: Call) -> tuple[int, str, str]:
         """(category, the type to accumulate in, that of the result)."""
-        said = call.op.get_attr("FTVMMixedPrecisionConversionType")  # type: ignore[attr-defined]
+        said = call.operator.get_attr("FTVMMixedPrecisionConversionType")
         if said is not None:
             kind, accumulate, result = said(call, self.narrow)
             return int(kind), str(accumulate), str(result)
-        name: str = call.op.name  # type: ignore[attr-defined]
+        name: str = call.operator.name
         kind = _DEFAULTS.get(name, -1)
         if kind < 0:
             self.unknown[name] = None
@@ -149,11 +149,12 @@ class _Mixer(ExprMutator):
             return False
         constants = [a for a in args if isinstance(a, Constant)]
         tensors = [old for old, a in zip(call.args, args, strict=True) if not isinstance(a, Constant)]
-        if not all([type(t) is Call and self.counts.get(t) == 1 for t in tensors]):
+        producers = [t for t in tensors if type(t) is Call and self.counts.get(t) == 1]
+        if len(producers) < len(tensors):
             return False
-        name = call.op.name  # type: ignore[attr-defined]
+        name = call.operator.name
         if name in NORMS:
-            return card_of(tensors[0]).fuse <= BROADCAST  # type: ignore[arg-type]
+            return card_of(producers[0]).fuse <= BROADCAST
         return card_of(call).fuse <= BROADCAST and not all([_exact(c, self.narrow) for c in constants])
 
     def remade(self, call: Call, args: Sequence[Expr], attrs: Any) -> Call:
@@ -182,8 +183,8 @@ class _Mixer(ExprMutator):
         return typed(super().visit_tuple(tup))
 
     def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
-        new: Any = super().visit_tuple_getitem(op)
-        return typed(new.tuple_value.fields[new.index] if isinstance(new.tuple_value, Tuple) else new)
+        value = self.visit(op.tuple_value)
+        return typed(value.fields[op.index] if isinstance(value, Tuple) else op.replace(tuple_value=value))
 
     def visit_if(self, ite: If) -> Expr:
         # Both branches have one type: the one they had.
@@ -206,7 +207,7 @@ class _Mixer(ExprMutator):
 
 def said_nothing(call: Call) -> bool:
     """Whether no program says how an operator is to be treated."""
-    return call.op.get_attr("FTVMMixedPrecisionConversionType") is None  # type: ignore[attr-defined]
+    return call.operator.get_attr("FTVMMixedPrecisionConversionType") is None
 
 
 def _exact(c: Constant, dtype: str) -> bool:
@@ -221,7 +222,7 @@ def _in_range(c: Constant, dtype: str) -> Constant:
     beyond = np.isfinite(c.value) & (np.abs(c.value) > most)
     if not beyond.any():
         return c
-    return typed(const(np.where(beyond, np.copysign(most, c.value), c.value).astype(c.value.dtype)))  # type: ignore[return-value]
+    return typed(const(np.where(beyond, np.copysign(most, c.value), c.value).astype(c.value.dtype)))
 
 
 def _floats(t: Any) -> bool:

@@ -46,13 +46,13 @@ class _Fresh(ExprMutator):
     """Copies calls, so that their types are found anew."""
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         return Call(new.op, new.args, new.attrs, new.type_args, new.span)
 
 
 def fresh_calls(e: Expr) -> Expr:
     """`e` of calls whose types are not known yet."""
-    return _Fresh().visit(e)  # type: ignore[no-any-return]
+    return _Fresh().visit(e)
 
 
 class _Recast(ExprMutator):
@@ -63,13 +63,13 @@ class _Recast(ExprMutator):
         self.layer = 0
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         if not is_op(call, *self.ops):
-            return new  # type: ignore[no-any-return]
+            return new
         number = self.layer
         self.layer += 1
         if number in self.skip:
-            return new  # type: ignore[no-any-return]
+            return new
         args = tuple([constructor("cast")(a, self.dtype) for a in new.args])
         card: Any = card_of(call)
         attrs = card.replace(out_dtype=self.out_dtype) if hasattr(card, "out_dtype") else card
@@ -101,9 +101,9 @@ def recast(
 
     Count().visit(expr)
     skip = [s % layers if s < 0 else s for s in skip_layers or ()] if layers else []
-    new = _Recast(dtype, out_dtype, names, skip).visit(expr)
+    new = _Recast(dtype, out_dtype, names, skip).rewritten_function(expr)
     if new is not expr:
-        new = Function(new.params, new.body, None, new.type_params, new.attrs, new.span)
+        new = new.replace(ret_type=None)
     infer_types(new)
     return new
 

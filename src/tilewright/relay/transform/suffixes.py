@@ -27,12 +27,12 @@ class SuffixTagger(ExprMutator):
                 counts[name] = self.number[e] + 1
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         number = self.number.get(call)
         if number is None:
-            return new  # type: ignore[no-any-return]
+            return new
         span: Any = call.span
-        return new.replace(span=span.replace(source_name=SourceName(f"{span.source_name.name}{SUFFIX_STRING}{number}")))  # type: ignore[no-any-return]
+        return new.replace(span=span.replace(source_name=SourceName(f"{span.source_name.name}{SUFFIX_STRING}{number}")))
 
 
 def name_of(e: Expr) -> str | None:
@@ -49,5 +49,5 @@ def tag_suffixes(mod: IRModule) -> IRModule:
         if isinstance(func, Function):
             tagger = SuffixTagger()
             tagger.plan(func, counts)
-            functions[gvar] = tagger.visit(func)
+            functions[gvar] = tagger.rewritten_function(func)
     return mod.with_functions({**mod.functions, **functions})

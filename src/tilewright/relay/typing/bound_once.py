@@ -62,6 +62,4 @@ def bound_once(func: Function) -> Function:
 
     fn (%x) { let %y = f(%x); match (%y) { Cons(%y, _) => %y } }  ->  fn (%x) { let %y = f(%x); match (%y) { Cons(%y1, _) => %y1 } }
     """
-    made = _BoundOnce().visit(func)
-    assert isinstance(made, Function)
-    return made
+    return _BoundOnce().rewritten_function(func)

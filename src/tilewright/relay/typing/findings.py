@@ -87,7 +87,7 @@ def rule_text(e: Call, names: Sequence[str], types: Sequence[Type], error: TypeR
     if error.arg is not None and error.arg < len(types):
         arg = f", argument {error.arg}" + (f" ({names[error.arg]})" if error.arg < len(names) else "")
     remedy = f"\n  {error.remedy}" if error.remedy else ""
-    return f"{e.op.name}{arg}: {error.rule}, but {error.finding}{remedy}\n{call_text(e, names, types)}"  # type: ignore[attr-defined]
+    return f"{e.operator.name}{arg}: {error.rule}, but {error.finding}{remedy}\n{call_text(e, names, types)}"
 
 
 def call_text(e: Call, names: Sequence[str], types: Sequence[Type]) -> str:

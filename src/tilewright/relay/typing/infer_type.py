@@ -421,7 +421,7 @@ class _Inference(OpenTypes):
 
     def card_of(self, e: Call) -> OpCard | None:
         """The attributes of an operator's call, which are its card; a call without any has the defaults."""
-        name = e.op.name  # type: ignore[attr-defined]
+        name = e.operator.name
         kind = cards().get(name)
         if kind is None:
             self.report(e, f"{name} is called, but relay has no operator of this name")

@@ -30,7 +30,7 @@ class Retype(ExprMutator):
         return var.replace(type_annotation=self._type(var.type_annotation))
 
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         types = [self.change(t) for t in call.type_args]
         same = all([a is b for a, b in zip(types, call.type_args, strict=True)])
         return new if same else new.replace(type_args=tuple(types))
@@ -50,7 +50,7 @@ class _Copy(Retype):
         return Var(var.name_hint, self._type(var.type_annotation), var.span) if var in self.bound else var
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = super().visit_call(call)
         return new if new is not call else Call(call.op, call.args, call.attrs, call.type_args, call.span)
 
 
@@ -60,7 +60,7 @@ def fresh_type_params(fn: Function, variables: Sequence[Type]) -> Function:
     if not variables:
         return fn
     fresh = {v: TypeVar(v.name_hint, v.kind) for v in variables if isinstance(v, TypeVar)}
-    made: Function = _Copy(fn, lambda t: substitute_types(t, fresh)).visit(fn)
+    made = _Copy(fn, lambda t: substitute_types(t, fresh)).rewritten_function(fn)
     return made.replace(type_params=tuple(fresh.values()))
 
 
@@ -76,7 +76,7 @@ def unfolded(fn: Function, args: Sequence[Expr], type_args: Sequence[Type] = ())
         types[v] = type_args[i] if i < len(type_args) else IncompleteType()
     copy = _Copy(fn.body, lambda t: substitute_types(t, types))
     copy.memo_map.update(dict[Any, Any](given))
-    return copy.visit(fn.body)  # type: ignore[no-any-return]
+    return copy.visit(fn.body)
 
 
 def _annotations(f: Function) -> list[Type]:
@@ -108,7 +108,9 @@ def widen_dimensions(mod: IRModule) -> IRModule:
     if all([change(t) is t for f in functions for t in _annotations(f)]):
         return mod
     new = Retype(change)
-    return mod.with_functions({g: new.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()})
+    return mod.with_functions(
+        {g: new.rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    )
 
 
 class _Widen(Mutator):

@@ -60,7 +60,7 @@ def placeholder_of(t: TensorType, name: str) -> te.Tensor:
 
 def _scalar(c: Constant) -> te.Tensor:
     value = c.value.reshape(-1)[0].item()
-    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")  # type: ignore[no-any-return]
+    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")
 
 
 class TensorGraph:

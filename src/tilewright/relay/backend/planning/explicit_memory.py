@@ -161,7 +161,9 @@ def needs_data(func: Function) -> bool:
 def _changed(mod: IRModule, mutator: ExprMutator) -> IRModule:
     with deep_recursion():
         return infer_module(
-            mod.with_functions({**mod.functions, **{g: mutator.visit(f) for g, f in own_functions(mod).items()}})
+            mod.with_functions(
+                {**mod.functions, **{g: mutator.rewritten_function(f) for g, f in own_functions(mod).items()}}
+            )
         )
 
 
@@ -390,7 +392,9 @@ def values_again(mod: IRModule) -> IRModule:
     with deep_recursion():
         mod = infer_module(mod)
         return infer_module(
-            mod.with_functions({**mod.functions, **{g: _Values().visit(f) for g, f in own_functions(mod).items()}})
+            mod.with_functions(
+                {**mod.functions, **{g: _Values().rewritten_function(f) for g, f in own_functions(mod).items()}}
+            )
         )
 
 

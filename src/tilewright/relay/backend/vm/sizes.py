@@ -137,7 +137,7 @@ class _Attributes(ExprMutator):
         self.attrs = attrs
 
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         if call not in self.attrs or not isinstance(new, Call):
             return new
         return Call(new.op, new.args, self.attrs[call], new.type_args, new.span)
@@ -145,7 +145,7 @@ class _Attributes(ExprMutator):
 
 def rewritten(body: Expr, attrs: Mapping[Expr, OpCard]) -> Expr:
     """The expression with other attributes of some calls."""
-    return _Attributes(attrs).visit(body)  # type: ignore[no-any-return]
+    return _Attributes(attrs).visit(body)
 
 
 def _in_terms_of(t: Type, table: Mapping[SizeName, PrimExpr]) -> Type:

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, Span, TensorType
-from tilewright.relay.cards.card import as_expr, find_card
+from tilewright.relay.cards.card import as_expr, find_card, results_of
 from tilewright.relay.cards.relations import Dim, dims
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
@@ -118,10 +118,8 @@ def make_calls(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Sp
 def _made(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None) -> Any:
     card = find_card(key)
     if any(map(_has_symbols, attrs.values())):
-        made = card(**attrs)
-        call = Call(card.op, tuple([as_expr(unwrap(a)) for a in args]), made, (), span)
-        return TupleWrapper(call, made.outputs) if made.outputs > 1 else call
-    return card.call([unwrap(a) for a in args], attrs, span)
+        return results_of(Call(card.op, tuple([as_expr(unwrap(a)) for a in args]), card(**attrs), (), span))
+    return results_of(card.call([unwrap(a) for a in args], attrs, span))
 
 
 def scalar(value: Any, like: Any) -> Expr:

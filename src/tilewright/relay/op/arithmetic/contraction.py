@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
 from tilewright.relay.cards.relations import (
     Dim,
@@ -41,7 +42,7 @@ class einsum(OpCard, key="einsum"):
     ]
 
     @classmethod
-    def make(cls, data: Any, equation: str, span: Any = None) -> Any:
+    def make(cls, data: Any, equation: str, span: BaseSpan | None = None) -> Any:
         """data: a sequence of tensors, or a tuple."""
         return cls.call([data], {"equation": equation}, span)
 

@@ -21,14 +21,17 @@ ABOVE_ONE: Sample = ((lambda rng: rng.uniform(1.1, 3.0, (2, 5)).astype(np.float3
 SPECIAL: Sample = ((np.array([0.5, np.inf, -np.inf, np.nan], np.float32),), {})
 
 
+Slope = Callable[[Any, Any], Expr]
+
+
 class Unary(OpCard):
     """An operator of one tensor that is computed by one function of topi (`computed_by`) and one of NumPy."""
 
     fuse = ELEMWISE
     result_dtype: ClassVar[str | None] = None
     computed_by: ClassVar[str]
-    np_form: ClassVar[Callable[[Any], Any]]
-    slope: ClassVar[Callable[[Any, Any], Any] | None] = None
+    np_form: ClassVar[Callable[[np.ndarray], np.ndarray]]
+    slope: ClassVar[Slope | None] = None
     """The derivative, from data and the result."""
 
     def infer(self, data: TensorType) -> Type:
@@ -71,16 +74,18 @@ def np_sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
 
 
-def _unary(
+def unary(
     key: str,
-    np_form: Callable[[Any], Any],
+    np_form: Callable[[np.ndarray], np.ndarray],
     doc: str,
     sample: Sample = NEAR,
     dtype: str | None = None,
     slack: float = 1e-5,
-    slope: Callable[[Any, Any], Any] | None = None,
+    slope: Slope | None = None,
     by: str | None = None,
 ) -> type[Unary]:
+    """A card of one function. `by`: the name of the function of topi, where it is not the operator's."""
+
     class card(Unary, key=key):
         samples = (sample,)
         result_dtype = dtype
@@ -93,30 +98,30 @@ def _unary(
     return card
 
 
-exp = _unary("exp", np.exp, "e to the data.", slope=lambda x, y: y)
-log = _unary("log", np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
-log2 = _unary("log2", np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x)
-log10 = _unary("log10", np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x)
-sqrt = _unary("sqrt", np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
-rsqrt = _unary(
+exp = unary("exp", np.exp, "e to the data.", slope=lambda x, y: y)
+log = unary("log", np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
+log2 = unary("log2", np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x)
+log10 = unary("log10", np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x)
+sqrt = unary("sqrt", np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
+rsqrt = unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     "1 / sqrt(data).",
     POSITIVE,
     slope=lambda x, y: number(-0.5, x) * y / x,
 )
-tanh = _unary("tanh", np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
-sigmoid = _unary("sigmoid", np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y))
-erf = _unary(
+tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
+sigmoid = unary("sigmoid", np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y))
+erf = unary(
     "erf",
     np_erf,
     "Error function.",
     slope=lambda x, y: number(2 / np.sqrt(np.pi), x) * op("exp")(op("negative")(x * x)),
 )
-sin = _unary("sin", np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
-cos = _unary("cos", np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
-tan = _unary("tan", np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
-asin = _unary(
+sin = unary("sin", np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
+cos = unary("cos", np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
+tan = unary("tan", np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
+asin = unary(
     "asin",
     np.arcsin,
     "Inverse sine, in radians.",
@@ -124,7 +129,7 @@ asin = _unary(
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(number(1, x) - x * x),
 )
-acos = _unary(
+acos = unary(
     "acos",
     np.arccos,
     "Inverse cosine, in radians.",
@@ -132,23 +137,23 @@ acos = _unary(
     slack=1e-4,
     slope=lambda x, y: op("negative")(op("rsqrt")(number(1, x) - x * x)),
 )
-atan = _unary(
+atan = unary(
     "atan",
     np.arctan,
     "Inverse tangent, in radians.",
     slack=1e-4,
     slope=lambda x, y: number(1, x) / (number(1, x) + x * x),
 )
-sinh = _unary("sinh", np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
-cosh = _unary("cosh", np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
-asinh = _unary(
+sinh = unary("sinh", np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
+cosh = unary("cosh", np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
+asinh = unary(
     "asinh",
     np.arcsinh,
     "Inverse hyperbolic sine.",
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(x * x + number(1, x)),
 )
-acosh = _unary(
+acosh = unary(
     "acosh",
     np.arccosh,
     "Inverse hyperbolic cosine.",
@@ -156,7 +161,7 @@ acosh = _unary(
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(x * x - number(1, x)),
 )
-atanh = _unary(
+atanh = unary(
     "atanh",
     np.arctanh,
     "Inverse hyperbolic tangent.",
@@ -164,24 +169,24 @@ atanh = _unary(
     slack=1e-4,
     slope=lambda x, y: number(1, x) / (number(1, x) - x * x),
 )
-floor = _unary("floor", np.floor, "Largest integer not above data.")
-ceil = _unary("ceil", np.ceil, "Smallest integer not below data.")
-trunc = _unary("trunc", np.trunc, "data without its fraction.")
-round_ = _unary("round", np.rint, "Nearest integer, halves to even.")
-abs_ = _unary("abs", np.abs, "Magnitude.", slope=lambda x, y: op("sign")(x))
-negative = _unary("negative", np.negative, "-data.", slope=lambda x, y: number(-1, x))
-sign = _unary("sign", np.sign, "-1, 0 or 1.")
-isnan = _unary("isnan", np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
-isinf = _unary("isinf", np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
-isfinite = _unary("isfinite", np.isfinite, "Whether data is a finite number (bool).", SPECIAL, "bool")
-logical_not = _unary("logical_not", np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool")
-bitwise_not = _unary("bitwise_not", np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {}))
-copy = _unary("copy", lambda x: x, "data itself.", slope=lambda x, y: number(1, x), by="identity")
-relu = _unary(
+floor = unary("floor", np.floor, "Largest integer not above data.")
+ceil = unary("ceil", np.ceil, "Smallest integer not below data.")
+trunc = unary("trunc", np.trunc, "data without its fraction.")
+round_ = unary("round", np.rint, "Nearest integer, halves to even.")
+abs_ = unary("abs", np.abs, "Magnitude.", slope=lambda x, y: op("sign")(x))
+negative = unary("negative", np.negative, "-data.", slope=lambda x, y: number(-1, x))
+sign = unary("sign", np.sign, "-1, 0 or 1.")
+isnan = unary("isnan", np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
+isinf = unary("isinf", np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
+isfinite = unary("isfinite", np.isfinite, "Whether data is a finite number (bool).", SPECIAL, "bool")
+logical_not = unary("logical_not", np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool")
+bitwise_not = unary("bitwise_not", np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {}))
+copy = unary("copy", lambda x: x, "data itself.", slope=lambda x, y: number(1, x), by="identity")
+relu = unary(
     "nn.relu",
     lambda x: np.maximum(x, 0),
     "max(data, 0).",
-    slope=lambda x, y: op("cast")(op("greater")(x, number(0, x)), str(x.checked_type.dtype)),
+    slope=lambda x, y: op("cast")(op("greater")(x, number(0, x)), str(tensor(x.checked_type).dtype)),
 )
 
 
@@ -260,7 +265,7 @@ class AlongAxis(OpCard):
     fuse = BROADCAST
     samples = [(((2, 3, 4, 5), (3,)), {}), (((2, 6), (6,)), {"axis": -1})]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         return vectors_along(args, self.axis)
 
     def _check(self, data: TensorType, vector: TensorType) -> Type:

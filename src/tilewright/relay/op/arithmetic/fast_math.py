@@ -6,20 +6,18 @@ use them.
 
 from __future__ import annotations
 
-from tilewright.relay.op.arithmetic.elemwise import erf, exp, tanh
+from tilewright.relay.op.arithmetic.elemwise import Unary, erf, exp, tanh, unary
 from tilewright.relay.op.layers.neural import softmax
 
 
-class fast_exp(exp, key="fast_exp"):  # type: ignore[valid-type, misc, call-arg]
-    """exp(data), where the last digits do not matter."""
+def _fast(card: type[Unary], doc: str) -> type[Unary]:
+    key = card.computed_by
+    return unary(f"fast_{key}", card.np_form, doc, slope=card.slope, by=key)
 
 
-class fast_tanh(tanh, key="fast_tanh"):  # type: ignore[valid-type, misc, call-arg]
-    """tanh(data), where the last digits do not matter."""
-
-
-class fast_erf(erf, key="fast_erf"):  # type: ignore[valid-type, misc, call-arg]
-    """The error function, where the last digits do not matter."""
+fast_exp = _fast(exp, "exp(data), where the last digits do not matter.")
+fast_tanh = _fast(tanh, "tanh(data), where the last digits do not matter.")
+fast_erf = _fast(erf, "The error function, where the last digits do not matter.")
 
 
 class fast_softmax(softmax, key="nn.fast_softmax"):

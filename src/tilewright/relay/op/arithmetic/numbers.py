@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import DataType, PrimExpr, TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, constructor, need
 from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type
@@ -112,7 +113,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
         is_lshift_required: bool,
         is_rshift_required: bool,
         axes: Any,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """All attributes must be given."""
         attrs = {"is_lshift_required": is_lshift_required, "is_rshift_required": is_rshift_required, "axes": axes}
@@ -192,7 +193,7 @@ class reinterpret(OpCard, key="reinterpret"):
         return tensor_type(t.shape, self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return te.compute(  # type: ignore[no-any-return]
+        return te.compute(
             data.shape, lambda *i: tir.reinterpret(self.dtype, data(*i)), name="reinterpret", tag="elemwise"
         )
 

@@ -96,7 +96,7 @@ class topk(OpCard, key="topk"):
     ]
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Two if both values and indices are requested."""
         return 2 if self.ret_type == "both" else 1
 

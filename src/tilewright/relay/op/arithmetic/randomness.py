@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import OPAQUE, OpCard, as_expr, need
 from tilewright.relay.cards.relations import dims, may_equal, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
@@ -99,7 +100,7 @@ class threefry_generate(OpCard, key="random.threefry_generate"):
     samples = [((KEY,), {"out_shape": (2, 3)})]
 
     @classmethod
-    def make(cls, key: Any, shape: Any, span: Any = None) -> Any:
+    def make(cls, key: Any, shape: Any, span: BaseSpan | None = None) -> Any:
         """shape: the shape of the words."""
         return cls.call([key], {"out_shape": shape}, span)
 
@@ -173,7 +174,7 @@ class uniform(Drawn, key="random.uniform"):
 
     @classmethod
     def make(
-        cls, key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0, span: Any = None
+        cls, key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0, span: BaseSpan | None = None
     ) -> Any:
         """low and high are numbers or scalar expressions."""
         return cls.call([key, scalar(low, dtype), scalar(high, dtype)], {"out_shape": shape, "out_dtype": dtype}, span)
@@ -201,7 +202,13 @@ class normal(Drawn, key="random.normal"):
 
     @classmethod
     def make(
-        cls, key: Any, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0, span: Any = None
+        cls,
+        key: Any,
+        shape: Any,
+        dtype: str = "float32",
+        mean: Any = 0.0,
+        scale: Any = 1.0,
+        span: BaseSpan | None = None,
     ) -> Any:
         """mean and scale are numbers or scalar expressions."""
         return cls.call(

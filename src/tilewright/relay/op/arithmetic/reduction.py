@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import COMM_REDUCE, OpCard, Sample, of_topi
-from tilewright.relay.cards.relations import dims, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import derived, op
 
@@ -24,19 +25,16 @@ CASES: tuple[Sample, ...] = (
 BOOLS: tuple[Sample, ...] = (((((2, 30), "bool"),), {"axis": 1}),)
 
 
-class Reduction(OpCard):
-    """Base of reductions along `axis`: an int, several, or None for all. exclude: along all other axes."""
+D = TypeVar("D", bound=Dim)
+
+
+class OverAxes(OpCard):
+    """Base of operators that reduce `axis`: an int, several, or None for all. exclude: all other axes instead."""
 
     axis: tuple[int, ...] | None = None
     keepdims: bool = False
     exclude: bool = False
     fuse = COMM_REDUCE
-    samples = CASES
-    result_dtype: ClassVar[str | None] = None
-    computed_by: ClassVar[str]
-    np_form: ClassVar[Callable[..., Any]]
-    slope: ClassVar[Callable[[Any, Any, Any, Any], Any] | None] = None
-    """The adjoint of data, from the card, data, and the result and its adjoint with the reduced axes kept."""
 
     def axes(self, ndim: int) -> list[int]:
         """The reduced axes, counted from the front."""
@@ -45,11 +43,32 @@ class Reduction(OpCard):
         given = sorted({normal_axis(a, ndim) for a in self.axis})
         return [a for a in range(ndim) if a not in given] if self.exclude else given
 
+    def reduced(self, shape: Sequence[D]) -> list[D | int]:
+        """The shape of the result, from that of data."""
+        axes = self.axes(len(shape))
+        return [1 if i in axes else d for i, d in enumerate(shape) if self.keepdims or i not in axes]
+
+    def kept(self, value: Expr, data: Expr) -> Expr:
+        """A result, or its adjoint, with extent 1 for each reduced axis."""
+        if not self.keepdims:
+            for a in self.axes(len(tensor(data.checked_type).shape)):
+                value = op("expand_dims")(value, axis=a)
+        return value
+
+
+class Reduction(OverAxes):
+    """Base of reductions by one function."""
+
+    samples = CASES
+    result_dtype: ClassVar[str | None] = None
+    computed_by: ClassVar[str]
+    np_form: ClassVar[Callable[..., Any]]
+    slope: ClassVar[Callable[[Reduction, Expr, Expr, Expr], Expr] | None] = None
+    """The adjoint of data, from the card, data, and the result and its adjoint with the reduced axes kept."""
+
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        axes = self.axes(len(t.shape))
-        shape = [1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]
-        return tensor_type(tuple(shape), self.result_dtype or t.dtype)
+        return tensor_type(self.reduced(dims(t)), self.result_dtype or t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         result: te.Tensor = of_topi(self.computed_by)(data, self.axes(len(data.shape)), self.keepdims)
@@ -58,13 +77,6 @@ class Reduction(OpCard):
     def ref(self, data: np.ndarray) -> np.ndarray:
         result = type(self).np_form(data, axis=tuple(self.axes(data.ndim)), keepdims=self.keepdims)
         return np.asarray(result).astype(self.result_dtype or data.dtype, copy=False)
-
-    def kept(self, value: Expr, data: Expr) -> Expr:
-        """A result, or its adjoint, with extent 1 for each reduced axis."""
-        if not self.keepdims:
-            for a in self.axes(len(tensor(data.checked_type).shape)):
-                value = op("expand_dims")(value, axis=a)
-        return value
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         slope = type(self).slope
@@ -78,7 +90,7 @@ def _reduction(
     doc: str,
     cases: tuple[Sample, ...] = CASES,
     dtype: str | None = None,
-    slope: Callable[[Any, Any, Any, Any], Any] | None = None,
+    slope: Callable[[Reduction, Expr, Expr, Expr], Expr] | None = None,
 ) -> type[Reduction]:
     class card(Reduction, key=key):
         samples = cases
@@ -95,13 +107,13 @@ def _spread(dy: Expr, data: Expr) -> Expr:
     return op("broadcast_to_like")(dy, data)
 
 
-def _share(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
+def _share(card: Reduction, data: Expr, y: Expr, dy: Expr) -> Expr:
     """The adjoint of a mean: each element's share."""
     count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
     return op("divide")(_spread(dy, data), op("cast")(count, str(tensor(data.checked_type).dtype)))
 
 
-def _to_best(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
+def _to_best(card: Reduction, data: Expr, y: Expr, dy: Expr) -> Expr:
     """The adjoint of an extreme: it goes to the elements that reach it, in equal parts."""
     hit = op("cast")(op("equal")(data, y), str(tensor(data.checked_type).dtype))
     return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)
@@ -111,12 +123,14 @@ sum_ = _reduction("sum", np.sum, "Sum along `axis`.", slope=lambda card, data, y
 mean = _reduction("mean", np.mean, "Arithmetic mean along `axis`.", slope=_share)
 max_ = _reduction("max", np.max, "Largest along `axis`.", slope=_to_best)
 min_ = _reduction("min", np.min, "Smallest along `axis`.", slope=_to_best)
-prod = _reduction("prod", np.prod, "Product along `axis`.", slope=lambda card, data, y, dy: dy * y / data)
+prod = _reduction(
+    "prod", np.prod, "Product along `axis`.", slope=lambda card, data, y, dy: op("divide")(op("multiply")(dy, y), data)
+)
 all_ = _reduction("all", np.all, "Whether all along `axis` hold (bool).", BOOLS, "bool")
 any_ = _reduction("any", np.any, "Whether any along `axis` holds (bool).", BOOLS, "bool")
 
 
-class variance(Reduction, key="variance"):
+class variance(OverAxes, key="variance"):
     """The mean squared distance of data from `mean` (computed with keepdims) along `axis`. unbiased: divided by n - 1."""
 
     unbiased: bool = False
@@ -131,27 +145,28 @@ class variance(Reduction, key="variance"):
         exclude: bool = False,
         unbiased: bool = False,
         with_mean: Any = None,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """with_mean: the mean, with reduced axes kept; computed if None."""
         centre = with_mean if with_mean is not None else op("mean")(data, axis, True, exclude)
         attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
         return cls.call([data, centre], attrs, span)
 
-    def infer(self, data: TensorType, mean: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, mean: TensorType) -> Type:
         tensor(mean, 1)
-        return super().infer(data)
+        t = tensor(data, 0)
+        return tensor_type(self.reduced(dims(t)), t.dtype)
 
-    def compute(self, data: te.Tensor, mean: te.Tensor) -> te.Tensor:  # type: ignore[override]
+    def compute(self, data: te.Tensor, mean: te.Tensor) -> te.Tensor:
         return topi.variance(data, mean, self.axes(len(data.shape)), self.keepdims, False, self.unbiased)
 
-    def ref(self, data: np.ndarray, mean: np.ndarray) -> np.ndarray:  # type: ignore[override]
+    def ref(self, data: np.ndarray, mean: np.ndarray) -> np.ndarray:
         axes = tuple(self.axes(data.ndim))
         total = np.sum((data - mean) ** 2, axis=axes, keepdims=self.keepdims)
         count = int(np.prod([data.shape[a] for a in axes])) - self.unbiased
         return np.asarray(total / data.dtype.type(count))
 
-    def grad(self, data: Expr, mean: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:  # type: ignore[override]
+    def grad(self, data: Expr, mean: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return derived(self, [data, mean], dy)
 
 
@@ -171,13 +186,13 @@ class std(Reduction, key="std"):
         return np.asarray(found)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        y: Any = self.kept(result, data)
-        d: Any = self.kept(dy, data)
+        y, d = self.kept(result, data), self.kept(dy, data)
         centre = op("mean")(data, axis=self.axis, keepdims=True, exclude=self.exclude)
         count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
         if self.unbiased:
             count = count - op("ones_like")(count)
-        return [d * op("subtract")(data, centre) / (op("cast")(count, str(tensor(data.checked_type).dtype)) * y)]
+        divisor = op("cast")(count, str(tensor(data.checked_type).dtype)) * y
+        return [op("multiply")(d, op("subtract")(data, centre)) / divisor]
 
 
 class logsumexp(Reduction, key="logsumexp"):
@@ -216,14 +231,10 @@ def mean_std(
     return TupleWrapper(Tuple((found[0], op("sqrt")(found[1]))), 2)
 
 
-class ArgReduction(OpCard):
+class ArgReduction(OverAxes):
     """Base of argmax and argmin. Of equal elements the first counts, or with `select_last_index` the last."""
 
-    axis: tuple[int, ...] | None = None
-    keepdims: bool = False
-    exclude: bool = False
     select_last_index: bool = False
-    fuse = COMM_REDUCE
     flat = True
     samples = [
         (((2, 3, 4),), {"axis": 1}),
@@ -233,14 +244,10 @@ class ArgReduction(OpCard):
     ]
 
     def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0)
-        axes = Reduction.axes(self, len(t.shape))  # type: ignore[arg-type]
-        return tensor_type(
-            tuple([1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]), "int32"
-        )
+        return tensor_type(self.reduced(dims(tensor(data, 0))), "int32")
 
     def _ref(self, data: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
-        axes = Reduction.axes(self, data.ndim)  # type: ignore[arg-type]
+        axes = self.axes(data.ndim)
         rest = [a for a in range(data.ndim) if a not in axes]
         moved = data.transpose(rest + axes).reshape(
             [data.shape[a] for a in rest] + [math.prod([data.shape[a] for a in axes])]
@@ -249,8 +256,7 @@ class ArgReduction(OpCard):
             found = moved.shape[-1] - 1 - best(moved[..., ::-1], axis=-1)
         else:
             found = best(moved, axis=-1)
-        shape = [1 if i in axes else d for i, d in enumerate(data.shape) if self.keepdims or i not in axes]
-        return np.asarray(found).astype(np.int32).reshape(shape)
+        return np.asarray(found).astype(np.int32).reshape(self.reduced(data.shape))
 
 
 class argmax(ArgReduction, key="argmax"):

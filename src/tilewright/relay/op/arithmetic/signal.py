@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import COMM_REDUCE, OpCard, need, several
 from tilewright.relay.cards.relations import dims, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr, TupleGetItem, const
@@ -41,7 +42,7 @@ class stft(OpCard, key="stft"):
         window: Any = None,
         normalized: bool = False,
         onesided: bool = True,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """hop_length: default n_fft // 4. win_length: default n_fft. window: default ones."""
         width = win_length or n_fft

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OUT_ELEMWISE, OpCard, as_expr, need
 from tilewright.relay.cards.relations import Dim, dims, each, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
@@ -100,7 +101,7 @@ class sparse_dense(OpCard, key="nn.sparse_dense"):
     ]
 
     @classmethod
-    def make(cls, dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False, span: Any = None) -> Any:
+    def make(cls, dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False, span: BaseSpan | None = None) -> Any:
         """sparse_mat: (data, indices, indptr)."""
         if sparse_lhs and not isinstance(dense_mat, Expr):
             dense_mat, sparse_mat = sparse_mat, dense_mat
@@ -135,7 +136,7 @@ class sparse_transpose(OpCard, key="nn.sparse_transpose"):
     samples = [(CSR, {})]
 
     @classmethod
-    def make(cls, x: Any, span: Any = None) -> Any:
+    def make(cls, x: Any, span: BaseSpan | None = None) -> Any:
         """x: (data, indices, indptr)."""
         return cls.call(fields_of(x), {}, span)
 
@@ -169,7 +170,7 @@ class sparse_add(OpCard, key="nn.sparse_add"):
     samples = [(((3, 3), *CSR), {})]
 
     @classmethod
-    def make(cls, dense_mat: Any, sparse_mat: Any, span: Any = None) -> Any:
+    def make(cls, dense_mat: Any, sparse_mat: Any, span: BaseSpan | None = None) -> Any:
         """sparse_mat: (data, indices, indptr)."""
         return cls.call([dense_mat, *fields_of(sparse_mat)], {}, span)
 
@@ -204,7 +205,12 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
 
     @classmethod
     def make(
-        cls, dense_mat: Any, sparse_mat: Any, layout: str = "NHWC", kernel_size: Any = (1, 1), span: Any = None
+        cls,
+        dense_mat: Any,
+        sparse_mat: Any,
+        layout: str = "NHWC",
+        kernel_size: Any = (1, 1),
+        span: BaseSpan | None = None,
     ) -> Any:
         """sparse_mat: (data, indices, indptr)."""
         attrs = {"layout": layout, "kernel_size": kernel_size}
@@ -254,7 +260,12 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
 
     @classmethod
     def make(
-        cls, sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0, span: Any = None
+        cls,
+        sparse_indices: Any,
+        output_shape: Any,
+        sparse_values: Any,
+        default_value: Any = 0,
+        span: BaseSpan | None = None,
     ) -> Any:
         """output_shape: integers, or an expression."""
         if not isinstance(default_value, Expr):
@@ -317,7 +328,7 @@ class dyn_sparse_to_dense(Dynamic, key="dyn.sparse_to_dense"):
         ((np.array([[0, 1], [2, 0]], np.int32), np.array([3, 2], np.int64), (2,), np.array(0.5, np.float32)), {}),
     ]
 
-    def infer(  # type: ignore[override]
+    def infer(
         self,
         sparse_indices: TensorType,
         output_shape: TensorType,
@@ -328,12 +339,11 @@ class dyn_sparse_to_dense(Dynamic, key="dyn.sparse_to_dense"):
 
     def grad(self, *args: Any) -> Sequence[Expr | None]:
         indices, _, values, default, result, dy = args
-        static: Any = sparse_to_dense
-        first, *rest = static(output_shape=()).grad(indices, values, default, result, dy)
+        first, *rest = sparse_to_dense(output_shape=()).grad(indices, values, default, result, dy)
         return [first, None, *rest]
 
 
-DYNAMIC[sparse_to_dense] = dyn_sparse_to_dense
+DYNAMIC[sparse_to_dense] = dyn_sparse_to_dense.call_of
 
 
 class sparse_reshape(OpCard, key="sparse_reshape"):

@@ -36,9 +36,13 @@ SINGLE = (
 
 def _taken(call: Call) -> bool:
     """Floats; of binary operators on tensors of more than one element, as oneDNN's are."""
-    if call.op.name in ("add", "multiply"):  # type: ignore[attr-defined]
+    if call.operator.name in ("add", "multiply"):
         return _floats(call) and all([rank(a) == rank(call) > 0 for a in call.args])
-    if call.op.name.startswith("nn.conv") and getattr(call.attrs, "groups", 1) > 1 and "transpose" in call.op.name:  # type: ignore[attr-defined]
+    if (
+        call.operator.name.startswith("nn.conv")
+        and getattr(call.attrs, "groups", 1) > 1
+        and "transpose" in call.operator.name
+    ):
         return False
     return _floats(call)
 

@@ -92,7 +92,7 @@ class ConvAttrs(OpCard):
                 1,
             )
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         """Weights in plain layouts follow from the channels and the kernel. What is wrong with those, the rule finds when all types are
         known."""
         data, weight = args

@@ -10,7 +10,17 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import need
-from tilewright.relay.cards.relations import Dim, dims, each, is_any, may_equal, product_dtype, tensor, tensor_type
+from tilewright.relay.cards.relations import (
+    Dim,
+    dims,
+    each,
+    is_any,
+    known_extent,
+    may_equal,
+    product_dtype,
+    tensor,
+    tensor_type,
+)
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.convolution.attributes import ConvAttrs, Convolution, Over1D, Over2D, Over3D, relayout
@@ -55,7 +65,7 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
         if not all([isinstance(d, int) for d in (*x[1:], *w)]) or is_any(x[0]):
             return None
         _, c, depth, h, width = [d if isinstance(d, int) else 0 for d in x]
-        o, per, kd, kh, kw = [int(d) for d in w]  # type: ignore[arg-type]
+        o, per, kd, kh, kw = [known_extent(d) for d in w]
         windows = self.windows()
         (sd, *strides), (dd, *dilation), before, after = windows
         planes, rows, columns = windows.counts((depth, h, width), (kd, kh, kw))

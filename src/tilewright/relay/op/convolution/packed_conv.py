@@ -7,7 +7,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
-from tilewright.relay.cards.relations import dims, is_any, may_equal, tensor, tensor_type
+from tilewright.relay.cards.relations import dims, is_any, known_extent, may_equal, tensor, tensor_type
 from tilewright.relay.op.convolution.attributes import Over2D, Over3D
 from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, pads, window
 
@@ -32,15 +32,15 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
         t = tensor(weight, 0, 5)
         o, i, depth, kh, kw = dims(t)
         known = all([isinstance(v, int) for v in (o, i, depth, kh, kw)])
-        fit = known and kh == kw and (depth == kh or not _in_tiles(int(depth)))  # type: ignore[arg-type]
+        fit = known and kh == kw and (depth == kh or not _in_tiles(known_extent(depth)))
         need(
             fit,
             "the weights must be known to be (O, I, D, K, K), D being K where it lies in 3 to 7",
             f"they are {t}",
             0,
         )
-        n = self.tile_size + int(kh) - 1  # type: ignore[arg-type]
-        return tensor_type((n, n, n if _in_tiles(int(depth)) else depth, o, i), t.dtype)  # type: ignore[arg-type]
+        n = self.tile_size + known_extent(kh) - 1
+        return tensor_type((n, n, n if _in_tiles(known_extent(depth)) else depth, o, i), t.dtype)
 
     def compute(self, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv3d_winograd_weight_transform(weight, self.tile_size)
@@ -69,10 +69,10 @@ class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_tra
     def _kernel(self, weight: TensorType) -> tuple[int, int]:
         """(depth, height and width) of the kernel that the weights were made of."""
         places, _, third, _, _ = dims(weight)
-        k = int(places) - self.tile_size + 1  # type: ignore[arg-type]
+        k = known_extent(places) - self.tile_size + 1
         if (size := self.size()) is not None:
             return size[0], k
-        depth = k if third == places else int(third)  # type: ignore[arg-type]
+        depth = k if third == places else known_extent(third)
         return depth, k
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import TensorType, Type
+from tilewright.ir import PrimExpr, TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
 from tilewright.relay.cards.relations import (
     dims,
     each,
     is_any,
+    known_extent,
     may_equal,
     normal_axis,
     product,
@@ -48,8 +50,7 @@ class deformable_conv2d(Over2D, key="nn.deformable_conv2d"):
         )
         f = tensor(offset, 1, 4)
         names = ("strides", "padding", "dilation", "groups", "channels", "kernel_size")
-        plain: Any = conv2d
-        card = plain(**{n: getattr(self, n) for n in names})
+        card = conv2d(**{n: getattr(self, n) for n in names})
         out: Any = card.infer(data, weight)
         kh, kw = dims(weight)[2:]
         wanted = product([2 * self.deformable_groups, kh, kw])
@@ -128,7 +129,7 @@ class correlation(OpCard, key="nn.correlation"):
         padding: Any,
         is_multiply: bool,
         layout: str,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """All attributes must be given."""
         attrs = {
@@ -219,7 +220,7 @@ class conv2d_backward_weight(OpCard, key="nn.conv2d_backward_weight"):
         need(isinstance(o, int) and isinstance(c, int), "the channels must be known", f"they are {o} and {c}", 0)
         for found, given in zip(windows_of(self, 2).counts(dims(d)[2:], (kh, kw)), dims(g)[2:], strict=True):
             need(may_equal(found, given), "grad must have the extents of the result", f"{given}, not {found}", 0)
-        return tensor_type((o, int(c) // self.groups, kh, kw), self.out_dtype or g.dtype)  # type: ignore[arg-type]
+        return tensor_type((o, known_extent(c) // self.groups, kh, kw), self.out_dtype or g.dtype)
 
     def compute(self, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_backward_weight_nchw(
@@ -254,7 +255,7 @@ class winograd_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_weight_t
         o, i, kh, kw = dims(t)
         known = all([isinstance(d, int) for d in (o, i, kh, kw)])
         need(known and kh == kw, "the weights must be known to be (O, I, K, K)", f"they are {t}", 0)
-        n = self.tile_size + int(kh) - 1  # type: ignore[arg-type]
+        n = self.tile_size + known_extent(kh) - 1
         return tensor_type((n, n, i, o), t.dtype)
 
     def compute(self, weight: te.Tensor) -> te.Tensor:
@@ -287,7 +288,7 @@ class winograd_conv2d(Over2D, key="nn.contrib_conv2d_winograd_without_weight_tra
         need(self.groups == 1, "Winograd's convolution has no groups", f"there are {self.groups}")
         need_steps_of_one(self, 2)
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
-        k = int(tile) - self.tile_size + 1  # type: ignore[arg-type]
+        k = known_extent(tile) - self.tile_size + 1
         fits = k > 0 and self.size() in (None, [k, k])
         need(fits, "the tile must fit the kernel", f"{tile} of {self.tile_size}", 1)
         return tensor_type((dims(d)[0], o, *self.windows().counts(dims(d)[2:], (k, k))), self.out_dtype or d.dtype)
@@ -365,13 +366,13 @@ class fifo_buffer(OpCard, key="nn.fifo_buffer"):
         have, new = topi.utils.shape_of(buffer)[at], topi.utils.shape_of(data)[at]
         tir = topi.lang.tir
 
-        def element(*i: Any) -> Any:
+        def element(*i: PrimExpr) -> PrimExpr:
             place = i[at] + new
             old = buffer(*i[:at], tir.min(place, have - 1), *i[at + 1 :])
             fresh = data(*i[:at], tir.max(place - have, 0), *i[at + 1 :])
             return tir.Select(place < have, old, fresh)
 
-        return te.compute(buffer.shape, element, name="fifo_buffer", tag="injective")  # type: ignore[no-any-return]
+        return te.compute(buffer.shape, element, name="fifo_buffer", tag="injective")
 
     def ref(self, data: np.ndarray, buffer: np.ndarray) -> np.ndarray:
         at = self.axis % buffer.ndim
@@ -400,7 +401,7 @@ class bitpack(OpCard, key="nn.bitpack"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        shape: list[Any] = dims(t)
+        shape = dims(t)
         at, width = normal_axis(self.pack_axis, len(shape), "pack_axis"), self._width()
         need(
             isinstance(shape[at], int) and shape[at] % width == 0,
@@ -436,10 +437,10 @@ class Bitserial(OpCard):
     fuse = OUT_ELEMWISE
     flat = True
 
-    def signs(self, weight: np.ndarray) -> np.ndarray:
-        """The numbers that the bits of weights stand for."""
-        whole = (1 << self.weight_bits) - 1  # type: ignore[attr-defined]
-        return weight.astype(np.int32) * 2 - whole if self.unipolar else weight.astype(np.int32)  # type: ignore[attr-defined]
+
+def signs(weight: np.ndarray, bits: int, unipolar: bool) -> np.ndarray:
+    """The numbers that the bits of weights stand for."""
+    return weight.astype(np.int32) * 2 - ((1 << bits) - 1) if unipolar else weight.astype(np.int32)
 
 
 class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
@@ -485,7 +486,7 @@ class bitserial_conv2d(Bitserial, key="nn.bitserial_conv2d"):
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x = relayout(data, self.data_layout, "NCHW").astype(np.int32)
-        w = relayout(self.signs(weight), self.kernel_layout, "OIHW")
+        w = relayout(signs(weight, self.weight_bits, self.unipolar), self.kernel_layout, "OIHW")
         out = np_conv(x, w, each(self.strides, 2, "strides"), pads(self.padding), (1, 1), 1)
         return np.ascontiguousarray(relayout(out, "NCHW", self.data_layout)).astype(self.out_dtype)
 
@@ -527,4 +528,4 @@ class bitserial_dense(Bitserial, key="nn.bitserial_dense"):
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.asarray(data.astype(np.int32) @ self.signs(weight).T, self.out_dtype)
+        return np.asarray(data.astype(np.int32) @ signs(weight, self.weight_bits, self.unipolar).T, self.out_dtype)

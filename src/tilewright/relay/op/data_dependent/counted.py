@@ -44,7 +44,6 @@ class Counted(OpCard):
     def expand(self, *args: Expr, **kwargs: Any) -> Expr:
         card = self.kernel_card()
         whole = self.kernel.call(list(args), {f.name: getattr(card, f.name) for f in card._fields if f.name != "span"})
-        whole = getattr(whole, "tuple_value", whole)
         parts: list[Expr] = [TupleGetItem(whole, i) for i in range(card.outputs)]
         number = parts[self.counted_by]
         return self.results([prefix.call([p, number], {}) if i in self.cut else p for i, p in enumerate(parts)])
@@ -121,7 +120,7 @@ class unique_kernel(OpCard, key="vm.unique"):
     ]
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Five with `return_counts`, else four."""
         return 5 if self.return_counts else 4
 
@@ -175,7 +174,7 @@ class unique(Counted, key="unique"):
     ]
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Five with `return_counts`, else four."""
         return 5 if self.return_counts else 4
 

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import PrimExpr, TensorType, Type
-from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
+from tilewright.ir.span import BaseSpan
+from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, Operand, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.cards.relations import as_dim, dims, is_any, tensor, tensor_type
-from tilewright.relay.expr import Expr, const
+from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
 from tilewright.relay.op.arithmetic import binary, ordering
 from tilewright.relay.op.images import resize
@@ -55,12 +56,12 @@ class Dynamic(OpCard):
         return [i for i in range(len(argument_names(cls)[0])) if i not in read]
 
     @classmethod
-    def call_of(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: Any) -> Any:
+    def call_of(cls, inputs: Sequence[Operand], attrs: Mapping[str, Any], span: BaseSpan | None) -> Call:
         """The call that replaces a call of `of` with expressions as attributes."""
         rest = list(inputs)
         own = {f.name for f in cls._fields}
         values = dict(attrs)
-        args: list[Any] = []
+        args: list[Operand] = []
         for name in argument_names(cls)[0]:
             if name not in {f.name for f in cls.of._fields}:
                 args.append(rest.pop(0))
@@ -90,7 +91,7 @@ class Dynamic(OpCard):
         """A condition on the values at run time: the expression, the rule in words, and the number that it checks."""
         return []
 
-    def infer(self, *args: TensorType, **kwargs: Any) -> Type:
+    def infer(self, *args: Any, **kwargs: Any) -> Type:
         """The result type if nothing is known of the values."""
         return self.inferred(args)
 
@@ -135,7 +136,7 @@ class Dynamic(OpCard):
         return static.ref(*kept)
 
 
-def as_vector(value: Any) -> Expr:
+def as_vector(value: Operand) -> Expr:
     """Integers and expressions of integers as one tensor."""
     if isinstance(value, (list, tuple)):
         if not any([isinstance(v, (Expr, list, tuple)) for v in value]):
@@ -161,7 +162,7 @@ class dyn_reshape(Dynamic, key="dyn.reshape"):
     allowzero: bool = False
     samples = [(((2, 3, 4), _ints(4, 6)), {}), (((2, 3, 4), _ints(-1, 3, 2)), {}), (((2, 3, 4), _ints(0, -1)), {})]
 
-    def infer(self, data: TensorType, newshape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, newshape: TensorType) -> Type:
         return self.inferred([data, newshape])
 
     def grad(self, data: Expr, newshape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -174,17 +175,16 @@ class dyn_tile(Dynamic, key="dyn.tile"):
     of = repeating.tile
     samples = [(((2, 3), _ints(2, 1, 3)), {})]
 
-    def infer(self, data: TensorType, reps: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, reps: TensorType) -> Type:
         return self.inferred([data, reps])
 
     def grad(self, data: Expr, reps: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         """The sum over the copies of each element: the data's axes are split into copies and elements."""
-        t: Any = data.checked_type
-        count = len(tensor(reps.checked_type).shape)
-        n = max(len(t.shape), reps.checked_type.concrete_shape[0] if count else 1)  # type: ignore[attr-defined]
-        lead = n - len(t.shape)
+        ndim, given = len(tensor(data.checked_type).shape), tensor(reps.checked_type).concrete_shape
+        n = max(ndim, given[0] if given else 1)
+        lead = n - ndim
         sizes = op("concatenate")([op("ones")((lead,), "int64"), op("shape_of")(data, dtype="int64")], axis=0)
-        short = n - reps.checked_type.concrete_shape[0]  # type: ignore[attr-defined]
+        short = n - given[0]
         times = op("concatenate")([op("ones")((short,), "int64"), op("cast")(reps, "int64")], axis=0)
         shape = op("reshape")(op("stack")([times, sizes], axis=1), (-1,))
         parts = dyn_reshape.call([dy, shape], {})
@@ -197,7 +197,7 @@ class dyn_broadcast_to(Dynamic, key="dyn.broadcast_to"):
     of = binary.broadcast_to
     samples = [(((3, 1), _ints(2, 3, 4)), {})]
 
-    def infer(self, data: TensorType, shape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, shape: TensorType) -> Type:
         return self.inferred([data, shape])
 
     def grad(self, data: Expr, shape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -211,7 +211,7 @@ class dyn_full(Dynamic, key="dyn.full"):
     dtype: str = ""
     samples = [((_scalar(2.5, "float32"), _ints(2, 3)), {"dtype": "float32"})]
 
-    def infer(self, fill_value: TensorType, shape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, fill_value: TensorType, shape: TensorType) -> Type:
         return self.inferred([fill_value, shape])
 
     def grad(self, fill_value: Expr, shape: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -226,7 +226,7 @@ class dyn_zeros(Dynamic, key="dyn.zeros"):
     flat = True
     samples = [((_ints(2, 3),), {"dtype": "int32"})]
 
-    def infer(self, shape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, shape: TensorType) -> Type:
         return self.inferred([shape])
 
 
@@ -238,7 +238,7 @@ class dyn_ones(Dynamic, key="dyn.ones"):
     flat = True
     samples = [((_ints(2, 3),), {})]
 
-    def infer(self, shape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, shape: TensorType) -> Type:
         return self.inferred([shape])
 
 
@@ -253,9 +253,7 @@ class dyn_one_hot(Dynamic, key="dyn.one_hot"):
         ((indexing.picks(4, 2, 3), _scalar(1, "float32"), _scalar(0, "float32"), _scalar(4)), {}),
     ]
 
-    def infer(  # type: ignore[override]
-        self, indices: TensorType, on_value: TensorType, off_value: TensorType, depth: TensorType
-    ) -> Type:
+    def infer(self, indices: TensorType, on_value: TensorType, off_value: TensorType, depth: TensorType) -> Type:
         return self.inferred([indices, on_value, off_value, depth])
 
 
@@ -270,11 +268,11 @@ class dyn_topk(Dynamic, key="dyn.topk"):
     samples = [(((3, 6), _scalar(2)), {}), (((5, 2), _scalar(3, "int64")), {"axis": 0, "ret_type": "values"})]
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Two if both values and indices are requested."""
         return 2 if self.ret_type == "both" else 1
 
-    def infer(self, data: TensorType, k: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, k: TensorType) -> Type:
         return self.inferred([data, k])
 
     def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
@@ -308,16 +306,14 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
         (((5, 6), _ints(1, 2), _ints(2, -1)), {"slice_mode": "size"}),
     ]
 
-    def infer(  # type: ignore[override]
-        self, data: TensorType, begin: TensorType, end: TensorType, strides: TensorType | None = None
-    ) -> Type:
+    def infer(self, data: TensorType, begin: TensorType, end: TensorType, strides: TensorType | None = None) -> Type:
         return self.inferred([data, begin, end, *([strides] if strides is not None else [])])
 
     def inferred(self, args: Sequence[TensorType]) -> Type:
         if len(args) < 4:
             return super().inferred(args)
         # Any step leaves a number of elements of which nothing is known.
-        shape: list[Any] = dims(tensor(args[0], 0))
+        shape = dims(tensor(args[0], 0))
         count: Any = dims(tensor(args[1], 1, 1))[0]
         need(isinstance(count, int), "the number of bounds must be known", f"begin is {args[1]}", 1)
         for a in self.axes if self.axes is not None else range(count):
@@ -338,7 +334,7 @@ class dyn_squeeze(Dynamic, key="dyn.squeeze"):
     constant = ("axis",)
     samples = [(((1, 3, 1), _ints(0, 2)), {})]
 
-    def infer(self, data: TensorType, axis: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, axis: TensorType) -> Type:
         t, count = tensor(data, 0), tensor(axis, 1).concrete_shape
         return tensor_type(tuple([AnyDim()] * (len(t.shape) - int(np.prod(count)))), t.dtype)
 
@@ -359,7 +355,7 @@ class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
     num_newaxis: int = 1
     samples = [(((2, 3), _scalar(1)), {})]
 
-    def infer(self, data: TensorType, axis: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, axis: TensorType) -> Type:
         t = tensor(data, 0)
         tensor(axis, 1)
         return tensor_type(tuple([AnyDim()] * (len(t.shape) + self.num_newaxis)), t.dtype)
@@ -380,7 +376,7 @@ class dyn_pad(Dynamic, key="dyn.nn.pad"):
     undifferentiable = UNKNOWN
     samples = [(((2, 3), np.array([[0, 1], [2, 0]], np.int64), _scalar(1.5, "float32")), {})]
 
-    def infer(self, data: TensorType, pad_width: TensorType, pad_value: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, pad_width: TensorType, pad_value: TensorType) -> Type:
         return self.inferred([data, pad_width, pad_value])
 
     def attribute(self, name: str, values: list[Any]) -> Any:
@@ -419,7 +415,7 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
         ),
     ]
 
-    def infer(self, data: TensorType, size: TensorType, roi: TensorType | None = None) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, size: TensorType, roi: TensorType | None = None) -> Type:
         return self.inferred([data, size])
 
     def attribute(self, name: str, values: list[Any]) -> Any:
@@ -445,7 +441,7 @@ class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
     undifferentiable = UNKNOWN
     samples = [(((1, 2, 3, 4), _scalar(2, "float32"), _scalar(1.5, "float32")), {})]
 
-    def infer(self, data: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:
         return _scaled(data, self.layout, "HW")
 
     def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
@@ -466,9 +462,7 @@ class dyn_upsampling3d(Dynamic, key="dyn.nn.upsampling3d"):
         (((1, 1, 2, 3, 2), _scalar(2, "float32"), _scalar(1, "float32"), _scalar(2, "float32")), {}),
     ]
 
-    def infer(  # type: ignore[override]
-        self, data: TensorType, scale_d: TensorType, scale_h: TensorType, scale_w: TensorType
-    ) -> Type:
+    def infer(self, data: TensorType, scale_d: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:
         return _scaled(data, self.layout, "DHW")
 
     def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
@@ -499,7 +493,7 @@ class dyn_arange(Dynamic, key="dyn.arange"):
         ((_scalar(1, "float32"), _scalar(5, "float32"), _scalar(1.5, "float32")), {}),
     ]
 
-    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> Type:
         for k, t in enumerate((start, stop, step)):
             need(len(tensor(t, k).shape) <= 1, "the bounds must be scalars", f"this is {t}", k)
         return tensor_type((AnyDim(),), self.dtype)
@@ -532,7 +526,7 @@ class iota(Dynamic, key="dyn.iota"):
         """The index of the number."""
         return [0]
 
-    def infer(self, number: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, number: TensorType) -> Type:
         tensor(number, 0)
         return tensor_type((AnyDim(),), self.dtype)
 
@@ -560,7 +554,7 @@ class prefix(Dynamic, key="dyn.prefix"):
             ' relay.vm.compile, or create_executor("vm")'
         )
 
-    def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, number: TensorType) -> Type:
         t = tensor(data, 0)
         if not t.shape:
             raise TypeRuleError("data must have an axis", "it is a scalar", 0)
@@ -585,4 +579,4 @@ for _card in (
     dyn_reshape, dyn_tile, dyn_broadcast_to, dyn_full, dyn_zeros, dyn_ones, dyn_one_hot, dyn_topk, dyn_strided_slice,
     dyn_squeeze, dyn_expand_dims, dyn_pad, dyn_resize2d, dyn_upsampling, dyn_upsampling3d,
 ):  # fmt: skip
-    DYNAMIC[_card.of] = _card
+    DYNAMIC[_card.of] = _card.call_of

@@ -9,9 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
 from tilewright.relay.cards.relations import Dim, dims, is_any, may_equal, product, tensor, tensor_type
-from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.expr import Expr
 from tilewright.relay.op.movement.indexing import integers
 
 NO_GRADIENT = "its regions are found by comparing; keep adjoints from it"
@@ -117,7 +118,7 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
         threshold: float = 0.01,
         variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
         keep_background: bool = False,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """Returns the rows and their number."""
         attrs = {"clip": clip, "threshold": threshold, "variances": variances, "keep_background": keep_background}
@@ -175,7 +176,9 @@ class get_valid_counts(OpCard, key="vision.get_valid_counts"):
     ]
 
     @classmethod
-    def make(cls, data: Any, score_threshold: Any, id_index: int = 0, score_index: int = 1, span: Any = None) -> Any:
+    def make(
+        cls, data: Any, score_threshold: Any, id_index: int = 0, score_index: int = 1, span: BaseSpan | None = None
+    ) -> Any:
         """score_threshold: a number or an expression."""
         given = score_threshold if isinstance(score_threshold, Expr) else as_expr(np.array(score_threshold, np.float32))
         return cls.call([data, given], {"id_index": id_index, "score_index": score_index}, span)
@@ -235,7 +238,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
     ]  # fmt: skip
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Two with return_indices, else one."""
         return 2 if self.return_indices else 1
 
@@ -254,7 +257,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
         id_index: int = 0,
         return_indices: bool = True,
         invalid_to_bottom: bool = False,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """max_output_size, iou_threshold: numbers or expressions."""
         most = max_output_size if isinstance(max_output_size, Expr) else as_expr(np.array(max_output_size, np.int32))
@@ -359,7 +362,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
     ]  # fmt: skip
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """Two (rows and number) for "onnx", three (rows, scores and numbers) for "tensorflow"."""
         return 2 if self.output_format == "onnx" else 3
 
@@ -372,7 +375,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
         iou_threshold: Any = -1.0,
         score_threshold: Any = -1.0,
         output_format: str = "onnx",
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """The scalars are numbers or expressions."""
         scalars = [
@@ -383,9 +386,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
                 (score_threshold, np.float32),
             )
         ]
-        result = cls.call([boxes, scores, *scalars], {"output_format": output_format}, span)
-        assert isinstance(result, TupleWrapper)
-        return result
+        return cls.call([boxes, scores, *scalars], {"output_format": output_format}, span)
 
     def infer(
         self,

@@ -72,7 +72,7 @@ class roi_align(Region, key="vision.roi_align"):
     ]
 
     @property
-    def undifferentiable(self) -> str | None:  # type: ignore[override]
+    def undifferentiable(self) -> str | None:
         """The reason why there is no adjoint, if regions decide the number of samples."""
         if self.sample_ratio > 0 and self.mode == "avg":
             return None

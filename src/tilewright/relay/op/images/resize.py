@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, need
-from tilewright.relay.cards.relations import dims, is_any, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, is_any, tensor, tensor_type
 from tilewright.relay.op.layers.pool import keep_blocks
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, spatial_axes
@@ -108,7 +108,7 @@ class Resize(OpCard):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
-        shape: list[Any] = list(dims(t))
+        shape: list[Dim] = list(dims(t))
         n = len(self.letters)
         known = [s for s in self.size if isinstance(s, int)]
         need(
@@ -215,18 +215,22 @@ class Upsampling(OpCard):
     tolerance = 1e-4
     letters: ClassVar[str] = "HW"
 
+    def form(self) -> tuple[str, str]:
+        """The layout, and the method."""
+        raise NotImplementedError
+
     def scales(self) -> tuple[float, ...]:
         """The scale of each spatial axis."""
-        return (self.scale_h, self.scale_w)  # type: ignore[attr-defined]
+        raise NotImplementedError
 
     def mode(self) -> str:
         """The coordinate transformation mode."""
-        return "align_corners" if self.align_corners else "asymmetric"  # type: ignore[attr-defined]
+        raise NotImplementedError
 
-    def resized(self, shape: Sequence[Any]) -> Resize:
+    def resized(self, shape: Sequence[Dim]) -> Resize:
         """The equivalent resize for data of this shape."""
-        layout: str = self.layout  # type: ignore[attr-defined]
-        size: list[Any] = []
+        layout, method = self.form()
+        size: list[Dim] = []
         for a, scale in zip(spatial_axes(layout, self.letters), self.scales(), strict=True):
             d = shape[a]
             if isinstance(d, int):
@@ -238,13 +242,12 @@ class Upsampling(OpCard):
 
                 part = Fraction(scale).limit_denominator(1 << 12)
                 size.append((d * (2 * part.numerator) + part.denominator) // (2 * part.denominator))
-        method = WORDS.get(self.method, self.method)  # type: ignore[attr-defined]
-        card: Any = resize3d if len(self.letters) == 3 else resize2d
-        made: Resize = card(size=tuple(size), layout=layout, method=method, coordinate_transformation_mode=self.mode())
-        return made
+        card = resize3d if len(self.letters) == 3 else resize2d
+        attrs: dict[str, Any] = {"size": tuple(size), "layout": layout, "method": WORDS.get(method, method)}
+        return card(**attrs, coordinate_transformation_mode=self.mode())
 
     def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0, len(layout_axes(self.layout)))  # type: ignore[attr-defined]
+        t = tensor(data, 0, len(layout_axes(self.form()[0])))
         return self.resized(dims(t)).infer(t)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
@@ -271,6 +274,15 @@ class upsampling(Upsampling, key="nn.upsampling"):
         (((1, 2, 3, 4),), {"scale_h": 2, "scale_w": 1.5, "method": "bilinear", "align_corners": True}),
     ]
 
+    def form(self) -> tuple[str, str]:
+        return self.layout, self.method
+
+    def scales(self) -> tuple[float, ...]:
+        return (self.scale_h, self.scale_w)
+
+    def mode(self) -> str:
+        return "align_corners" if self.align_corners else "asymmetric"
+
 
 class upsampling3d(Upsampling, key="nn.upsampling3d"):
     """data with D, H and W scaled. method: nearest_neighbor or trilinear."""
@@ -286,6 +298,9 @@ class upsampling3d(Upsampling, key="nn.upsampling3d"):
         (((1, 1, 2, 3, 2),), {"scale_d": 2, "scale_h": 2, "scale_w": 1}),
         (((1, 1, 2, 3, 2),), {"scale_d": 2, "scale_h": 2, "scale_w": 3, "method": "trilinear"}),
     ]
+
+    def form(self) -> tuple[str, str]:
+        return self.layout, self.method
 
     def scales(self) -> tuple[float, ...]:
         return (self.scale_d, self.scale_h, self.scale_w)

@@ -9,8 +9,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
-from tilewright.relay.cards.relations import dims, each, may_equal, need_count, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, each, known_extent, may_equal, need_count, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
 from tilewright.relay.op.movement.indexing import integers, need_elements
 from tilewright.topi.transform import spatial_axes
@@ -53,7 +54,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         method: str = "bilinear",
         extrapolation_value: float = 0,
         out_dtype: str | None = None,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         """crop_size: (height, width)."""
         attrs = {"crop_size": crop_size, "layout": layout, "method": method, "extrapolation_value": extrapolation_value}
@@ -70,7 +71,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         )
         methods = ("bilinear", "nearest_neighbor")
         need(self.method in methods, f"method must be one of {', '.join(methods)}", f"it is {self.method!r}")
-        shape: list[Any] = list(dims(t))
+        shape: list[Dim] = list(dims(t))
         shape[0] = dims(b)[0]
         need_count("crop_size", self.crop_size, [2])
         for a, s in zip(spatial_axes(self.layout), self.crop_size, strict=True):
@@ -258,7 +259,7 @@ class dilation2d(OpCard, key="image.dilation2d"):
             f"they are {self.data_layout} and {self.kernel_layout}",
         )
         k = dict(zip(self.kernel_layout, dims(w), strict=True))
-        shape: list[Any] = list(dims(t))
+        shape: list[Dim] = list(dims(t))
         channels = shape[self.data_layout.index("C")]
         need(may_equal(k["I"], channels), "weight must have data's channels", f"it has {k['I']} of {channels}", 1)
         need(all([isinstance(k[a], int) for a in "HW"]), "the weight's extents must be known", f"they are {w.shape}", 1)
@@ -266,7 +267,7 @@ class dilation2d(OpCard, key="image.dilation2d"):
         before, after = pads(self.padding)
         for j, (a, s, d) in enumerate(zip("HW", (sh, sw), (dh, dw), strict=True)):
             at = self.data_layout.index(a)
-            shape[at] = window(shape[at], k[a], before[j], after[j], s, d)  # type: ignore[arg-type]
+            shape[at] = window(shape[at], known_extent(k[a]), before[j], after[j], s, d)
         return tensor_type(tuple(shape), self.out_dtype or t.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import (
     INJECTIVE,
     OPAQUE,
@@ -30,7 +31,7 @@ from tilewright.relay.cards.relations import (
     tensor_type,
     vectors_along,
 )
-from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.expr import Expr, Tuple, TupleGetItem, const
 from tilewright.relay.op.adjoint import derived, op, summed_like
 
 
@@ -108,7 +109,7 @@ class batch_norm(OpCard, key="nn.batch_norm"):
         (((2, 4, 3), (3,), (3,), (3,), _positive(3)), {"axis": -1, "scale": False}),
     ]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         return vectors_along(args, self.axis)
 
     def infer(
@@ -159,7 +160,7 @@ class layer_norm(OpCard, key="nn.layer_norm"):
     fuse = OUT_ELEMWISE
     samples = [(((2, 3, 8), (8,), (8,)), {}), (((2, 6, 3), (6,), (6,)), {"axis": 1, "epsilon": 1e-3})]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
@@ -187,7 +188,7 @@ class instance_norm(OpCard, key="nn.instance_norm"):
     fuse = OUT_ELEMWISE
     samples = [(((2, 3, 4, 5), (3,), (3,)), {})]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
@@ -215,7 +216,7 @@ class group_norm(OpCard, key="nn.group_norm"):
     fuse = OUT_ELEMWISE
     samples = [(((2, 6, 4, 3), (6,), (6,)), {"num_groups": 3})]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
@@ -298,8 +299,8 @@ class dropout(OpCard, key="nn.dropout"):
     samples = [(((2, 5),), {})]
 
     @classmethod
-    def make(cls, data: Expr, rate: float = 0.5, span: Any = None) -> Any:
-        return cls.call([data], {"rate": rate}, span)[0]
+    def make(cls, data: Expr, rate: float = 0.5, span: BaseSpan | None = None) -> Any:
+        return TupleGetItem(cls.call([data], {"rate": rate}, span), 0)
 
     def infer(self, data: TensorType) -> Type:
         return TupleType((tensor(data, 0), data))
@@ -411,9 +412,9 @@ class dense(OpCard, key="nn.dense"):
     fuse = OUT_ELEMWISE
     samples = [(((3, 4), (5, 4)), {}), (((2, 3, 4), (5, 4)), {})]
 
-    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+    def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
         data, weight = args
-        if weight is None and data is not None and self.units is not None and data.shape:
+        if weight is None and isinstance(data, TensorType) and self.units is not None and data.shape:
             weight = tensor_type((self.units, data.shape[-1]), data.dtype)
         return [data, weight]
 

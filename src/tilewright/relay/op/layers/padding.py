@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import FloatImm, IntImm, TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
 from tilewright.relay.cards.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.relay.expr import Expr, const
@@ -36,7 +37,7 @@ class pad(OpCard, key="nn.pad"):
         pad_width: Any,
         pad_value: Any = 0,
         pad_mode: str = "constant",
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         width = pad_width
         if not has_expressions(pad_width):
@@ -130,7 +131,9 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
     ]
 
     @classmethod
-    def make(cls, data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMMETRIC", span: Any = None) -> Any:
+    def make(
+        cls, data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMMETRIC", span: BaseSpan | None = None
+    ) -> Any:
         return cls.call(
             [data], {"pad_width": tuple([tuple([int(p) for p in w]) for w in pad_width]), "mode": mode}, span
         )

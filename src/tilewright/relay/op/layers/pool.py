@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
-from tilewright.relay.cards.relations import dims, each, may_equal, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, each, may_equal, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
 from tilewright.topi.transform import layout_axes, spatial_axes
 
@@ -48,7 +48,7 @@ class Pool(OpCard):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
-        shape: list[Any] = list(dims(t))
+        shape: list[Dim] = list(dims(t))
         ks, ss, ds, (before, after) = self._windows()
         for j, a in enumerate(self._axes()):
             shape[a] = window(shape[a], ks[j], before[j], after[j], ss[j], ds[j], self.ceil_mode)
@@ -231,7 +231,7 @@ class AdaptivePool(OpCard):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
-        shape: list[Any] = list(dims(t))
+        shape: list[Dim] = list(dims(t))
         for a, s in zip(spatial_axes(self.layout, self.letters), self._sizes(shape), strict=True):
             need(
                 isinstance(shape[a], int), "the extents of the pooled axes must be known", f"axis {a} is {shape[a]}", 0

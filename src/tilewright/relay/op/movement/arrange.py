@@ -9,12 +9,14 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OPAQUE, Indexed, OpCard, as_expr, need
 from tilewright.relay.cards.relations import (
     Dim,
     broadcast_shapes,
     dims,
     is_any,
+    known_extent,
     may_equal,
     normal_axis,
     same_dtype,
@@ -44,7 +46,7 @@ class sliding_window(OpCard, key="sliding_window"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         at = normal_axis(self.axis, len(t.shape))
-        shape: list[Any] = dims(t)
+        shape = dims(t)
         need(
             len(self.window_shape) == len(self.strides) == len(shape) - at,
             "window_shape and strides must have a number for each axis from `axis` on",
@@ -77,7 +79,7 @@ class meshgrid(OpCard, key="meshgrid"):
     samples = [(([(2,), (3,), (4,)],), {}), (([(2,), (3,), (4,)],), {"indexing": "xy"})]
 
     @classmethod
-    def make(cls, data: Any, indexing: str = "ij", span: Any = None) -> Any:
+    def make(cls, data: Any, indexing: str = "ij", span: BaseSpan | None = None) -> Any:
         """Returns one grid for each vector."""
         count = len(data) if isinstance(data, (list, tuple)) else len(data.fields)
         return TupleWrapper(cls.call([data], {"indexing": indexing}, span), count)
@@ -167,7 +169,7 @@ class strided_set(OpCard, key="strided_set"):
     ]
 
     @classmethod
-    def make(cls, data: Any, v: Any, begin: Any, end: Any, strides: Any = None, span: Any = None) -> Any:
+    def make(cls, data: Any, v: Any, begin: Any, end: Any, strides: Any = None, span: BaseSpan | None = None) -> Any:
         """begin, end, strides: integers or constants."""
         attrs = {"begin": integers_of(begin, "begin"), "end": integers_of(end, "end")}
         if strides is not None:
@@ -314,7 +316,7 @@ class unravel_index(OpCard, key="unravel_index"):
     ]
 
     @classmethod
-    def make(cls, indices: Any, shape: Any, span: Any = None) -> Any:
+    def make(cls, indices: Any, shape: Any, span: BaseSpan | None = None) -> Any:
         """shape: an expression, or integers."""
         if not isinstance(shape, Expr):
             shape = as_expr(np.array([int(v) for v in shape], np.int32))
@@ -351,7 +353,7 @@ class matrix_set_diag(OpCard, key="matrix_set_diag"):
     ]
 
     @classmethod
-    def make(cls, data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT", span: Any = None) -> Any:
+    def make(cls, data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT", span: BaseSpan | None = None) -> Any:
         """k: one diagonal, or the lowest and the highest. align: the alignment of shorter diagonals above the main one, then below
         it."""
         low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
@@ -387,7 +389,9 @@ class matrix_set_diag(OpCard, key="matrix_set_diag"):
             f"they are {rows} and {columns}",
             0,
         )
-        longest = max([_diagonal_length(rows, columns, k) for k in range(self.k1, self.k2 + 1)])  # type: ignore[arg-type]
+        longest = max(
+            [_diagonal_length(known_extent(rows), known_extent(columns), k) for k in range(self.k1, self.k2 + 1)]
+        )
         wanted = [*shape[:-2], *([self.k2 - self.k1 + 1] if self.k1 != self.k2 else []), longest]
         fits = len(wanted) == len(d.shape) and all(map(may_equal, wanted, dims(d)))
         need(
@@ -429,7 +433,7 @@ class adv_index(OpCard, key="adv_index"):
     ]
 
     @classmethod
-    def make(cls, inputs: Any, span: Any = None) -> Any:
+    def make(cls, inputs: Any, span: BaseSpan | None = None) -> Any:
         """inputs: the data, then its indices."""
         return cls.call([inputs], {}, span)
 
@@ -448,8 +452,8 @@ class adv_index(OpCard, key="adv_index"):
         need_elements(dims(source)[: len(indices)], shape)
         return tensor_type(shape, source.dtype)
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        return [Indexed((0, k + 1), (0, 0), (k,)) for k in range(len(types[0].fields) - 1)]
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
+        return [Indexed((0, k + 1), (0, 0), (k,)) for k in range(len(tuple_fields(types[0])) - 1)]
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
         return topi.adv_index(data[0], data[1:])
@@ -478,7 +482,7 @@ class trilu(OpCard, key="trilu"):
     ]
 
     @classmethod
-    def make(cls, data: Any, k: Any, upper: bool = True, span: Any = None) -> Any:
+    def make(cls, data: Any, k: Any, upper: bool = True, span: BaseSpan | None = None) -> Any:
         """k: an expression or an integer."""
         return cls.call([data, as_expr(np.array(k, np.int32)) if isinstance(k, int) else k], {"upper": upper}, span)
 

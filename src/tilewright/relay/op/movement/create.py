@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
 from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
@@ -139,7 +140,9 @@ class arange(OpCard, key="arange"):
     ]
 
     @classmethod
-    def make(cls, start: Any, stop: Any = None, step: Any = None, dtype: str = "float32", span: Any = None) -> Any:
+    def make(
+        cls, start: Any, stop: Any = None, step: Any = None, dtype: str = "float32", span: BaseSpan | None = None
+    ) -> Any:
         if stop is None:
             start, stop = 0, start
         step = 1 if step is None else step

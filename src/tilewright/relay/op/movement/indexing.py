@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, Indexed, OpCard, need
 from tilewright.relay.cards.relations import (
     Dim,
@@ -16,6 +17,7 @@ from tilewright.relay.cards.relations import (
     assume,
     dims,
     is_any,
+    known_extent,
     may_equal,
     normal_axis,
     product,
@@ -119,10 +121,10 @@ class take(OpCard, key="take"):
         parts = [np.take(data[b], i[b], axis - batch) for b in np.ndindex(*lead)]
         return np.stack(parts).reshape(*lead, *parts[0].shape)
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
         if self.mode in ("clip", "wrap"):
             return ()
-        axes = None if self.axis is None else (self.axis % len(types[0].shape),)
+        axes = None if self.axis is None else (self.axis % len(tensor(types[0], 0).shape),)
         return [Indexed(1, 0, axes, below=self.mode != "bounded")]
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -182,7 +184,7 @@ class gather(OpCard, key="gather"):
     samples = [(((3, 4), picks(3, 2, 4)), {"axis": 0}), (((3, 4), picks(4, 3, 6)), {"axis": -1})]
 
     @classmethod
-    def make(cls, data: Expr, axis: int, indices: Expr, span: Any = None) -> Any:
+    def make(cls, data: Expr, axis: int, indices: Expr, span: BaseSpan | None = None) -> Any:
         return cls.call([data, indices], {"axis": axis}, span)
 
     def infer(self, data: TensorType, indices: TensorType) -> Type:
@@ -198,8 +200,8 @@ class gather(OpCard, key="gather"):
         need_elements(dims(d), dims(i))
         return tensor_type(i.shape, d.dtype)
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        return [Indexed(1, 0, (self.axis % len(types[0].shape),))]
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
+        return [Indexed(1, 0, (self.axis % len(tensor(types[0], 0).shape),))]
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather(data, self.axis, indices)
@@ -241,9 +243,9 @@ class gather_nd(OpCard, key="gather_nd"):
         need_elements(dims(d)[: self.batch_dims + m], shape)
         return tensor_type(shape, d.dtype)
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        first = self.batch_dims
-        return [Indexed(1, 0, tuple(range(first, first + int(dims(types[1])[0]))), rows=True)]  # type: ignore[arg-type]
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
+        first, count = self.batch_dims, known_extent(tensor(types[1], 1).shape[0])
+        return [Indexed(1, 0, tuple(range(first, first + count)), rows=True)]
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather_nd(data, indices, self.batch_dims)

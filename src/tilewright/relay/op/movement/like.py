@@ -196,7 +196,7 @@ class slice_like(OpCard, key="slice_like"):
         out = list(topi.utils.shape_of(data))
         for a in self._axes(len(out)):
             out[a] = topi.utils.shape_of(shape_like)[a]
-        return te.compute(out, lambda *i: data(*i), name="T_slice_like", tag=topi.tag.INJECTIVE)  # type: ignore[no-any-return]
+        return te.compute(out, lambda *i: data(*i), name="T_slice_like", tag=topi.tag.INJECTIVE)
 
     def ref(self, data: np.ndarray, shape_like: np.ndarray) -> np.ndarray:
         index = [slice(None)] * data.ndim

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import INJECTIVE, OpCard
-from tilewright.relay.cards.relations import dims, is_any, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, is_any, normal_axis, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 
-def _repeated(d: Any, r: Any) -> Any:
+def _repeated(d: Dim, r: Dim) -> Dim:
     return d if isinstance(r, int) and r == 1 else AnyDim() if is_any(d) or is_any(r) else d * r
 
 
@@ -26,13 +24,10 @@ class tile(OpCard, key="tile"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        shape: list[Any] = dims(t)
-        times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
-        shape = [1] * (len(times) - len(shape)) + shape
-        return tensor_type(
-            tuple([_repeated(d, r) for d, r in zip(shape, times, strict=True)]),
-            t.dtype,
-        )
+        ndim = max(len(t.shape), len(self.reps))
+        shape: list[Dim] = [*[1] * (ndim - len(t.shape)), *dims(t)]
+        times = [*[1] * (ndim - len(self.reps)), *self.reps]
+        return tensor_type([_repeated(d, r) for d, r in zip(shape, times, strict=True)], t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.tile(data, self.reps)
@@ -51,7 +46,7 @@ class repeat(OpCard, key="repeat"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        shape: list[Any] = dims(t)
+        shape = dims(t)
         at = normal_axis(self.axis, len(shape))
         shape[at] = AnyDim() if is_any(shape[at]) else shape[at] * self.repeats
         return tensor_type(tuple(shape), t.dtype)

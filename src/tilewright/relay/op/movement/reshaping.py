@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
 from tilewright.relay.cards.relations import (
     Dim,
@@ -29,7 +30,7 @@ from tilewright.relay.cards.relations import (
     tensor,
     tensor_type,
 )
-from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.expr import Expr, Tuple, TupleWrapper, const
 from tilewright.relay.op.adjoint import derived, op
 from tilewright.tir import EQ, Select
 from tilewright.tir import Any as AnyDim
@@ -435,23 +436,23 @@ class split(OpCard, key="split"):
     samples = [(((6, 2),), {"indices_or_sections": 3}), (((2, 7),), {"indices_or_sections": (2, 3), "axis": 1})]
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         """The number of pieces."""
         given = self.indices_or_sections
         return given if isinstance(given, int) else len(given) + 1
 
     @classmethod
-    def make(cls, data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0, span: Any = None) -> Any:
+    def make(
+        cls, data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0, span: BaseSpan | None = None
+    ) -> Any:
         given = (
             indices_or_sections
             if isinstance(indices_or_sections, int)
             else tuple([i if isinstance(i, PrimExpr) else int(i) for i in indices_or_sections])
         )
         attrs = {"indices_or_sections": given, "axis": axis}
-        from tilewright.relay.expr import TupleWrapper
-
-        result = cls.call([data], attrs, span)
-        return TupleWrapper(result, 1) if isinstance(result, Expr) else result
+        count = given if isinstance(given, int) else len(given) + 1
+        return TupleWrapper(cls.call([data], attrs, span), max(1, count))
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)

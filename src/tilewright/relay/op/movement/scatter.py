@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import OPAQUE, Indexed, OpCard, need
-from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor
+from tilewright.relay.cards.relations import dims, known_extent, may_equal, normal_axis, tensor
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
 from tilewright.relay.op.movement.indexing import from_start, integers, no_more_than_data
@@ -109,8 +109,8 @@ class scatter_elements(OpCard, key="scatter_elements"):
         need(u.dtype == d.dtype, "updates must have data's dtype", f"they are {u.dtype} and {d.dtype}", 2)
         return d
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        return () if self.outside else [Indexed(1, 0, (self.axis % len(types[0].shape),))]
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
+        return () if self.outside else [Indexed(1, 0, (self.axis % len(tensor(types[0], 0).shape),))]
 
     def compute(self, data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
         return topi.scatter_elements(data, indices, updates, self.axis, self.reduction)
@@ -172,8 +172,8 @@ class scatter_nd(OpCard, key="scatter_nd"):
         )
         return d
 
-    def indexed(self, types: Sequence[Any]) -> Sequence[Indexed]:
-        count: Any = dims(types[1])[0]
+    def indexed(self, types: Sequence[Type]) -> Sequence[Indexed]:
+        count = known_extent(tensor(types[1], 1).shape[0])
         return () if self.outside else [Indexed(1, 0, tuple(range(count)), rows=True)]
 
     def compute(self, data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

@@ -10,7 +10,16 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, need
-from tilewright.relay.cards.relations import as_dim, dims, is_any, nonnegative, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.relations import (
+    as_dim,
+    dims,
+    is_any,
+    known_extent,
+    nonnegative,
+    normal_axis,
+    tensor,
+    tensor_type,
+)
 from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, slice_bounds
@@ -62,7 +71,7 @@ class strided_slice(OpCard, key="strided_slice"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        out: list[Any] = dims(t)
+        out = dims(t)
         for a, b, e, s in self.parts(len(out)):
             extent = out[a]
             known = isinstance(b, int) and isinstance(e, int)
@@ -93,7 +102,7 @@ class strided_slice(OpCard, key="strided_slice"):
             return None
         blocks: list[tuple[int, int, int, int]] = []
         for a, b, e, s in self.parts(4):
-            first, count = slice_bounds(shape[a], b, e, s)  # type: ignore[arg-type]
+            first, count = slice_bounds(known_extent(shape[a]), b, e, s)
             size = sizes[0] if a == 1 else 1
             if s < 0 or count == 0 or (a == 1 and s != 1) or first % size or count % size:
                 return None

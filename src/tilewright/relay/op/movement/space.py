@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OpCard, need
 from tilewright.relay.cards.relations import Dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
@@ -29,13 +30,13 @@ class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
     samples = [(((8, 2, 3, 2),), {"block_shape": (2, 2), "crops": ((0, 1), (1, 0))})]
 
     @classmethod
-    def make(cls, data: Any, block_shape: Any, crops: Any, span: Any = None) -> Any:
+    def make(cls, data: Any, block_shape: Any, crops: Any, span: BaseSpan | None = None) -> Any:
         """crops: (begin, end) for each spatial axis."""
         return cls.call([data], {"block_shape": tuple(block_shape), "crops": _crops(crops)}, span)
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        shape: list[Any] = dims(t)
+        shape = dims(t)
         m, total = len(self.block_shape), int(np.prod(self.block_shape))
         need(
             len(shape) > m == len(self.crops),
@@ -79,14 +80,16 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
     samples = [(((2, 3, 4, 2),), {"block_shape": (2, 2), "paddings": ((0, 1), (2, 0)), "pad_value": 1.5})]
 
     @classmethod
-    def make(cls, data: Any, block_shape: Any, paddings: Any, pad_value: float = 0, span: Any = None) -> Any:
+    def make(
+        cls, data: Any, block_shape: Any, paddings: Any, pad_value: float = 0, span: BaseSpan | None = None
+    ) -> Any:
         """paddings: (before, after) for each spatial axis."""
         attrs = {"block_shape": tuple(block_shape), "paddings": _crops(paddings), "pad_value": float(pad_value)}
         return cls.call([data], attrs, span)
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        shape: list[Any] = dims(t)
+        shape = dims(t)
         m, total = len(self.block_shape), int(np.prod(self.block_shape))
         need(
             len(shape) > m == len(self.paddings),

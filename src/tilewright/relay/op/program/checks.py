@@ -32,7 +32,7 @@ class within(Dynamic, key="dyn.within"):
         """The index of the number."""
         return [1]
 
-    def infer(self, data: TensorType, number: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, data: TensorType, number: TensorType) -> Type:
         tensor(number, 1)
         return tensor(data, 0)
 

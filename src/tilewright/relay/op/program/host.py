@@ -66,10 +66,10 @@ class dyn_host_call(Dynamic, key="dyn.host.call"):
     config: str = ""
     undifferentiable = host_call.undifferentiable
 
-    def infer(self, inputs: TupleType, shape: TensorType) -> Type:  # type: ignore[override]
+    def infer(self, inputs: TupleType, shape: TensorType) -> Type:
         rank: Any = dims(tensor(shape, 1))[0]
         need(isinstance(rank, int), "the number of axes must be known", f"the shape has {rank} elements", 1)
         return tensor_type([AnyDim() for _ in range(rank)], self.dtype)
 
 
-DYNAMIC[host_call] = dyn_host_call
+DYNAMIC[host_call] = dyn_host_call.call_of

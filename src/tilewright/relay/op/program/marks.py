@@ -22,7 +22,7 @@ class Mark(OpCard):
         return data
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return te.compute(data.shape, lambda *i: data(*i), name=self.type_key.rpartition(".")[2], tag="injective")  # type: ignore[no-any-return]
+        return te.compute(data.shape, lambda *i: data(*i), name=self.type_key.rpartition(".")[2], tag="injective")
 
     def ref(self, data: Any) -> Any:
         return data

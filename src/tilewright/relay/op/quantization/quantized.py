@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.ir import TensorType, Type
-from tilewright.relay.cards.card import BROADCAST, OpCard, any_bytes, need
-from tilewright.relay.cards.relations import dims, known_equal, may_equal, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.card import BROADCAST, OpCard, TypeRuleError, any_bytes, need
+from tilewright.relay.cards.relations import Dim, dims, known_equal, may_equal, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const, var
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.quantization.requantize_config import COMPUTE_DTYPES, ROUNDINGS, requantize_config
@@ -75,14 +75,14 @@ def limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def need_quantized(t: TensorType, arg: int) -> TensorType:
+def need_quantized(t: Type, arg: int) -> TensorType:
     """`t` as a tensor of integers. Raises TypeRuleError otherwise."""
     found = tensor(t, arg)
     need(str(found.dtype) in INTEGERS, f"quantised numbers are {', '.join(INTEGERS)}", f"they are {found.dtype}", arg)
     return found
 
 
-def need_parameter(t: TensorType, arg: int, what: str, count: Any = None) -> None:
+def need_parameter(t: Type, arg: int, what: str, count: Dim | None = None) -> None:
     """`t` as a scale (float32) or zero point (int32): one number, or `count` numbers if several are allowed. Raises TypeRuleError
     otherwise."""
     found, wanted = tensor(t, arg), "float32" if "scale" in what else "int32"
@@ -169,7 +169,7 @@ def np_rounded(x: np.ndarray, zero: np.ndarray, dtype: str) -> np.ndarray:
     return np.asarray(np.clip(shifted, np.float32(low), np.float32(top_float(high))).astype(dtype))
 
 
-def np_dequantize(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+def np_dequantize(q: np.ndarray, scale: np.ndarray | np.float32, zero: np.ndarray) -> np.ndarray:
     return np.asarray((q.astype(np.int32) - zero).astype(np.float32) * scale)
 
 
@@ -339,14 +339,10 @@ class requantize(Quantized, key="qnn.requantize"):
             whole = op("subtract")(whole, read(along(input_zero_point, ndim, self.axis), ndim))
         to = along(output_zero_point, ndim, 0)
         if dtype == "int64":
-            need(
-                isinstance(input_scale, Constant) and isinstance(output_scale, Constant),
-                "scales must be constants to compute with integers",
-                "they are not",
-                1,
-                'Use compute_dtype="float32"',
-            )
-            scaled = _fixed_point(whole, input_scale, output_scale, ndim, self.axis, rounding)  # type: ignore[arg-type]
+            if not isinstance(input_scale, Constant) or not isinstance(output_scale, Constant):
+                rule = "scales must be constants to compute with integers"
+                raise TypeRuleError(rule, "they are not", 1, 'Use compute_dtype="float32"')
+            scaled = _fixed_point(whole, input_scale, output_scale, ndim, self.axis, rounding)
             out = op("add")(scaled, cast(to, "int64"))
             return cast(op("clip")(out, float(low), float(high)), self.out_dtype)
         ratio = op("divide")(

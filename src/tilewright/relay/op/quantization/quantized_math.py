@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import TensorType, TupleType, Type
+from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
-from tilewright.relay.cards.relations import dims, normal_axis, tensor, tensor_type
+from tilewright.relay.cards.relations import broadcast, dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
-from tilewright.relay.op.arithmetic.binary import add as plain_add
 from tilewright.relay.op.arithmetic.elemwise import np_erf
 from tilewright.relay.op.movement.reshaping import concatenate as plain_concatenate
+from tilewright.relay.op.movement.reshaping import tuple_fields
 from tilewright.relay.op.quantization.quantized import (
     Quantized,
     along,
@@ -131,7 +132,7 @@ class leaky_relu(Quantized, key="qnn.leaky_relu"):
         input_zero_point: Expr,
         output_scale: Expr,
         output_zero_point: Expr,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         inputs = [x, input_scale, input_zero_point, output_scale, output_zero_point]
         return cls.call(inputs, {"alpha": alpha}, span)
@@ -201,8 +202,7 @@ class QuantizedBinary(Quantized):
             need_parameter(zero, at + 1, "lhs zero point" if at == 2 else "rhs zero point", count)
         need_parameter(output_scale, 6, "output scale")
         need_parameter(output_zero_point, 7, "output zero point")
-        plain = [tensor_type(t.shape, "float32") for t in (a, b)]
-        return tensor_type(plain_add().infer(*plain).shape, str(a.dtype))  # type: ignore[attr-defined]
+        return broadcast(tensor_type(a.shape, "float32"), tensor_type(b.shape, "float32"), str(a.dtype))
 
     def expand(
         self,
@@ -242,8 +242,8 @@ class QuantizedBinary(Quantized):
         output_zero_point: np.ndarray,
     ) -> np.ndarray:
         one, to = np.float32(1), output_scale.reshape(())
-        x = np_dequantize(lhs, one, spread(lhs_zero_point, lhs.ndim, self.lhs_axis))  # type: ignore[arg-type]
-        y = np_dequantize(rhs, one, spread(rhs_zero_point, rhs.ndim, self.rhs_axis))  # type: ignore[arg-type]
+        x = np_dequantize(lhs, one, spread(lhs_zero_point, lhs.ndim, self.lhs_axis))
+        y = np_dequantize(rhs, one, spread(rhs_zero_point, rhs.ndim, self.rhs_axis))
         left, right = spread(lhs_scale, lhs.ndim, self.lhs_axis), spread(rhs_scale, rhs.ndim, self.rhs_axis)
         if type(self).name == "multiply":
             z = x * y * (left * right / to)
@@ -289,7 +289,7 @@ class concatenate(Quantized, key="qnn.concatenate"):
         output_scale: Expr,
         output_zero_point: Expr,
         axis: int = 0,
-        span: Any = None,
+        span: BaseSpan | None = None,
     ) -> Any:
         return cls.call([data, input_scales, input_zero_points, output_scale, output_zero_point], {"axis": axis}, span)
 
@@ -309,9 +309,9 @@ class concatenate(Quantized, key="qnn.concatenate"):
             1,
         )
         for t, scale, zero in zip(data.fields, input_scales.fields, input_zero_points.fields, strict=True):
-            need_quantized(t, 0)  # type: ignore[arg-type]
-            need_parameter(scale, 1, "input scale")  # type: ignore[arg-type]
-            need_parameter(zero, 2, "input zero point")  # type: ignore[arg-type]
+            need_quantized(t, 0)
+            need_parameter(scale, 1, "input scale")
+            need_parameter(zero, 2, "input zero point")
         need_parameter(output_scale, 3, "output scale")
         need_parameter(output_zero_point, 4, "output zero point")
         return plain_concatenate.from_fields(self.axis).infer(data)
@@ -321,7 +321,7 @@ class concatenate(Quantized, key="qnn.concatenate"):
     ) -> Expr:
         """Requantises each tensor whose scale differs from the output's, then joins them."""
         parts = []
-        for k, t in enumerate(data.checked_type.fields):  # type: ignore[attr-defined]
+        for k, t in enumerate(tuple_fields(data.checked_type)):
             part, scale, zero = field(data, k), field(input_scales, k), field(input_zero_points, k)
             same = all(
                 [

@@ -122,7 +122,7 @@ class Product(Quantized):
         ndim = len(tensor(weight.checked_type).shape)
         x = difference(data, input_zero_point, 0)
         w = difference(weight, kernel_zero_point, self.channels_axis(ndim))
-        return type(self.plain()).call(alike(x, w), vars_of(self.plain()))  # type: ignore[no-any-return]
+        return type(self.plain()).call(alike(x, w), vars_of(self.plain()))
 
     def ref(
         self,

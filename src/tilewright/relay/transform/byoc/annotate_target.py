@@ -47,7 +47,7 @@ class _Annotator(ExprMutator):
     def visit_call(self, call: Call) -> Expr:
         if is_begin(call):
             # Borders of an earlier run are made anew; the operator behind them tells whose it was.
-            return self.visit(inner(call))  # type: ignore[no-any-return]
+            return self.visit(inner(call))
         if is_end(call):
             new: Expr = self.visit(inner(call))
             if type(new) is not Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.ir import IRModule, Op
 from tilewright.relay.cards.card import constructor
@@ -47,7 +47,7 @@ def end(e: Expr, compiler: str) -> Expr:
     return constructor(END)(e, compiler=compiler)
 
 
-def is_composite(f: Any) -> bool:
+def is_composite(f: Any) -> TypeGuard[Function]:
     """Whether a function stands for a match of a pattern."""
     return isinstance(f, Function) and "Composite" in f.attrs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -33,7 +33,7 @@ class _OwnMutator(ExprMutator):
 
 def _each_own(mod: IRModule, mutator: ExprMutator, without: Sequence[GlobalVar] = ()) -> dict[Any, Any]:
     return {
-        g: mutator.visit(f) if isinstance(f, Function) and not is_external(f) else f
+        g: mutator.rewritten_function(f) if isinstance(f, Function) and not is_external(f) else f
         for g, f in mod.functions.items()
         if g not in without
     }
@@ -47,11 +47,11 @@ class _Undo(_OwnMutator):
         self.functions = functions
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         found = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
         if found is None:
-            return new  # type: ignore[no-any-return]
-        return self.visit(inlined(new, _WithoutComposites().visit(found)))  # type: ignore[no-any-return]
+            return new
+        return self.visit(inlined(new, _WithoutComposites().rewritten_function(found)))
 
 
 class _WithoutComposites(ExprMutator):
@@ -62,9 +62,9 @@ class _WithoutComposites(ExprMutator):
         self.names = names
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         if not is_composite(new.op) or self.names is not None and str(new.op.attrs["Composite"]) not in self.names:
-            return new  # type: ignore[no-any-return]
+            return new
         return inlined(new, new.op)
 
 
@@ -106,7 +106,7 @@ def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar | str]) -> Pa
     return Pass(PassInfo(0, "InlineCompilerFunctionsBoundTo"), run)
 
 
-def _wanted(function: Any, compiler_filter: str) -> bool:
+def _wanted(function: object, compiler_filter: str) -> TypeGuard[Function]:
     if not isinstance(function, Function) or "Compiler" not in function.attrs:
         return False
     return not compiler_filter or function.attrs["Compiler"] == compiler_filter
@@ -122,9 +122,9 @@ class _Outline(ExprMutator):
         return fn if fn.is_primitive or is_external(fn) else super().visit_function(fn)
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         if not _wanted(new.op, self.filter):
-            return new  # type: ignore[no-any-return]
+            return new
         symbol = str(new.op.attrs.get("global_symbol") or "")
         if not symbol:
             raise TVMError(
@@ -134,7 +134,7 @@ class _Outline(ExprMutator):
         if symbol not in self.known:
             self.known[symbol] = GlobalVar(symbol)
             self.made[self.known[symbol]] = new.op
-        return new.replace(op=self.known[symbol])  # type: ignore[no-any-return]
+        return new.replace(op=self.known[symbol])
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "") -> Pass:
@@ -156,10 +156,10 @@ class _CallLowered(_OwnMutator):
         self.extern = extern
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         if isinstance(new.op, GlobalVar) and new.op in self.extern:
             return constructor(CALL_LOWERED)(new.op, Tuple(new.args))
-        return new  # type: ignore[no-any-return]
+        return new
 
 
 def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
@@ -199,7 +199,7 @@ class _InPlace(_OwnMutator):
                     f"call_lowered takes a function that is marked Extern and a tuple of arguments, but stands here as\n{call}"
                 )
             return Call(self.functions[gvar], self.visit_all(args.fields), None, (), call.span)  # type: ignore[index]
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         found: Expr = self.visit(inlined(new, new.op)) if is_composite(new.op) else new
         return found
 

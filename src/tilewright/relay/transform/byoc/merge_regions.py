@@ -163,7 +163,7 @@ class _WithoutInnerMarks(ExprMutator):
         if is_begin(call) and is_end(inner(call)):
             region = self.regions.of(call)
             if region is not None and region is self.regions.of(inner(call)):
-                return self.visit(inner(inner(call)))  # type: ignore[no-any-return]
+                return self.visit(inner(inner(call)))
         return super().visit_call(call)
 
     def visit_function(self, fn: Function) -> Expr:

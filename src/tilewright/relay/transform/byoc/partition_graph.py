@@ -38,7 +38,7 @@ class _Prepared(ExprMutator):
             return super().visit_call(call)
         value, compiler = self.visit(inner(call)), compiler_of(call)
         if compiler == DEFAULT:
-            return value  # type: ignore[no-any-return]
+            return value
         if is_end(call) and isinstance(value, Tuple):
             return Tuple(tuple([_ended(f, compiler) for f in value.fields]), value.span)
         return call if value is inner(call) else call.replace(args=(value,))

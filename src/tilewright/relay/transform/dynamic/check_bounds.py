@@ -18,7 +18,7 @@ from tilewright.relay.rewriting import rewrite_calls, static_shape, typed, typed
 
 def name_of(call: Call) -> str:
     """An operator and the model's node that it is of."""
-    kind, node = call.op.name, span_text(getattr(call, "span", None))  # type: ignore[attr-defined]
+    kind, node = call.operator.name, span_text(getattr(call, "span", None))
     return f"{kind} ({node})" if node else str(kind)
 
 
@@ -110,8 +110,8 @@ def CheckBounds() -> Any:
             done.add(new)
         return new
 
-    def run(func: Function, mod: IRModule) -> Expr:
-        return rewrite_calls(func, rule)  # type: ignore[no-any-return]
+    def run(func: Function, mod: IRModule) -> Function:
+        return rewrite_calls(func, rule)
 
     return typed_pass("CheckBounds", 0, run)
 

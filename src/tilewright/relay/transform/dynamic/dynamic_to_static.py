@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, Op, PrimExpr, TensorType
+from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import OpCard, TypeRuleError
 from tilewright.relay.cards.relations import is_any, nonnegative
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
@@ -172,7 +173,7 @@ class ShapeValues:
         return self._call(e)
 
     def _call(self, e: Call) -> Any:
-        name = e.op.name  # type: ignore[attr-defined]
+        name = e.operator.name
         if name in ("shape_of", "ndarray_size"):
             t = type_of(e.args[0])
             if not isinstance(t, TensorType):
@@ -202,9 +203,9 @@ class ShapeValues:
             # Indices must be numbers; updates may be anything.
             plain = all([isinstance(v, int) for v in a.reshape(-1)])
             numbers.append(a.astype(np.int64) if plain else a)
-        if e.op.name in ("take", "gather", "gather_nd") and numbers[1].dtype == object:  # type: ignore[attr-defined]
+        if e.operator.name in ("take", "gather", "gather_nd") and numbers[1].dtype == object:
             return None
-        if e.op.name in ("scatter_elements", "scatter_nd"):  # type: ignore[attr-defined]
+        if e.operator.name in ("scatter_elements", "scatter_nd"):
             if numbers[1].dtype == object:
                 return None
             numbers[2] = args[2]
@@ -222,7 +223,7 @@ class ShapeValues:
 
     def _full(self, e: Call) -> Any:
         """zeros, ones and the like, which have no arguments."""
-        if e.args or e.op.name not in ("zeros", "ones", "arange"):  # type: ignore[attr-defined]
+        if e.args or e.operator.name not in ("zeros", "ones", "arange"):
             return None
         t = type_of(e)
         if not isinstance(t, TensorType) or not all([isinstance(d, IntImm) for d in t.shape]):
@@ -367,25 +368,25 @@ def _may_infer(values: list[Any]) -> bool:
     )
 
 
-def static_calls(func: Function) -> Expr:
+def static_calls(func: Function) -> Function:
     """The function with dynamic operators replaced where the values that they read are known."""
     nested = any([isinstance(e, Function) and e is not func and not e.is_primitive for e in post_order(func)])
     scope: set[Var] = set()
     if not nested:
         scope = scope.union(*[variables_of_type(type_of(p) or p.type_annotation) for p in func.params])
-    return rewrite_calls(func, Rule(scope))  # type: ignore[no-any-return]
+    return rewrite_calls(func, Rule(scope))
 
 
-def DynamicToStatic() -> Any:
+def DynamicToStatic() -> Pass:
     """Replace operators of `dyn` by those with attributes, if their shape arguments are constant or follow from the
     shapes of inputs.
     """
 
-    def run(func: Function, mod: IRModule) -> Expr:
+    def run(func: Function, mod: IRModule) -> Function:
         if not any([isinstance(e, Call) and isinstance(e.attrs, Dynamic) for e in post_order(func)]):
             return func
         made = static_calls(func)
         # What was not known of the result may be now.
-        return made.replace(ret_type=None) if isinstance(made, Function) and made is not func else made
+        return made if made is func else made.replace(ret_type=None)
 
     return typed_pass("DynamicToStatic", 0, run)

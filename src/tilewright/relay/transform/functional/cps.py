@@ -139,7 +139,7 @@ class _Converter:
 
     def operands(self, e: Expr, env: dict[Var, Expr]) -> Expr:
         """An expression without scopes of its own, with converted operands."""
-        return _Operands(self, env).visit(e)  # type: ignore[no-any-return]
+        return _Operands(self, env).visit(e)
 
     def global_function(self, gvar: GlobalVar) -> GlobalVar:
         """The converted form of a function of the module."""
@@ -166,7 +166,7 @@ class _Operands(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         # Never the same object: its type may be one of the type variables of the function that it was in.
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         types = tuple([self.converter.type(t) for t in call.type_args])
         return Call(new.op, new.args, new.attrs, types, new.span)
 

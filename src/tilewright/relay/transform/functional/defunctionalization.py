@@ -59,7 +59,7 @@ class _Retype(ExprMutator):
         return Var(var.name_hint, self.declared(type_of(var) or var.type_annotation), var.span)
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         return Call(new.op, new.args, new.attrs, (), new.span)
 
     def visit_function(self, fn: Function) -> Expr:
@@ -70,7 +70,7 @@ class _Retype(ExprMutator):
 
     def visit_pattern(self, pattern: Pattern) -> Pattern:
         if isinstance(pattern, PatternVar):
-            return PatternVar(self.visit(pattern.var), pattern.span)
+            return pattern.replace(var=self.visit(pattern.var))
         inner = getattr(pattern, "patterns", ())
         return pattern.replace(patterns=tuple([self.visit_pattern(p) for p in inner])) if inner else pattern
 
@@ -118,7 +118,7 @@ class _Values(ExprMutator):
 def _values_called(mod: IRModule) -> IRModule:
     made: dict[GlobalVar, Function] = {}
     functions: dict[GlobalVar, Any] = {
-        g: _Values(mod, made).visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
+        g: _Values(mod, made).rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
     }
     return infer_module(mod.with_functions({**functions, **made}))
 

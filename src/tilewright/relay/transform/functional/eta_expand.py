@@ -54,7 +54,9 @@ class EtaExpand:
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         functions: dict[Any, Any] = {
-            g: _Expand(mod, self.expand_constructor, self.expand_global_var).visit(f) if isinstance(f, Function) else f
+            g: _Expand(mod, self.expand_constructor, self.expand_global_var).rewritten_function(f)
+            if isinstance(f, Function)
+            else f
             for g, f in mod.functions.items()
         }
         return infer_module(mod.with_functions(functions))

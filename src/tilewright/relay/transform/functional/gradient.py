@@ -36,7 +36,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
 from tilewright.relay.printer import span_text, type_text
-from tilewright.relay.rewriting import card_of, rewrite_calls, typed
+from tilewright.relay.rewriting import CallRewriter, card_of, typed
 from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.transform.functional.normal_forms import to_anf, to_graph
 from tilewright.relay.typing.infer_type import infer_module, infer_types
@@ -110,7 +110,7 @@ def no_gradient(call: Call, why: str) -> OpNotImplemented:
     """The error for a call that cannot be differentiated, with its place in the model's text and in the program."""
     where = span_text(call.span)
     return OpNotImplemented(
-        f"{where + ': ' if where else ''}{call.op.name} has no gradient: {why}\n{excerpt(call, call)}"  # type: ignore[attr-defined]
+        f"{where + ': ' if where else ''}{call.operator.name} has no gradient: {why}\n{excerpt(call, call)}"
     )
 
 
@@ -208,12 +208,12 @@ def _first_order(func: Function) -> Function:
     ]
     result = Tuple((body, Tuple(tuple(adjoints))))
     infer_types(result)
-    return func.replace(body=rewrite_calls(result, _simpler), ret_type=None)
+    return func.replace(body=CallRewriter(_simpler).visit(result), ret_type=None)
 
 
 def _simpler(call: Call) -> Expr | None:
     """A simpler form of an operator of adjoints where shapes are known; None for other calls."""
-    if call.op.name in ("collapse_sum_like", "broadcast_to_like"):  # type: ignore[attr-defined]
+    if call.operator.name in ("collapse_sum_like", "broadcast_to_like"):
         return card_of(call).simplify(*call.args)
     return None
 

@@ -43,14 +43,13 @@ class _Inliner(ExprMutator):
         self.has_effect = Effects()
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
-        function = new.op
-        if isinstance(function, GlobalVar) and function not in self.recursive:
-            function = self.mod.functions.get(function)
+        new = self.rewritten_call(call)
+        op = new.op
+        function = self.mod.functions.get(op) if isinstance(op, GlobalVar) and op not in self.recursive else op
         if not isinstance(function, Function) or not self.wanted(function):
-            return new  # type: ignore[no-any-return]
+            return new
         if any([k in function.attrs for k in KEPT_APART]) or len(function.params) != len(new.args):
-            return new  # type: ignore[no-any-return]
+            return new
         args: list[Expr] = []
         effects: list[tuple[Var, Expr]] = []
         for param, arg in zip(function.params, new.args, strict=True):
@@ -74,9 +73,9 @@ class _CallInPlace(ExprMutator):
         self.functions = functions
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         function = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
-        return new if function is None else new.replace(op=function)  # type: ignore[no-any-return]
+        return new if function is None else new.replace(op=function)
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive else super().visit_function(fn)
@@ -87,7 +86,7 @@ def call_in_place(mod: IRModule, functions: Mapping[GlobalVar, Function]) -> IRM
     if not functions:
         return mod
     mutator = _CallInPlace(functions)
-    changed = {g: mutator.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    changed = {g: mutator.rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
     named = {e for f in changed.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)}
     return mod.with_functions({g: f for g, f in changed.items() if g not in functions or g in named})
 
@@ -96,7 +95,7 @@ def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
     """The module with calls of those functions replaced by their bodies."""
     inliner = _Inliner(mod, wanted)
     functions: dict[GlobalVar, Any] = {
-        g: inliner.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
+        g: inliner.rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
     }
     return mod.with_functions(functions)
 

@@ -177,7 +177,7 @@ class _Operands(ExprMutator):
     def visit_one(self, e: Expr) -> Expr:
         for c in (*flow_children(e), *([e.op] if isinstance(e, Call) else [])):
             self.memo_map[c] = self.scope.atom(c)
-        return self.visit(e)  # type: ignore[no-any-return]
+        return self.visit(e)
 
 
 def to_anf(expr: Expr) -> Expr:
@@ -236,7 +236,7 @@ class _Graph(ExprMutator):
 def to_graph(expr: Expr) -> Expr:
     """`expr` in graph normal form: values of lets stand where they are used (shared, not copied). Lets stay that bind
     recursive functions, or values whose evaluation has effects."""
-    return _Graph(expr).visit(expr)  # type: ignore[no-any-return]
+    return _Graph(expr).visit(expr)
 
 
 def is_anf(expr: Expr) -> bool:

@@ -404,7 +404,7 @@ class Evaluator:
     def operator(self, call: Call, args: Sequence[Value], scope: Scope) -> Value:
         card = card_of(call)
         arrays = [_array(a) for a in args]
-        name: str = call.op.name  # type: ignore[attr-defined]
+        name: str = call.operator.name
         known = all([a is not None for a in arrays]) and name not in SHAPE_OPS
         if known and card.pure and type(card).ref is not OpCard.ref:
             result = run_card(call, arrays)

@@ -90,7 +90,8 @@ class Joiner:
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
         """The branches' results as slices of the joined one."""
-        out, start = [], 0
+        out: list[Expr] = []
+        start = 0
         for call in chain:
             size = (static_shape(call) or ())[axis]
             piece = constructor("strided_slice")(joined, [start], [start + size], [1], axes=[axis], span=call.span)
@@ -188,7 +189,7 @@ class _DenseBatch(_Dense):
         return typed(constructor("reshape")(stacked, (len(args), *(1,) * (2 - ndim), *(shapes[0] or ()))))
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
-        out = []
+        out: list[Expr] = []
         for i in range(len(chain)):
             piece = typed(constructor("strided_slice")(joined, [i], [i + 1], [1], axes=[0]))
             out.append(typed(constructor("squeeze")(piece, [0])))
@@ -322,7 +323,7 @@ class _Combiner:
 
     def run(self, func: Function) -> Function:
         while table := self.round(func):
-            func = _Replaced(table).visit(func)
+            func = _Replaced(table).rewritten_function(func)
         return func
 
     def round(self, func: Function) -> dict[Expr, Expr]:
@@ -412,7 +413,7 @@ def _independent(calls: Sequence[Call], operands: Any) -> list[Call]:
 
 
 def _pass(name: str, joiner: Joiner, level: int = 4) -> Pass:
-    def run(func: Function, mod: IRModule) -> Expr:
+    def run(func: Function, mod: IRModule) -> Function:
         return _Combiner(joiner).run(func)
 
     return typed_pass(name, level, run)

@@ -10,7 +10,7 @@ from tilewright.relay.rewriting import typed_pass
 
 class _Defuse(ExprMutator):
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         if isinstance(new, Call) and isinstance(new.op, Function) and new.op.is_primitive:
             return substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
         return new
@@ -18,4 +18,4 @@ class _Defuse(ExprMutator):
 
 def DefuseOps() -> Pass:
     """Replace calls of primitive functions by the operators in them: the inverse of FuseOps."""
-    return typed_pass("DefuseOps", 0, lambda f, mod: _Defuse().visit(f))
+    return typed_pass("DefuseOps", 0, lambda f, mod: _Defuse().rewritten_function(f))

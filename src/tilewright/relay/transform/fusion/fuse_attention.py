@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
+from tilewright.ir.span import BaseSpan
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
+from tilewright.relay.op.layers import neural
 from tilewright.relay.rewriting import (
     card_of,
     is_op,
@@ -36,11 +38,11 @@ class _Attention(NamedTuple):
     scale: float
     zero_rows: bool
 
-    def call(self, span: Any) -> Expr:
+    def call(self, span: BaseSpan | None) -> Expr:
         """The one operator."""
         query, key = self.product.args
         operands = [query, key, self.value, *([self.mask] if self.mask is not None else [])]
-        transposed = card_of(self.product).transpose_b  # type: ignore[attr-defined]
+        transposed = card_of(self.product, neural.batch_matmul).transpose_b
         return typed(
             constructor("nn.contrib_attention")(
                 *operands, scale=self.scale, transpose_key=transposed, zero_rows=self.zero_rows, span=span
@@ -52,35 +54,36 @@ Reads = Callable[[Expr], int]
 """How often an expression is read."""
 
 
-def _product(e: Expr) -> bool:
+def _product(e: Expr) -> TypeGuard[Call]:
     """Whether this is a product of float32 matrices, the first as it lies, of equally many."""
     if not is_op(e, "nn.batch_matmul"):
         return False
-    card: Any = card_of(e)  # type: ignore[arg-type]
-    left, right = [static_shape(a) for a in e.args]  # type: ignore[attr-defined]
-    plain = not card.transpose_a and str(tensor_of(e).dtype) == "float32"
+    left, right = [static_shape(a) for a in e.args]
+    plain = not card_of(e, neural.batch_matmul).transpose_a and str(tensor_of(e).dtype) == "float32"
     same = left is not None and right is not None and left[:-2] == right[:-2]
-    return plain and same and all([str(tensor_of(a).dtype) == "float32" for a in e.args])  # type: ignore[attr-defined]
+    return plain and same and all([str(tensor_of(a).dtype) == "float32" for a in e.args])
 
 
 def match(e: Expr, reads: Reads) -> _Attention | None:
     """The attention whose last product is `e`, where nothing else reads what is in between."""
-    if not _product(e) or card_of(e).transpose_b:  # type: ignore[attr-defined, arg-type]
+    if not _product(e) or card_of(e, neural.batch_matmul).transpose_b:
         return None
-    weights, value = e.args  # type: ignore[attr-defined]
+    weights, value = e.args
     if reads(weights) != 1:
         return None
     without = _without_nan(weights, reads)
-    softmax: Any
     zero_rows, softmax = without is not None, without if without is not None else weights
     if not is_op(softmax, "nn.softmax"):
         return None
     shape = static_shape(softmax)
-    if shape is None or card_of(softmax).axis not in (-1, len(shape) - 1):  # type: ignore[attr-defined]
+    if shape is None or card_of(softmax, neural.softmax).axis not in (-1, len(shape) - 1):
         return None
-    scores: Any = softmax.args[0]
-    mask, scale = None, 1.0
-    while reads(scores) == 1 and not _product(scores):
+    scores = softmax.args[0]
+    mask: Expr | None = None
+    scale = 1.0
+    while not _product(scores):
+        if reads(scores) != 1:
+            return None
         if is_op(scores, "add") and mask is None and scale == 1.0:
             a, b = scores.args
             scores, mask = (b, a) if _scored(b) or not _scored(a) else (a, b)
@@ -94,7 +97,7 @@ def match(e: Expr, reads: Reads) -> _Attention | None:
     return _Attention(scores, value, mask, scale, zero_rows) if reads(scores) == 1 else None
 
 
-def _factor(e: Any) -> float | None:
+def _factor(e: Call) -> float | None:
     """By what a multiplication or division scales, if it is by one number; None for a division by zero."""
     number = scalar_of(e.args[1])
     if is_op(e, "divide"):
@@ -105,7 +108,7 @@ def _factor(e: Any) -> float | None:
 def _scored(e: Expr) -> bool:
     """Whether this may be scores, scaled or not."""
     while is_op(e, "multiply", "divide"):
-        e = e.args[0]  # type: ignore[attr-defined]
+        e = e.args[0]
     return _product(e)
 
 
@@ -113,12 +116,12 @@ def _without_nan(e: Expr, reads: Reads) -> Expr | None:
     """p of where(isnan(p), 0, p)."""
     if not is_op(e, "where"):
         return None
-    condition, zero, p = e.args  # type: ignore[attr-defined]
+    condition, zero, p = e.args
     same = is_op(condition, "isnan") and condition.args[0] is p and reads(p) == 2 and reads(condition) == 1
     return p if same and scalar_of(zero) == 0 and is_op(p, "nn.softmax") else None
 
 
-def fuse_attention(func: Function) -> Any:
+def fuse_attention(func: Function) -> Function:
     """The function with such products fused."""
     plan = graph_plan()
     if plan is None or "cpu" not in plan.target.keys:
@@ -132,10 +135,12 @@ def fuse_attention(func: Function) -> Any:
             if plan.attention_in_blocks(prod(heads), queries, keys):
                 found.add(e)
 
-    def change(old: Expr, new: Any) -> Expr | None:
+    def change(old: Expr, new: Expr) -> Expr | None:
         if old not in found:
             return None
-        again = match(new, lambda x: 2 if is_op(x, "nn.softmax") and new.args[0] is not x else 1)
+        assert isinstance(new, Call)
+        weights = new.args[0]
+        again = match(new, lambda x: 2 if is_op(x, "nn.softmax") and weights is not x else 1)
         assert again is not None
         return again.call(new.span)
 

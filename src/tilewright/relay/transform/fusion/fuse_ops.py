@@ -173,7 +173,7 @@ class _Partition:
         self.graph = _Graph(body)
         self.max_depth = max_depth
         self.kinds = {c: kind_of(c) for c in self.graph.calls}
-        self.groups = {c: _Group(c, self.kinds[c], c.op.name in EXPENSIVE) for c in self.graph.calls}  # type: ignore[attr-defined]
+        self.groups = {c: _Group(c, self.kinds[c], c.operator.name in EXPENSIVE) for c in self.graph.calls}
         self.order = {c: i for i, c in enumerate(self.graph.calls)}
         self.written = dict.fromkeys(self.graph.calls, 1)
         if fuse:

@@ -229,14 +229,14 @@ def AlterOpLayout() -> Pass:
 
     def by_program(call: Call) -> Expr | None:
         """The alteration that a program registered for the operator (`relay.op.register_alter_op_layout`)."""
-        alter = call.op.get_attr("FTVMAlterOpLayout")  # type: ignore[attr-defined]
+        alter = call.operator.get_attr("FTVMAlterOpLayout")
         if alter is None:
             return None
         return alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)  # type: ignore[no-any-return]
 
-    def run(func: Function, mod: IRModule) -> Expr:
+    def run(func: Function, mod: IRModule) -> Function:
         altered = rewrite_calls(func, once(by_program))
-        return _AlterLayout(lone_convolutions(altered), interleaved_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
+        return _AlterLayout(lone_convolutions(altered), interleaved_convolutions(altered)).rewritten_function(altered)
 
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 

@@ -136,13 +136,13 @@ class _Convert(ExprMutator):
 
     def rule(self, call: Call, args: list[Expr]) -> Expr | None:
         """The call in the layouts that are wanted or arrive; None: as it was."""
-        name: str = call.op.name  # type: ignore[attr-defined]
-        said = call.op.get_attr("FTVMConvertOpLayout")  # type: ignore[attr-defined]
+        name: str = call.operator.name
+        said = call.operator.get_attr("FTVMConvertOpLayout")
         if said is not None and name in self.wanted:
             types = [*[a.checked_type for a in call.args], call.checked_type]
             found = said(call.attrs, [self.plain(a) for a in args], types, list(self.wanted[name]))
             return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
-        told = call.op.get_attr("FInferCorrectLayout")  # type: ignore[attr-defined]
+        told = call.operator.get_attr("FInferCorrectLayout")
         if told is not None:
             return self.by_program(call, args, told)
         if name in CONVOLUTIONS:
@@ -203,7 +203,7 @@ class _Convert(ExprMutator):
 
     def convolution(self, call: Call, args: list[Expr]) -> Expr | None:
         card: Any = card_of(call)
-        name: str = call.op.name  # type: ignore[attr-defined]
+        name: str = call.operator.name
         data, kernel = _conv_layouts(card, name)
         if name not in self.wanted or (LayoutConfig.current is not None and LayoutConfig.current.check_skip()):
             return None
@@ -372,8 +372,8 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
                 " those registered with relay.op.register_convert_op_layout"
             )
 
-    def run(func: Function, mod: IRModule) -> Expr:
-        return _Convert(wanted).visit(func)  # type: ignore[no-any-return]
+    def run(func: Function, mod: IRModule) -> Function:
+        return _Convert(wanted).rewritten_function(func)
 
     return typed_pass("ConvertLayout", 3, run)
 

@@ -33,7 +33,7 @@ def WriteHalos() -> Pass:
     nothing else reads the input.
     """
 
-    def run(func: Function, mod: IRModule) -> Any:
+    def run(func: Function, mod: IRModule) -> Function:
         plan = graph_plan()
         if plan is None:
             return func
@@ -43,7 +43,7 @@ def WriteHalos() -> Pass:
     return typed_pass("WriteHalos", 3, run)
 
 
-def write_halos(func: Function, plan: GraphPlan) -> Any:
+def write_halos(func: Function, plan: GraphPlan) -> Function:
     """The function in which such data have halos, if the plan says so."""
     used = users([func])
     found: dict[Expr, Padding] = {}

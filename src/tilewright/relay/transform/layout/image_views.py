@@ -54,7 +54,7 @@ def as_image(call: Call) -> Expr | None:
         image, filters, (1, stride), (0, before, 0, after), (1, dilation), card.groups, weight.shape[0],
         (1, weight.shape[2]), span=call.span,
     )  # fmt: skip
-    blocks: Any = card_of(typed(conv))  # type: ignore[arg-type]
+    blocks: Any = card_of(typed(conv))
     choice = blocks.lone_layout([None, None], [image.checked_type, filters.checked_type])
     if choice is None or choice.result is None:
         return None

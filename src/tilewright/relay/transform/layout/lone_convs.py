@@ -43,7 +43,7 @@ def lone_convolutions(root: Expr) -> set[Call]:
             elif is_op(e, "transpose") and a in above:
                 beside.append(a)
         if is_op(e, "nn.conv2d"):
-            convolutions.append(e)  # type: ignore[arg-type]
+            convolutions.append(e)
     if len(convolutions) != 1:
         return set()
     counts: dict[Expr, int] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from tilewright.ir import FuncType, GlobalVar, IRModule, Op, TupleType, Type
+from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule, Op, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, pattern_vars
@@ -339,10 +339,10 @@ class _Insert(ExprMutator):
         self.plan = plan
 
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         if not isinstance(call.attrs, on_device):
             return new
-        body: Expr = new.args[0]  # type: ignore[attr-defined]
+        body: Expr = new.args[0]
         source, target = self.plan.of(call.args[0]), self.plan.of(call)
         t = type_of(call)
         if source == target or isinstance(body, Constant) or isinstance(t, FuncType):
@@ -384,13 +384,13 @@ def PlanDevices(config: CompilationConfig) -> Pass:
             return mod
         mod = infer_module(mod)
         plan = DevicePlan(mod, config)
-        functions: dict[GlobalVar, Any] = {}
+        functions: dict[GlobalVar, BaseFunc] = {}
         with deep_recursion():
             for gvar, f in mod.functions.items():
                 functions[gvar] = f
                 if not isinstance(f, Function) or f.is_primitive:
                     continue
-                new: Any = _Insert(plan).visit(f)
+                new = _Insert(plan).rewritten_function(f)
                 if len(config.devices) > 1:
                     params = tuple([config.virtual_device(plan.of(p)) for p in f.params])
                     new = new.with_attr({PARAM_DEVICES: params, RESULT_DEVICE: config.virtual_device(plan.of(f.body))})

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
-from tilewright.relay.rewriting import rewrite_calls, typed_pass
+from tilewright.relay.rewriting import Rule, rewrite_calls, typed_pass
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
@@ -19,11 +19,11 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
     return typed_pass("Legalize", 1, lambda f, mod: legalize(f))
 
 
-def legalize_calls(attr: str) -> Callable[[Function], Any]:
+def legalize_calls(attr: str) -> Callable[[Function], Function]:
     """Rewrites a function by what operators have as this attribute."""
 
     def rule(call: Call) -> Expr | None:
-        legal: Any = call.op.get_attr(attr)  # type: ignore[attr-defined]
+        legal: Any = call.operator.get_attr(attr)
         if legal is None:
             return None
         found = legal(call.attrs, list(call.args), [*[a.checked_type for a in call.args], call.checked_type])
@@ -32,7 +32,7 @@ def legalize_calls(attr: str) -> Callable[[Function], Any]:
     return lambda f: rewrite_calls(f, once(rule))
 
 
-def once(rule: Any) -> Any:
+def once(rule: Rule) -> Rule:
     """The rule, not asked again about calls that it made itself: those stay as a program wants them."""
     made: set[Expr] = set()
 
@@ -42,7 +42,7 @@ def once(rule: Any) -> Any:
         found = rule(call)
         if isinstance(found, Call):
             made.add(found)
-        return found  # type: ignore[no-any-return]
+        return found
 
     return ask
 

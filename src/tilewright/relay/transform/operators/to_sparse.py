@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.ir import DataType, TensorType
+from tilewright.ir import DataType, IRModule, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.relay.analysis.sparse import check_kernel, is_pointwise, to_bsr, weight_matrix, worth
 from tilewright.relay.cards.card import constructor
@@ -70,7 +70,7 @@ def DenseToSparse(weight_name: Sequence[str], weight_shape: Sequence[Sequence[in
     def made(call: Call, data: Expr, parts: tuple[Var, ...]) -> Expr:
         return constructor("nn.sparse_dense")(data, parts)
 
-    def run(f: Function, mod: Any) -> Expr:
+    def run(f: Function, mod: IRModule) -> Function:
         return _Sparse("nn.dense", weight_name, weight_shape, made, lambda call: True).function(f)
 
     return typed_pass("DenseToSparse", 4, run)
@@ -89,7 +89,7 @@ def Conv2dToSparse(
         attrs: Any = card_of(call)
         return attrs.data_layout == layout and is_pointwise(call)
 
-    def run(f: Function, mod: Any) -> Expr:
+    def run(f: Function, mod: IRModule) -> Function:
         return _Sparse("nn.conv2d", weight_name, weight_shape, made, wanted).function(f)
 
     return typed_pass("Conv2dToSparse", 4, run)

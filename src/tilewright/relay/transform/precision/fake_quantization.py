@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.ir import AffineType, DataType, Op, TensorAffineType, TupleAffineType
+from tilewright.ir import AffineType, DataType, IRModule, Op, TensorAffineType, TupleAffineType
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import as_expr, cards, constructor, find_card
 from tilewright.relay.cards.relations import dims, known_equal
-from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleGetItem, const
+from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
 from tilewright.relay.op.quantization.quantized import spread
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
@@ -107,8 +107,8 @@ class Region:
     def _registered(self, call: Call) -> Form | None:
         """The rule that a program registered for the operator."""
         for key, ask in (("FTVMFakeQuantizationToInteger", False), ("FTVMOptionalFakeQuantizationToInteger", True)):
-            said = call.op.get_attr(key)  # type: ignore[attr-defined]
-            if said is not None and (not ask or call.op.name in self.optional):  # type: ignore[attr-defined]
+            said = call.operator.get_attr(key)
+            if said is not None and (not ask or call.operator.name in self.optional):
                 return by_rule(said)
         return None
 
@@ -219,7 +219,7 @@ def product(region: Region, call: Call) -> Quantity | None:
     card: Any = card_of(call)
     if card.out_dtype not in ("", "float32") or getattr(card, "transpose_a", False):
         return None
-    name = {"nn.matmul": "qnn.dense"}.get(call.op.name, f"qnn.{call.op.name.removeprefix('nn.')}")  # type: ignore[attr-defined]
+    name = {"nn.matmul": "qnn.dense"}.get(call.operator.name, f"qnn.{call.operator.name.removeprefix('nn.')}")
     if not getattr(card, "transpose_b", True):
         w = _transposed(w)
     quantized: Any = find_card(name)
@@ -275,7 +275,7 @@ def bias_add(region: Region, call: Call) -> Quantity | None:
 
 def combined(region: Region, call: Call) -> Quantity | None:
     """add, subtract, multiply: in the scale that is wanted of the result, or as they are where both scales are one."""
-    name = call.op.name  # type: ignore[attr-defined]
+    name = call.operator.name
     with_constant = _scaled(region, call) if name == "multiply" else _shifted(region, call)
     if with_constant is not None:
         return with_constant
@@ -323,7 +323,7 @@ def _shifted(region: Region, call: Call) -> Quantity | None:
             ):
                 return None
             scale = spread(q.affine.scale.value, len(_shape(call)), q.affine.axis)
-            return Quantity(op(call.op.name)(q.expr, const(np.rint(c.value / scale).astype(np.int32))), q.affine)  # type: ignore[attr-defined]
+            return Quantity(op(call.operator.name)(q.expr, const(np.rint(c.value / scale).astype(np.int32))), q.affine)
     return None
 
 
@@ -407,7 +407,7 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
         made, t = answer
         if not isinstance(t, TensorAffineType):
             raise TVMError(
-                f"the function registered for {call.op.name} by register_fake_quantization_to_integer must return"  # type: ignore[attr-defined]
+                f"the function registered for {call.operator.name} by register_fake_quantization_to_integer must return"
                 f" [expression, TensorAffineType], but returned a {type(t).__name__}"
             )
         return Quantity(typed(as_expr(made)), Affine(t.scale, t.zero_point, str(t.dtype), t.axis))
@@ -482,7 +482,7 @@ def FakeQuantizationToInteger(
             return None
         return op("qnn.dequantize")(q.expr, q.affine.scale, q.affine.zero, axis=q.affine.axis)
 
-    def run(f: Any, mod: Any) -> Any:
+    def run(f: Function, mod: IRModule) -> Function:
         if not contains(f, lambda e: isinstance(e, Call) and is_op(e, "qnn.quantize", "qnn.dequantize")):
             return f
         f = rewrite_calls(f, closed)

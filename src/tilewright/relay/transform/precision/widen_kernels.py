@@ -61,7 +61,7 @@ class _Widen(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         args = [self.visit(a) for a in call.args]
-        name = call.op.name  # type: ignore[attr-defined]
+        name = call.operator.name
         card: Any = card_of(call)
         result = call.checked_type
         if name == "cast":
@@ -99,10 +99,8 @@ class _Widen(ExprMutator):
         return typed(super().visit_tuple(tup))
 
     def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
-        new: Any = super().visit_tuple_getitem(op)
-        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
-            return new.tuple_value.fields[new.index]
-        return typed(new)
+        value = self.visit(op.tuple_value)
+        return value.fields[op.index] if isinstance(value, Tuple) else typed(op.replace(tuple_value=value))
 
     def stored(self, e: Expr, t: Type) -> Expr:
         """A result in the type that it has outside."""
@@ -175,7 +173,7 @@ def WidenKernels() -> Pass:
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         functions = {
-            g: _Kernels().visit(f) if isinstance(f, Function) and not f.is_primitive else f
+            g: _Kernels().rewritten_function(f) if isinstance(f, Function) and not f.is_primitive else f
             for g, f in mod.functions.items()
         }
         return infer_module(mod.with_functions(functions))

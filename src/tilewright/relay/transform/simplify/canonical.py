@@ -38,12 +38,12 @@ class _CastToUsers(ExprMutator):
         self.counts = use_counts(func)
 
     def visit_call(self, call: Call) -> Expr:
-        new: Any = super().visit_call(call)
+        new = self.rewritten_call(call)
         if type(call.op) is not Op or card_of(call).fuse > BROADCAST or is_op(call, "cast"):
-            return new  # type: ignore[no-any-return]
+            return new
         args = [self.own(a, n) for a, n in zip(call.args, new.args, strict=True)]
         if all([a is b for a, b in zip(args, new.args, strict=True)]):
-            return new  # type: ignore[no-any-return]
+            return new
         copy = Call(new.op, tuple(args), new.attrs, new.type_args, new.span)
         keep_type(copy, new)
         return typed(copy)
@@ -59,7 +59,7 @@ def CanonicalizeCast() -> Pass:
     """Replace a widening cast that several element-wise operators read by one cast for each, so that kernels pass the
     narrow values on.
     """
-    return typed_pass("CanonicalizeCast", 3, lambda f, mod: _CastToUsers(f).visit(f))
+    return typed_pass("CanonicalizeCast", 3, lambda f, mod: _CastToUsers(f).rewritten_function(f))
 
 
 def _atrous(call: Call) -> Expr | None:
@@ -120,7 +120,7 @@ def _lowest(value: float, call: Call) -> bool:
 
 def _explicit_padding(call: Call) -> Expr | None:
     """An operator that pads, of a pad -> the operator with more padding."""
-    key = call.op.name  # type: ignore[attr-defined]
+    key = call.operator.name
     if key not in PADDED or not is_op(call.args[0], "nn.pad"):
         return None
     pad: Any = call.args[0]
@@ -210,7 +210,7 @@ def SimplifyFCTranspose(target_weight_name: Sequence[str]) -> Pass:
     transpose(w)) by parameters NAME.T. Pass these transposed; the model then transposes nothing at run time.
     """
     names = [str(n) for n in target_weight_name]
-    return typed_pass("SimplifyFCTranspose", 0, lambda f, mod: _TransposedWeights(f, names).visit(f))
+    return typed_pass("SimplifyFCTranspose", 0, lambda f, mod: _TransposedWeights(f, names).rewritten_function(f))
 
 
 def _post_alter(call: Call) -> Expr | None:

@@ -35,7 +35,7 @@ class _Merge(ExprMutator):
         return typed(self.known.setdefault(key, e))
 
     def visit_call(self, call: Call) -> Expr:
-        new = super().visit_call(call)
+        new = self.rewritten_call(call)
         if type(new) is not Call or type(new.op) is not Op or not card_of(new).pure or (self.skip and self.skip(new)):
             return new
         return self.once((new.op, new.args, attrs_key(new.attrs)), new)
@@ -56,4 +56,4 @@ class _Merge(ExprMutator):
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
     """Merge equal pure calls. Calls for which `fskip(call)` is true are left alone."""
-    return typed_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).visit(f))
+    return typed_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).rewritten_function(f))

@@ -78,9 +78,9 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     without effect.
     """
 
-    def run(f: Function, mod: IRModule) -> Expr:
+    def run(f: Function, mod: IRModule) -> Function:
         has_effect = Effects(lambda e: isinstance(e, RefWrite) or (not ignore_impurity and calls_unknown(e)))
-        return _DropLets(live_uses(f, has_effect), inline_once, has_effect).visit(f)  # type: ignore[no-any-return]
+        return _DropLets(live_uses(f, has_effect), inline_once, has_effect).rewritten_function(f)
 
     return typed_pass("DeadCodeElimination", 1, run)
 

@@ -11,7 +11,7 @@ FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax":
 
 
 def _fast(call: Call) -> Expr | None:
-    fast = FAST.get(call.op.name)  # type: ignore[attr-defined]
+    fast = FAST.get(call.operator.name)
     if fast is None:
         return None
     card = card_of(call)

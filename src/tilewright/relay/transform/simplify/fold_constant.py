@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IRModule
-from tilewright.relay.evaluation.constant_folding import folded
+from tilewright.ir.transform import Pass
+from tilewright.relay.evaluation.constant_folding import fold_call, folded
 from tilewright.relay.expr import Expr, Function
-from tilewright.relay.rewriting import typed_pass
+from tilewright.relay.rewriting import rewrite_calls, typed_pass
 
 
 def fold_constant_expr(expr: Expr, mod: IRModule | None = None) -> Expr:
@@ -15,10 +14,10 @@ def fold_constant_expr(expr: Expr, mod: IRModule | None = None) -> Expr:
     return folded(expr)
 
 
-def FoldConstant(fold_qnn: bool = False) -> Any:
+def FoldConstant(fold_qnn: bool = False) -> Pass:
     """Evaluate constant subgraphs at compile time."""
 
-    def run(func: Function, mod: IRModule) -> Expr:
-        return folded(func)
+    def run(func: Function, mod: IRModule) -> Function:
+        return rewrite_calls(func, fold_call)
 
     return typed_pass("FoldConstant", 2, run)

@@ -33,7 +33,7 @@ ANCHORS = ("nn.conv2d", "nn.dense", "nn.conv1d", "nn.conv3d")
 def channel_axis(call: Call) -> int | None:
     """Axis of the result along which the weight's first axis runs; None when the layouts are not the plain ones."""
     card: Any = card_of(call)
-    if call.op.name == "nn.dense":  # type: ignore[attr-defined]
+    if call.operator.name == "nn.dense":
         return len(tensor_of(call).shape) - 1
     if (
         getattr(card, "kernel_layout", "")[:2] == "OI"
@@ -101,7 +101,7 @@ class _Folder:
             bias, conv = constant_of(x.args[j]), x.args[1 - j]
             if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv) or not same_shape(conv, x):
                 continue
-            folded = self.scaled(conv, scale)  # type: ignore[arg-type]
+            folded = self.scaled(conv, scale)
             if folded is not None:
                 return constructor("add")(folded, const((bias * scale).astype(bias.dtype, copy=False)))
         return None
@@ -113,7 +113,7 @@ class _Folder:
         ndim = len(tensor_of(x).shape)
         axis = int(card_of(x).axis) % ndim  # type: ignore[attr-defined]
         factors = per_channel(scale, ndim, axis, bias.shape[0])
-        folded = None if factors is None else self.scaled(conv, scale)  # type: ignore[arg-type]
+        folded = None if factors is None else self.scaled(conv, scale)
         if folded is None or factors is None:
             return None
         return Call(x.op, (folded, const((bias * factors).astype(bias.dtype, copy=False))), x.attrs, (), x.span)
@@ -124,7 +124,7 @@ class _Folder:
         if weight is None or not is_op(x, "multiply") or channel_axis(conv) is None or getattr(card, "groups", 1) != 1:
             return None
         for i in (0, 1):
-            scale, data = constant_of(x.args[i]), x.args[1 - i]  # type: ignore[attr-defined]
+            scale, data = constant_of(x.args[i]), x.args[1 - i]
             if scale is None or not same_shape(data, x) or not self.single(x):
                 continue
             ndim = len(tensor_of(x).shape)
@@ -137,9 +137,9 @@ class _Folder:
 
 
 def _pass(name: str, level: int, backward: bool, forward: bool) -> Pass:
-    def run(func: Function, mod: IRModule) -> Expr:
+    def run(func: Function, mod: IRModule) -> Function:
         folder = _Folder(func, backward, forward)
-        return rewrite_calls(func, folder.fold, folder.counts)  # type: ignore[no-any-return]
+        return rewrite_calls(func, folder.fold, folder.counts)
 
     return typed_pass(name, level, run)
 

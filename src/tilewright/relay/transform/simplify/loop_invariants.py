@@ -189,5 +189,8 @@ class HoistInvariants:
                 return mod
             typed = infer_module(mod)
             return typed.with_functions(
-                {g: _Hoist(loops[g]).visit(f) if loops.get(g) else f for g, f in typed.functions.items()}
+                {
+                    g: _Hoist(loops[g]).rewritten_function(f) if isinstance(f, Function) and loops.get(g) else f
+                    for g, f in typed.functions.items()
+                }
             )

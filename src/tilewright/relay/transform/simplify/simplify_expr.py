@@ -233,7 +233,7 @@ def simple_power(call: Call) -> Expr | None:
 @rule("add", "multiply")
 def constants_together(call: Call) -> Expr | None:
     """(x op c1) op c2 -> x op (c1 op c2), for floating point and where the constants' result is no larger."""
-    key = call.op.name  # type: ignore[attr-defined]
+    key = call.operator.name
     for i in (0, 1):
         c2, inner = constant_of(call.args[i]), call.args[1 - i]
         if c2 is None or not is_op(inner, key) or not tensor_of(call).dtype.is_float:
@@ -275,7 +275,7 @@ def neighbouring_slices(call: Call) -> Expr | None:
 
 def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
     """The source of a slice and its bounds, if it is one run along `axis` and whole along all others."""
-    shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None  # type: ignore[attr-defined]
+    shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None
     if shape is None:
         return None
     assert isinstance(e, Call)
@@ -307,7 +307,7 @@ def layout_round_trip(call: Call) -> Expr | None:
 @rule("strided_slice", "clip", "nn.relu", "broadcast_to", "nn.pad", "tile", "copy", "annotation.stop_fusion")
 def does_nothing(call: Call) -> Expr | None:
     """relu(relu(x)) -> relu(x); slices, broadcasts, pads and tiles that change nothing -> x."""
-    key, x = call.op.name, call.args[0]  # type: ignore[attr-defined]
+    key, x = call.operator.name, call.args[0]
     if key == "copy":
         return x
     if key == "nn.relu":
@@ -361,7 +361,7 @@ def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 def simplify_call(call: Call) -> Expr | None:
     """The first simpler form that a rule or the operator's own card finds."""
-    for f in _rules.get(call.op.name, ()):  # type: ignore[attr-defined]
+    for f in _rules.get(call.operator.name, ()):
         found = f(call)
         if found is not None:
             return found
