@@ -200,3 +200,11 @@ def test_extremes_of_elements_compute_no_new_sums() -> None:
     assert_structural_equal(arith.Analyzer().simplify(tir.max(a, b) <= c), tir.And(a <= c, b <= c))
     small = tir.Cast("int32", tir.decl_buffer((1,), "int8", name="d")[0])
     assert_structural_equal(arith.Analyzer().simplify(tir.min(small, x) - small), tir.min(x - small, 0))
+
+
+def test_differences_that_no_integer_holds() -> None:
+    a, far = arith.Analyzer(), tir.const((1 << 63) - 1, "int64")
+    p, q = tir.Var("p", "int64"), tir.Var("q", "int64")
+    assert not a.can_prove_equal(p + far, q - 5)
+    assert not a.can_prove((p + far).equal(q - 5))
+    assert not a.can_prove(p + far < q - 5)

@@ -59,6 +59,10 @@ def test_what_it_answers_is_checked() -> None:
     x = relay.var("x", shape=(2, 3))
     for attrs, text in (
         ({"function": "test.scaled_sum", "shape": (3, 3), "config": '{"scale": 1}'}, "made a tensor of shape (2, 3)"),
+        (
+            {"function": "test.scaled_sum", "shape": (2, 3)},
+            "the host function 'test.scaled_sum' fails: scale is missing",
+        ),
         ({"function": "test.unknown", "shape": (3, 3)}, "this process has none of that name"),
     ):
         mod = tvm.IRModule.from_expr(relay.Function([x], call("host.call", [x], **attrs)))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tilewright.arith.const_bounds import Bound, Modular, crt
 from tilewright.arith.intervals import Evaluator, IntervalSet, eval_set, interval_of_range
-from tilewright.arith.linear import Lin, combine, constant
+from tilewright.arith.linear import Lin, OutOfRange, combine, constant
 from tilewright.arith.simplifier.engine import Engine, same
 from tilewright.arith.simplifier.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
@@ -255,7 +255,10 @@ class Analyzer:
         if d is None:
             return same(self._simp(a), self._simp(b))
         engine = self.engine
-        return engine.bound(d) == (0, 0) or engine.zero(d, a.dtype) is TRUE
+        try:
+            return engine.bound(d) == (0, 0) or engine.zero(d, a.dtype) is TRUE
+        except OutOfRange:
+            return False
 
     def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
         """Whether expr >= lower_bound for certain."""

@@ -90,6 +90,44 @@ CASES = {
         'z = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0],'
         " ngram_indexes = [0], pool_int64s = [1, 2]> (i)", "int64[3] i", "it has 2 n-grams, 1 ngram_indexes and 0 weights",
     ),
+    "nearest": (
+        'z = Resize <nearest_mode = "round"> (x, , , s)', "float[1, 1, 4, 4] x, int64[4] s",
+        "its attribute nearest_mode is 'round'; supported: round_prefer_floor, round_prefer_ceil, floor, ceil",
+    ),
+    "norm": ("z = LpPool <kernel_shape = [2, 2], p = -1> (x)", IMAGE, "its attribute p is -1.0; supported: positive numbers"),
+    "far": (
+        "z = MaxPool <kernel_shape = [2, 2], strides = [1, 9223372036854775807]> (x)", IMAGE,
+        "numbers of windows must be below 2147483648, but one is 9223372036854775807",
+    ),
+    "elements": (
+        "i = Constant <value = int64[1, 2] {0, 2}> () z = GatherElements <axis = 1> (x, i)", "float[2, 2] x", "the index 2 leaves an",
+    ),
+    "coordinates": (
+        "i = Constant <value = int64[1, 2] {1, -4}> () z = GatherND (x, i)", "float[2, 3] x", "the index -4 leaves an axis of 3 elements",
+    ),
+    "places": (
+        "i = Constant <value = int64[1, 1] {2}> () z = ScatterND (x, i, u)", "float[2, 3] x, float[1, 3] u",
+        "the index 2 leaves an axis of 2 elements",
+    ),
+    "taken away": (
+        "i = Constant <value = int64[4] {0, -4, 3, 0}> () z = Pad (x, i)", "float[2, 3] x",
+        "its pads -4 and 0 take away more than the 3 elements of an axis",
+    ),
+    "shape": (
+        "i = Constant <value = int64[2] {-2, 2}> () z = Reshape (x, i)", "float[2, 3] x",
+        "its new shape has the extent -2; -1 alone stands for what is left",
+    ),
+    "lengths": (
+        "i = Constant <value = int64[3] {1, 3, 0}> () z = ReverseSequence (x, i)", "float[2, 3] x",
+        r"its sequences are \[1, 3, 0\] long, and there are 2 steps",
+    ),
+    "slices": ("z = Slice (x, i, e)", "float[2, 3] x, int64[2] i, int64[1] e", "it has 2 starts, 1 ends, 2 axes and 2 steps"),
+    "mask": ("z = Attention (x, x, x, m)", "float[1, 2, 3, 4] x, float m", "its mask has 0 axes, and needs one of queries and one of keys"),
+    "features": ("z = ai.onnx.ml.LinearRegressor <coefficients = [1.0]> (x)", IMAGE, "its input has 4 axes; features have one, or a row"),
+    "labels": (
+        "z = ai.onnx.ml.LabelEncoder <keys_int64s = [1], values_floats = [1.0], values_int64s = [2]> (i)", "int64[3] i",
+        "it has 2 of values_strings, values_int64s, values_floats, values_tensor",
+    ),
     "softcap": (
         "z = Attention <softcap = nan> (x, x, x)", "float[1, 2, 3, 4] x",
         "its attribute softcap is nan; supported: 0 .* and positive numbers",

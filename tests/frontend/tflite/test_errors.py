@@ -102,6 +102,17 @@ def test_slopes_beyond_the_arithmetic() -> None:
     assert "its factors are 1 and 1e+09; supported below 65536" in refused(data, OpNotImplemented)
 
 
+def test_one_variable_as_two_states() -> None:
+    w = Writer()
+    x, state = w.main.input(F, (2, 3)), w.main.tensor("state", F, (2, 3), isVariable=True)
+    weights = [w.main.constant(np.ones(s, "float32")) for s in ((3, 3), (3, 3), (3,))]
+    inputs = [x, *weights, state, *weights, state, -1, -1, -1, -1]
+    data = w.finish(
+        w.main.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, [(F, ())] * 2, {}, "BidirectionalSequenceRNNOptions")
+    )
+    assert "two of its inputs are one variable" in refused(data, OpNotImplemented)
+
+
 def test_options_that_are_cut_off() -> None:
     assert issubclass(Damaged, ValueError)
     with pytest.raises(Damaged, match="its options are no flexbuffer"):

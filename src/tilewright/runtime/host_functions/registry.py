@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.packed_func import register_func
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 ENTRY = "tilewright.host.call"
 Config = Mapping[str, Any]
@@ -84,7 +84,12 @@ def run_host(name: str, config: str, arrays: Sequence[np.ndarray]) -> np.ndarray
 
 def _entry(name: str, config: str, *tensors: Any) -> None:
     *inputs, out = tensors
-    made = run_host(name, config, [t.numpy() for t in inputs])
+    try:
+        made = run_host(name, config, [t.numpy() for t in inputs])
+    except TVMError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise TVMError(f"the host function {_parts(name)[0]!r} fails: {said(error)}") from error
     if tuple(made.shape) != tuple(out.shape):
         raise TVMError(
             f"the host function {_parts(name)[0]!r} made a tensor of shape {made.shape} where {tuple(out.shape)} was declared"

@@ -32,6 +32,13 @@ def need_few(count: int, most: int, what: str) -> None:
         raise OpNotImplemented(f"it makes {count} {what}; there may be {most}")
 
 
+def need_extents(shape: Sequence[Any]) -> None:
+    """Raises OpNotImplemented for a number below -1 among the extents of a new shape, in which relay's reshape has meanings of its own."""
+    wrong = [d for d in shape if isinstance(d, int) and d < -1]
+    if wrong:
+        raise OpNotImplemented(f"its new shape has the extent {wrong[0]}; -1 alone stands for what is left")
+
+
 class Builder:
     """The node being converted. `sizes`: where dynamic dimensions are read; `params`: arrays of weights that are variables, by name."""
 
@@ -131,6 +138,7 @@ class Builder:
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
         """x in another shape; one extent may be -1, and extents may be symbols."""
         new, old = [plain(d) for d in new], x.shape
+        need_extents(new)
         if same_shape(old, new):
             return x
         numbers = all([isinstance(d, int) for d in new])

@@ -43,6 +43,7 @@ CHOICES: dict[tuple[str, str], dict[str, Sequence[int | str]]] = {
     ("", "MaxPool"): {"auto_pad": PADDING},
     ("", "NegativeLogLikelihoodLoss"): {"reduction": REDUCTIONS},
     ("", "QLinearConv"): {"auto_pad": PADDING},
+    ("", "Resize"): {"nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")},
     ("", "RNN"): {"direction": DIRECTIONS},
     ("", "RoiAlign"): {"mode": ("avg", "max"), "coordinate_transformation_mode": ("half_pixel", "output_half_pixel")},
     ("", "ScatterElements"): {"reduction": SCATTERED},
@@ -57,7 +58,7 @@ CHOICES: dict[tuple[str, str], dict[str, Sequence[int | str]]] = {
     (ML, "LinearClassifier"): {"post_transform": TRANSFORMS},
     (ML, "LinearRegressor"): {"post_transform": TRANSFORMS},
     (ML, "Normalizer"): {"norm": ("MAX", "L1", "L2")},
-    (ML, "SVMClassifier"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS},
+    (ML, "SVMClassifier"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS[:-1]},  # its scores are no probabilities
     (ML, "SVMRegressor"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS},
     (ML, "TreeEnsemble"): {"aggregate_function": range(4), "post_transform": range(len(TRANSFORMS))},
     (ML, "TreeEnsembleClassifier"): {"post_transform": TRANSFORMS},

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.formats.onnx_messages import Message
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, OnnxNode, Packed, Value
+from tilewright.support.errors import DiagnosticError
 
 
 @cache
@@ -54,6 +55,9 @@ def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: M
     """The FunctionProto that defines a node's operator."""
     from onnx import FunctionProto
 
+    mask = inputs[3] if node.op_type == "Attention" and len(inputs) > 3 else None
+    if isinstance(mask, Value) and mask.ndim < 2:
+        raise DiagnosticError(f"its mask has {mask.ndim} axes, and needs one of queries and one of keys")
     schema = schema_of(node.op_type, node.opset, proto.domain)
     version = opsets.get("", 1)
     made = FunctionProto()

@@ -348,7 +348,10 @@ class Importer:
         if any([v is FAILED for v in inputs]):
             scope.update(dict.fromkeys(outputs, FAILED))
             return
+        states = [i for i in op.inputs.tolist() if i >= 0 and self.tensor(graph, i).is_variable]
         try:
+            if len({*states}) < len(states):
+                raise OpNotImplemented("two of its inputs are one variable")
             if name not in WITH_TEXTS and any(
                 [i >= 0 and type_name(self.tensor(graph, i)) == "STRING" for i in op.inputs.tolist()]
             ):

@@ -14,6 +14,7 @@ from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.relations import Dim, known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.frontend.common.builder import need_extents
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import are_numbers, make_call, make_calls
 from tilewright.support.errors import OpNotImplemented
@@ -238,6 +239,7 @@ class Node:
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
         """x in another shape; one extent may be -1, and extents may be symbols."""
         new = [plain(d) for d in new]
+        need_extents(new)
         old = x.shape
         if len(old) == len(new) and all([known_equal(a, b) for a, b in zip(old, new, strict=True)]):
             return x

@@ -12,6 +12,9 @@ from tilewright.relay.cards.relations import Dim, each, is_any, need_count
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.utils import get_pad_tuple, window_extent
 
+FAR = 1 << 31
+"""What the numbers of windows are below, so that code can reckon with several windows past the data."""
+
 
 def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
     """The number of windows along an axis; Any if the extent is Any. Raises TypeRuleError if there is none."""
@@ -20,6 +23,8 @@ def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: 
         "strides and dilations must be positive",
         f"a stride is {stride}, a dilation {dilation}",
     )
+    numbers = [v for v in (kernel, before, after, stride, dilation) if isinstance(v, int)]
+    need(max(numbers) < FAR, f"numbers of windows must be below {FAR}", f"one is {max(numbers)}")
     if is_any(d):
         return AnyDim()
     count = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.kinds import carried
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
+from tilewright.support.errors import DiagnosticError
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -27,7 +28,9 @@ def plain(v: Value) -> Value:
 
 
 def rows(node: OnnxNode, x: Value, dtype: str = "float32") -> Value:
-    """Features in rows: one example without a batch is one row."""
+    """Features in rows: one example without a batch is one row. Raises DiagnosticError for more axes."""
+    if not 1 <= x.ndim <= 2:
+        raise DiagnosticError(f"its input has {x.ndim} axes; features have one, or a row for each example")
     wide = node.cast(x, dtype)
     return node.value("expand_dims", wide, axis=0) if wide.ndim == 1 else wide
 

@@ -20,7 +20,7 @@ def _extract(node: OnnxNode, x: Value, places: Value) -> Value:
     data = plain(x)
     if data.ndim == 1:
         data = node.value("expand_dims", data, axis=0)
-    return Value(node.call("take", data, flat, axis=data.ndim - 1), kind=x.kind)
+    return Value(node.call("take", data, flat, axis=data.ndim - 1, mode="bounded"), kind=x.kind)
 
 
 @onnx_op("Binarizer", domain=DOMAIN)
@@ -34,9 +34,7 @@ def _vectorize(node: OnnxNode, *parts: Value) -> Tensor:
     sizes = node.get("inputdimensions") or [None] * len(parts)
     made = []
     for x, size in zip(parts, sizes, strict=True):
-        part = rows(node, x)
-        if part.ndim > 2:
-            part = node.value("nn.batch_flatten", part)
+        part = rows(node, node.value("nn.batch_flatten", x) if x.ndim > 2 else x)
         if size is not None and part.shape[1] < size:
             part = node.value("nn.pad", part, node.scalar(0, part), pad_width=((0, 0), (0, size - part.shape[1])))
         elif size is not None and part.shape[1] != size:

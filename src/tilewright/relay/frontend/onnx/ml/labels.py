@@ -57,9 +57,12 @@ def _label_encoder(node: OnnxNode, x: Value) -> Value:
         tensor = node.get(f"{what}_tensor")
         if tensor is not None:
             return tensor.tolist(), object if tensor.dtype.kind in "OUS" else tensor.dtype, "tensor"
-        kind = next((k for k in DTYPES if node.get(f"{what}_{k}") is not None), "")
-        if not kind:
-            raise ValueError(f"it has none of {', '.join([f'{what}_{k}' for k in (*DTYPES, 'tensor')])}")
+        kinds = [k for k in DTYPES if node.get(f"{what}_{k}") is not None]
+        if len(kinds) != 1:
+            raise ValueError(
+                f"it has {len(kinds) or 'none'} of {', '.join([f'{what}_{k}' for k in (*DTYPES, 'tensor')])}"
+            )
+        (kind,) = kinds
         return list(node.get(f"{what}_{kind}")), DTYPES[kind], kind
 
     keys, key_type, _ = given("keys")

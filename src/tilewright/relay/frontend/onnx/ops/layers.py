@@ -412,7 +412,10 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     if not any(b or a for b, a in width):
         return x
     if any(b < 0 or a < 0 for b, a in width):
-        # Negative padding takes away.
+        # Negative padding takes away, and no more than there is.
+        for d, (b, a) in zip(x.shape, width, strict=True):
+            if isinstance(d, int) and d + min(b, 0) + min(a, 0) < 0:
+                raise DiagnosticError(f"its pads {b} and {a} take away more than the {d} elements of an axis")
         cut = [(k, -min(b, 0), min(a, 0)) for k, (b, a) in enumerate(width) if b < 0 or a < 0]
         x = node.value(
             "strided_slice", x, begin=tuple([b for _, b, _ in cut]), end=tuple([a or 2**31 - 1 for *_, a in cut]),

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import need_extents
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
 from tilewright.relay.frontend.onnx.unit_axes import without_unit_axes
@@ -28,6 +29,7 @@ def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Expr:
         # Read when the program runs.
         return node.call("reshape", x, newshape=shape.expr, allowzero=bool(node.get("allowzero", 0)))
     new = node.ints(shape, "shape")
+    need_extents(new)
     keep_zero = bool(node.get("allowzero", 0)) and 0 in new
     if all(isinstance(d, int) for d in new):
         return node.call("reshape", x, newshape=tuple(new), allowzero=keep_zero)
@@ -217,6 +219,10 @@ def _slice(
         (count,) = node.static(starts, "the number of its starts")
         places = node.places(range(count) if axes is None else node.ints(axes, "axes"), x.ndim)
         strides = np.array(node.ints(steps, "steps") if steps is not None else [1] * count, np.int64)
+        if not len(places) == len(strides) == count or not known_equal(ends.shape[0], count):
+            raise DiagnosticError(
+                f"it has {count} starts, {ends.shape[0]} ends, {len(places)} axes and {len(strides)} steps"
+            )
         bounds = [node.cast(v, "int64") for v in (starts, ends)]
         return node.call("dyn.strided_slice", x, *bounds, Value(array=strides), axes=tuple(places))
     begin = node.ints(starts, "starts")
@@ -262,8 +268,21 @@ def _gather(node: OnnxNode, x: Value, indices: Value) -> Expr:
     return node.call("take", x, indices, axis=axis, mode="signed")
 
 
+def need_inside(indices: Value, extents: Sequence[Dim]) -> None:
+    """Raises DiagnosticError where known indices into these axes, one after another along the last axis of `indices`, leave them."""
+    if indices.array is None or indices.array.dtype == object or not all([isinstance(d, int) for d in extents]):
+        return
+    ends = np.array(extents)
+    outside = (indices.array < -ends) | (indices.array >= ends)
+    if outside.any():
+        place = [int(v[0]) for v in outside.nonzero()]
+        extent = ends[place[-1] if len(ends) > 1 else 0]
+        raise DiagnosticError(f"the index {indices.array[tuple(place)]} leaves an axis of {extent} elements")
+
+
 @onnx_op("GatherElements")
 def _gather_elements(node: OnnxNode, x: Value, indices: Value) -> Expr:
+    need_inside(indices, [x.shape[node.place(node.get("axis", 0), x.ndim)]])
     return node.call("gather", x, indices, axis=node.get("axis", 0))
 
 
@@ -276,12 +295,15 @@ def _coordinates_first(node: OnnxNode, indices: Value) -> Tensor:
 
 @onnx_op("GatherND")
 def _gather_nd(node: OnnxNode, x: Value, indices: Value) -> Expr:
-    return node.call("gather_nd", x, _coordinates_first(node, indices), batch_dims=node.get("batch_dims", 0))
+    first = node.get("batch_dims", 0)
+    need_inside(indices, x.shape[first : first + indices.known_extent(-1)])
+    return node.call("gather_nd", x, _coordinates_first(node, indices), batch_dims=first)
 
 
 @onnx_op("Scatter", "ScatterElements")
 def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Expr:
     reduction = node.get("reduction", "none")
+    need_inside(indices, [x.shape[node.place(node.get("axis", 0), x.ndim)]])
     return node.call(
         "scatter_elements",
         x,
@@ -295,6 +317,7 @@ def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) 
 @onnx_op("ScatterND")
 def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Expr:
     reduction = node.get("reduction", "none")
+    need_inside(indices, x.shape[: indices.known_extent(-1)])
     return node.call(
         "scatter_nd", x, _coordinates_first(node, indices), updates, mode="update" if reduction == "none" else reduction
     )

@@ -72,6 +72,10 @@ def _cumprod(node: OnnxNode, x: Value, axis: Value) -> Expr:
 
 @onnx_op("ReverseSequence", since=10)
 def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Expr:
+    extent = x.shape[node.place(node.get("time_axis", 0), x.ndim)]
+    known = lengths.array if lengths.is_number else None
+    if known is not None and known.size and isinstance(extent, int) and not 0 <= known.min() <= known.max() <= extent:
+        raise DiagnosticError(f"its sequences are {known.tolist()} long, and there are {extent} steps")
     return node.call(
         "reverse_sequence",
         x,

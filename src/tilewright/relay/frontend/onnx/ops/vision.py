@@ -12,7 +12,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.onnx.ops.layers import explicit, spatial, windows
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, onnx_op
 from tilewright.runtime.host_functions.registry import Config, host_function
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import DiagnosticError, TVMError
 
 
 @onnx_op("GridSample", since=16)
@@ -137,6 +137,8 @@ def _deform_conv(
 @onnx_op("MaxUnpool", since=9)
 def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | None = None) -> Any:
     shape, n = x.shape, len(node.get("kernel_shape"))
+    if n != x.ndim - 2:
+        raise DiagnosticError(f"its kernel has {n} axes, and its input {x.ndim}; it has two more")
     kernel, strides, pads = (
         explicit(node, name, count, least)
         for name, count, least in (("kernel_shape", n, 1), ("strides", n, 1), ("pads", 2 * n, 0))
@@ -173,6 +175,8 @@ def _global_lp_pool(node: OnnxNode, x: Value) -> Expr:
 
 
 def _norm(node: OnnxNode, x: Any, p: float, axes: tuple[int, ...], keep: bool) -> Expr:
+    if not 0 < p < math.inf:
+        raise node.refuse("p", p, "positive numbers")
     if p == 1:
         return node.call("sum", node.call("abs", x), axis=axes, keepdims=keep)
     if p == 2:
