@@ -1,4 +1,4 @@
-"""Tensor operator inventory: computes of operators in TE, like NumPy's and those of neural networks, under the classic names.
+"""Tensor operator inventory: computes of array and neural network operators in TE, under their classic names.
 
 Each function takes te.Tensor arguments and returns the result tensor, or a list of tensors. Reductions are stages with their own
 axes, padding is a stage of its own, and operators that move data use no division where the extents allow it.

@@ -22,7 +22,7 @@ def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
 
 
 def sliding_window(data: te.Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> te.Tensor:
-    """Windows over the axes from `axis` on: the axes that count the windows, then the axes within a window."""
+    """The windows of data over the axes from `axis` on. The result has the axes over windows, then the axes inside a window."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     windows = [as_int((d - w) // s + 1) for d, w, s in zip(shape[at:], window_shape, strides, strict=True)]
@@ -35,7 +35,7 @@ def sliding_window(data: te.Tensor, axis: int, window_shape: Sequence[int], stri
 
 
 def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str = "ij") -> list[te.Tensor]:
-    """One grid for each vector, which varies along that vector's axis. With "xy" the first two axes are swapped."""
+    """A grid for each vector, whose elements vary along the axis of that vector. indexing: "xy" swaps the first two axes."""
     extents = [shape_of(t)[0] if t.shape else 1 for t in a_tuple]
     swap = indexing == "xy" and len(a_tuple) >= 2
     shape = [extents[1], extents[0], *extents[2:]] if swap else extents
@@ -56,7 +56,7 @@ def reverse_sequence(a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, ba
     def element(*i: Var) -> Any:
         length = seq_lengths(i[batch])
         last = to(length, i[seq].dtype) - 1
-        # A length of 0 is as good as 1; none reaches past the end.
+        # A length of 0 acts like 1; lengths past the end are clipped.
         last = tir.min(last, shape[seq] - 1)
         place = tir.if_then_else(i[seq] <= last, last - i[seq], i[seq])
         return a(*i[:seq], place, *i[seq + 1 :])
@@ -98,7 +98,7 @@ def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
         rest: PrimExpr = x(*i)
         found = rest
         for k in range(rank - 1, -1, -1):
-            # What stands in `shape` is known when it runs: an extent of zero, which has no elements, must not trap.
+            # The extents are data. A division by an extent of zero, which has no elements, must not trap.
             extent = tir.max(to(shape(k), x.dtype), tir.const(1, x.dtype))
             part = tir.indexmod(rest, extent) if k else rest
             found = part if k == rank - 1 else tir.Select(tir.EQ(axis, k), part, found)
@@ -133,7 +133,7 @@ def matrix_set_diag(
                 place = place + tir.Select(d >= 0, gap, 0)
             elif sub_right:
                 place = place + tir.Select(d >= 0, 0, gap)
-            # Outside of the band nothing is read.
+            # Clamped, so that elements outside of the band read a valid element of `diagonal`.
             row = tir.max(tir.min(high - d, high - low), 0)
             value = diagonal(*batch, row, tir.max(tir.min(place, longest - 1), 0))
         else:
@@ -176,7 +176,7 @@ def trilu(data: te.Tensor, k: te.Tensor, upper: bool) -> te.Tensor:
 
 
 def invert_permutation(data: te.Tensor) -> te.Tensor:
-    """result[data[i]] = i, and 0 at positions that no element refers to. Elements that are out of bounds are ignored."""
+    """result[data[i]] = i; 0 at positions that are not among the elements. Elements that are out of bounds are ignored."""
     from tilewright.topi.loops import program
 
     def body(ib: IRBuilder, x: BufferVar, out: BufferVar) -> None:

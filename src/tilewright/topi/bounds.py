@@ -1,4 +1,4 @@
-"""Computes that copy indices or divisors, and stop the program at an index out of bounds or a zero."""
+"""Computes that copy indices or divisors, and raise an error at run time for an index out of bounds or a zero."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 HERE = "\1"
-"""Stands in the text of an assertion for the first of two numbers; the second is after the text."""
+"""Marks the place of the first of two numbers in the text of an assertion. The second one is appended to the text."""
 INDEX = (
     "{name}: an index along axis {axis} must lie in [{low}, extent), but the extent is " + HERE + " and the index is "
 )
@@ -24,12 +24,12 @@ ZERO = "{name}: an integer is divided by zero"
 
 
 def low_of(below: bool) -> str:
-    """The lowest valid index, in words."""
+    """The lowest valid index, as text for the message."""
     return "-extent" if below else "0"
 
 
 def _assertion(ib: IRBuilder, condition: PrimExpr, *parts: PrimExpr | str) -> None:
-    """Emits an assertion over all that follows; parts: kind of the error, text, numbers."""
+    """Emits an assertion for the code that follows. parts: kind of the error, text, numbers."""
     texts = [tir.StringImm(p) if isinstance(p, str) else to(p, "int64") for p in parts]
     message = tir.tvm_tuple(*texts)
     ib.emit(lambda body: tir.AssertStmt(condition, message, body))
@@ -58,7 +58,7 @@ def checked_indices(
 
 
 def checked_divisor(divisor: te.Tensor, name: str) -> te.Tensor:
-    """The divisor, after a check that no element is zero. The error names the operator `name`."""
+    """The divisor, after a check that all elements are nonzero. The error names the operator `name`."""
     shape = shape_of(divisor)
 
     def body(ib: IRBuilder, given: BufferVar, out: BufferVar) -> None:

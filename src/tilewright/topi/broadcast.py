@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
-    """The common shape. Raises ValueError where two known extents differ and neither is 1."""
+    """The common shape of broadcast tensors. Raises ValueError if two static extents differ and neither is 1."""
     rank = max(len(s) for s in shapes)
     result: list[Dim] = []
     for axis in range(rank):
@@ -34,7 +34,7 @@ def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
                         f"shapes {list(map(list, shapes))} do not broadcast: {best} against {d} at axis {axis}"
                     )
             elif isinstance(d, int):
-                best = d  # a known extent above 1 decides a symbolic one
+                best = d  # a static extent above 1 takes precedence over a dynamic one
             elif not isinstance(best, int) and not equal(best, d):
                 best = tir.Select(best == tir.const(1, best.dtype), d, best)
         result.append(best)
@@ -50,13 +50,13 @@ def broadcast_index(shape: Sequence[Dim], out: Sequence[Dim], index: Sequence[An
         if isinstance(d, int):
             picked.append(0 if d == 1 and not equal(o, 1) else i)
         else:
-            # An unknown extent may turn out to be 1: the choice is made at run time unless the result has the same.
+            # A dynamic extent may be 1 at run time, so the index is chosen then, unless the result has the same extent.
             picked.append(i if equal(d, o) else tir.if_then_else(d == 1, 0, i))
     return picked
 
 
 def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
-    """f over broadcast tensors. Numbers among `args` are used as they are."""
+    """f applied to broadcast tensors. Numbers among `args` are passed to f unchanged."""
     tensors = [a for a in args if isinstance(a, te.Tensor)]
     dtype = tensors[0].dtype
     shapes = [shape_of(t) for t in tensors]
@@ -89,19 +89,19 @@ def divided(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     odd = _trapping(b)
     if odd is None:
         return f(a, b)
-    # By 0 and by -1, the quotient is the product.
+    # For the divisors 0 and -1 the quotient equals the product.
     return tir.Select(odd, a * b, f(a, tir.Select(odd, tir.const(1, b.dtype), b)))
 
 
 def remainder(f: Callable[[Any, Any], Any], a: PrimExprLike, b: Any) -> Any:
     """The integer remainder f(a, b). It is 0 if b is 0, as in NumPy, or -1."""
     odd = _trapping(b)
-    # By 1, which stands for both, nothing is left either.
+    # Divisors 0 and -1 are replaced by 1, whose remainder is 0 too.
     return f(a, b) if odd is None else f(a, tir.Select(odd, tir.const(1, b.dtype), b))
 
 
 def _trapping(b: PrimExpr) -> Any:
-    """Whether processors might trap at a division by b: None where they surely do not."""
+    """The condition under which processors trap at a division by b; None if they never do."""
     if isinstance(b, tir.IntImm) and b.value not in (0, -1):
         return None
     zero = tir.EQ(b, tir.const(0, b.dtype))
@@ -109,7 +109,7 @@ def _trapping(b: PrimExpr) -> Any:
 
 
 def _divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    # Integer division of the classic operator truncates towards zero, as C does.
+    # The classic operator truncates integers towards zero, as in C.
     return a / b if "float" in a.dtype else divided(tir.truncdiv, a, b)
 
 
@@ -120,7 +120,7 @@ def _floor_divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 def _floor_mod(a: PrimExpr, b: PrimExpr) -> Any:
     if "float" not in a.dtype:
         return remainder(tir.floormod, a, b)
-    # Exact also where a / b is not, and for an infinite b.
+    # fmod is exact even if a / b is not, and for an infinite b.
     rest = tir.fmod(a, b)
     zero = tir.const(0, a.dtype)
     turned = tir.all(tir.NE(rest, zero), tir.NE(rest < zero, b < zero))
@@ -174,21 +174,21 @@ squared_difference = _binary("squared_difference", lambda a, b: (a - b) * (a - b
 
 
 def where(condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
-    """x where the condition holds, else y; all three are broadcast."""
+    """x where the condition holds, else y. All three are broadcast."""
 
     def choose(c: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        # Both sides are loads that are always valid, so the branch-free form is right and vectorises.
+        # Both loads are always valid, so Select, which has no branch and can be vectorised, is correct.
         return tir.Select(c if c.dtype == "bool" else tir.NE(c, tir.const(0, c.dtype)), a, b)
 
     return apply(choose, (condition, x, y), "T_where")
 
 
 def broadcast_to(data: te.Tensor, shape: Sequence[Dim]) -> te.Tensor:
-    """data repeated to `shape`."""
+    """data broadcast to `shape`."""
     out = [as_int(d) for d in shape]
     own = shape_of(data)
     return compute(out, lambda *i: data(*broadcast_index(own, out, i)), name="T_broadcast_to", tag=tag.BROADCAST)
 
 
 OPERATORS = {"add": add, "subtract": subtract, "multiply": multiply, "divide": divide}
-"""Implementation of Python's operators on two tensors; te finds it here."""
+"""The computes of Python's operators on two tensors. te imports them from here."""

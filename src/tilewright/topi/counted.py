@@ -1,5 +1,5 @@
-"""Computes whose results have a number of elements that depends on the data: they fill the front of a tensor of the largest
-possible size, and return the number."""
+"""Computes whose number of results depends on the data. They fill the front of a tensor of the largest possible size, and return the
+number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def argwhere(condition: te.Tensor) -> list[te.Tensor]:
-    """[indices (elements, axes) of int32, their number (1,)]: the index of each nonzero element, in order. Rows after them are
+    """[indices (elements, axes) of int32, their number (1,)]: the index of each nonzero element, in order. The remaining rows are
     zeros."""
     shape = shape_of(condition)
     rank, total = len(shape), prod(shape)
@@ -41,7 +41,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
     """[distinct elements, index of the first occurrence of each, index of each input element among them, their number (1,), and
     with `return_counts` the count of each].
 
-    Elements are in ascending order with `is_sorted`, else in the order of their first occurrences. Elements after them are zeros.
+    Elements are in ascending order with `is_sorted`, else in the order of their first occurrences. The remaining elements are zeros.
     `data` has one axis.
     """
     shape = shape_of(data)
@@ -69,7 +69,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
             first[i] = tir.const(0, "int32")
             counts[i] = tir.const(0, "int32")
         with ib.for_range(0, n, "i") as i:
-            # Nothing stands before the first one.
+            # The first element has no predecessor.
             fresh = tir.Or(i <= 0, tir.NE(v[i], v[tir.max(i - 1, 0)]))
             with ib.if_scope(fresh):
                 at[p[i]] = total[0]
@@ -85,7 +85,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
             which[p[i]] = place
             kinds[place] = v[i]
             counts[place] = counts[place] + 1
-        # The first places last: they take the room of what is needed no more.
+        # The first occurrences are written last, over values that are no longer needed.
         with ib.for_range(0, n, "i") as i:
             first[i] = tir.const(0, "int32")
         with ib.for_range(0, n, "i") as i, ib.if_scope(at[i] >= 0):

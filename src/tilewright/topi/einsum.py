@@ -47,8 +47,8 @@ def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def extents(terms: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str, Dim]:
-    """The extent of each subscript; a known number takes precedence over a symbol. Raises ValueError if two numbers differ and
-    neither is 1."""
+    """The extent of each subscript. A static extent takes precedence over a dynamic one. Raises ValueError if two static extents
+    differ and neither is 1."""
     found: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for c, d in zip(term, shape, strict=True):
@@ -65,7 +65,7 @@ def extents(terms: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str, 
 
 
 def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:
-    """Sums of products: einsum(subscripts, operand, ...). Subscripts that the result lacks are summed over."""
+    """Sums of products of the operands. Subscripts that are not in the result are summed over. Raises ValueError for an invalid string."""
     operands = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
     shapes = [shape_of(t) for t in operands]
     terms, result = parse(subscripts, [len(s) for s in shapes])

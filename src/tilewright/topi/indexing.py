@@ -1,4 +1,4 @@
-"""Computes that read elements at indices that are data: take, gather, one_hot."""
+"""Computes whose indices are data: take, gather, one_hot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def data_index(i: Any, extent: Dim, mode: str) -> PrimExpr:
 def take(
     a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> te.Tensor:
-    """a[..., indices, ...] along `axis` (of flattened a when None). Modes: those of `data_index`."""
+    """a[..., indices, ...] along `axis` (of the flattened a if None). mode: as in `data_index`."""
     shape, where = shape_of(a), shape_of(indices)
     if axis is None:
         from tilewright.topi.transform import reshape
@@ -66,7 +66,7 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
 
 
 def _within(place: Sequence[Var], extents: Sequence[Dim], shape: Sequence[Dim]) -> list[PrimExpr]:
-    """A place below `extents`, held to a shape where this is not known to be as large."""
+    """An index below `extents`, clipped to `shape` along axes that are not known to be as large."""
     return [i if holds(d, n) else data_index(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
 
 

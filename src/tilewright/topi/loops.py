@@ -1,4 +1,4 @@
-"""Computes written as programs, for operators that visit a tensor in a certain order: sorting, running sums, scattering.
+"""Base of computes that are written as programs, since they visit a tensor in a certain order: sorting, running sums, scattering.
 
 Each is an extern operation whose body is written with the IR builder. Schedules do not change its loops. The lines of a tensor
 along one axis are independent and are distributed over threads.
@@ -86,7 +86,7 @@ def unflatten(flat: Any, shape: Sequence[Dim]) -> list[PrimExpr]:
 
 
 def local(ib: ir_builder.IRBuilder, dtype: str, value: PrimExprLike, name: str) -> Any:
-    """A variable that the body can assign: `v[0]`."""
+    """A variable `v` that the body can assign as `v[0]`."""
     made = ib.allocate(dtype, (1,), name=name, scope="local")
     made[0] = tir.const(value, dtype) if isinstance(value, (int, float)) else value
     return made

@@ -37,12 +37,12 @@ def _sign(v: PrimExpr) -> PrimExpr:
 
 
 def _isnan(v: PrimExpr) -> PrimExpr:
-    # The comparison is what every back end vectorises; a NaN is the only value that differs from itself.
+    # Only NaN differs from itself, and every back end vectorises this comparison.
     return tir.NE(v, v)
 
 
 def _negative(v: PrimExpr) -> PrimExpr:
-    # -1 * v keeps the sign of zero, 0 - v does not.
+    # -1 * v has the right sign for zeros; 0 - v has not.
     return v * tir.const(-1, v.dtype)
 
 
@@ -85,7 +85,7 @@ identity = _unary("identity", lambda v: v, "x itself.")
 
 
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:
-    """x converted to `dtype`; to bool by comparison with zero, from float to int towards zero."""
+    """x converted to `dtype`: to bool by comparison with zero, from float to int rounded towards zero."""
     if x.dtype == dtype:
         return x
     if dtype == "bool":
@@ -105,12 +105,12 @@ def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
 
 
 def fast_exp(x: te.Tensor) -> te.Tensor:
-    """exp(x). The back end's vector form is used for both."""
+    """exp(x). The same as `exp`, for which back ends have vector code."""
     return exp(x)
 
 
 def full(shape: Any, dtype: str, fill_value: Any) -> te.Tensor:
-    """A tensor filled with one number."""
+    """A tensor of `shape` filled with one number."""
     return compute(shape, lambda *i: tir.const(fill_value, dtype), name="T_full", tag=tag.ELEMWISE)
 
 

@@ -1,12 +1,12 @@
 """Questions that computes ask about their form.
 
 A compute does not know the machine. If its form depends on the machine (the axis of vectors, the number of rows that fills whole
-register tiles), it asks the planner in force:
+register tiles), it asks the current planner:
 
     with KernelPlan(target):                # tilewright.scheduling: the cost model, a tuner or a database decides
         topi.nn.batch_matmul(a, b)
 
-If no planner is in force, `Planner` chooses the plain form.
+Without one, `Planner` chooses the plain form.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Planner:
         return 0
 
     def in_threads(self, elements: int) -> bool:
-        """Whether threads share a loop over so many elements, which no rule schedules. If no machine is known: as on those measured."""
+        """Whether threads share a loop over `elements` elements that no rule schedules. Without a machine: as on the measured ones."""
         return elements >= 1 << 14
 
     def product(self, p: Matrices, name: str) -> Form | None:
@@ -108,7 +108,7 @@ class Planner:
 
     def tiled_rows(self, rows: int, types: tuple[str, str, str], groups: Any, name: str) -> int | None:
         """The number of rows to compute if tile registers multiply these types, with `groups` groups in the innermost reduction
-        axis. None: no tile registers for them. name: the decision's."""
+        axis. None: no tile registers for them. name: the name of the decision."""
         return None
 
     def image_columns(self, width: Any, vectors: int, padded: bool, name: str) -> Columns:
@@ -124,12 +124,12 @@ class Planner:
         return False
 
     def in_vectors(self, stride: int) -> bool:
-        """Whether elements at such a stride stay in order, to be taken from whole vectors; else each phase of the stride is copied."""
+        """Whether elements at a stride are picked from whole vectors. Otherwise each phase of the stride is copied."""
         return False
 
     def pooled_apart(self, together: float, apart: float) -> bool:
         """Whether windows are pooled along one axis first, then along the others. together, apart: the steps for each element of the
-        result of the one and of the other."""
+        result without and with this separation."""
         return False
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
@@ -148,5 +148,5 @@ _PLAIN = Planner()
 
 
 def planner() -> Planner:
-    """The planner in force."""
+    """The current planner."""
     return _current.get() or _PLAIN

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions as a planner sees them: sizes, and the order of operands in memory."""
+"""Descriptions of matrix products and convolutions for planners: sizes, and the order of operands in memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 Left = Callable[[Sequence[Any], Any, Any], Any]
-"""left(leading indices, row, k): an element of the first matrix."""
+"""left(leading indices, row, k) is an element of the first matrix."""
 Right = Callable[[Sequence[Any], Any, Any], Any]
-"""right(leading indices, k, column): an element of the second one."""
+"""right(leading indices, k, column) is an element of the second matrix."""
 
 
 class Matrices(NamedTuple):
@@ -83,7 +83,7 @@ class Windows(NamedTuple):
 
     @property
     def per_group(self) -> int:
-        """Channels of each group."""
+        """The number of channels of each group."""
         return int(get_const_int(self.kernel.shape[1]))
 
     @property

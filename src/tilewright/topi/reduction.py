@@ -77,7 +77,7 @@ def reduce(
 
 
 largest_number = te.comm_reducer(lambda a, b: tir.Select(tir.GT(b, a), b, a), tir.lowest, name="largest_number")
-"""The largest, of floats what is not NaN: one instruction everywhere."""
+"""The largest value, which ignores NaN. It is one instruction on all processors."""
 _NEUTRAL: dict[Any, Callable[[str], Any]] = {
     te.sum: lambda dtype: tir.const(0, dtype),
     te.max: tir.lowest,
@@ -87,7 +87,7 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 
 
 def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
-    """The last axes, at least two, that are all reduced, where the last alone makes no whole number of several vectors."""
+    """The last axes, at least two, if all of them are reduced and the last one does not fill a whole number of several vectors; else []."""
     lanes = planner().lanes(dtype)
     run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
     if not lanes or len(run) < 2 or {int} != {type(shape[a]) for a in run}:
@@ -96,8 +96,8 @@ def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, rounded up to a multiple of the vector length if it is longer than half a vector or not known. Long reductions
-    are rounded up to several vectors, so that sums are independent."""
+    """The extent, rounded up to a multiple of the vector length if it is dynamic or longer than half a vector. Long reductions are
+    rounded up to several vectors, so that their sums are independent."""
     lanes = planner().lanes(dtype)
     if not lanes:
         return extent
@@ -135,7 +135,7 @@ product = _reduction("prod", _prod, "Product along `axis`.")
 
 
 def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
-    """The number of elements that each result of a reduction along `axis` reads."""
+    """The number of elements that are reduced to one result along `axis`."""
     shape = shape_of(data)
     return prod(shape[a] for a in normalize_axes(axis, len(shape), exclude))
 
@@ -143,7 +143,7 @@ def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
 def scale_by_count(total: te.Tensor, number: PrimExprLike) -> te.Tensor:
     """total / number."""
     if "float" not in total.dtype:
-        # Of no elements the sum is zero, whatever divides it.
+        # The sum of no elements is zero, so any divisor will do.
         number = number if isinstance(number, int) and number else tir.max(number, 1)
         return math.elementwise(total, lambda v: tir.truncdiv(v, to(number, v.dtype)), "T_divide")
     if isinstance(number, int):
@@ -164,7 +164,7 @@ def variance(
     exclude: bool = False,
     unbiased: bool = False,
 ) -> te.Tensor:
-    """The mean squared distance from `mean_` along `axis`. `mean_` has been computed with keepdims."""
+    """The mean squared distance from `mean_` along `axis`. mean_: computed with keepdims. unbiased: divides by one less."""
     axes = normalize_axes(axis, len(data.shape), exclude)
     own = shape_of(mean_)
     full = shape_of(data)
@@ -180,14 +180,14 @@ def variance(
 def _arg(
     data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., te.Tensor], exclude: bool, dtype: str
 ) -> te.Tensor:
-    """Position of the best value, which is NaN where any is: of all places that hold it the first, or the last.
+    """The position of the best value, or of a NaN if there is one: the first such position, or the last.
 
-    Two plain reductions, which vectorise, in place of one over pairs.
+    It takes two plain reductions, which can be vectorised, instead of one over pairs.
     """
     axes = normalize_axes(axis, len(data.shape), exclude)
     top = best(data, axes, keepdims=True)
     own, shape = shape_of(top), shape_of(data)
-    # Before the first and after the last element: values that lose against every position.
+    # The neutral value: it loses against every position.
     none = tir.const(-1, dtype) if last else tir.max_value(dtype)
 
     def place(v: PrimExpr, index: list[Var]) -> Any:
@@ -228,7 +228,7 @@ def argmin(
 
 
 def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
-    """data summed to `target_shape`, which must broadcast to its shape: over leading axes, and axes where the target has extent 1."""
+    """data summed to `target_shape`, which must broadcast to its shape: over leading axes, and over axes whose target extent is 1."""
     shape, target = shape_of(data), [as_int(d) for d in target_shape]
     lead = len(shape) - len(target)
     axes: dict[int, Any] = {i: te.reduce_axis((0, shape[i]), name=f"k{i}") for i in range(lead)}
@@ -237,7 +237,7 @@ def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
             if want == 1 and not equal(have, 1):
                 axes[i] = te.reduce_axis((0, have), name=f"k{i}")
         elif not equal(have, want):
-            # The target may turn out to be 1; else there is nothing to add up, and the axis has one element.
+            # A dynamic target may be 1, and the axis is summed; otherwise the sum has one term.
             extent = tir.Select(tir.EQ(want, tir.const(1, want.dtype)), to(have, want.dtype), tir.const(1, want.dtype))
             axes[i] = te.reduce_axis((0, extent), name=f"k{i}")
     if not axes:

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis, in one pass. Lines are distributed over threads, and adjacent lines run in one vector."""
+"""Running sums and products along an axis, in one pass. Threads share the lines, and adjacent lines run in one vector."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def scanop(
     dtype: str | None = None,
     exclusive: bool | None = None,
 ) -> te.Tensor:
-    """binop of all elements up to each element along `axis` (of the flattened data if None), in `dtype`. exclusive: of all elements
-    before it; the first result is `identity_value`."""
+    """For each element, binop of all elements up to it along `axis` (of the flattened data if None), in `dtype`. exclusive: without the
+    element itself; the first result is `identity_value`."""
     if axis is None:
         from tilewright.topi.transform import reshape
 
@@ -44,7 +44,7 @@ def scanop(
         with ib.for_range(0, prod(outer), "o", kind=loop_kind(*shape)) as o:
             i = unflatten(o, outer)
             if isinstance(prod(inner), int) and prod(inner) == 1:
-                # What is carried along stays in a register.
+                # The running value stays in a register.
                 total = local(ib, result, start, "total")
                 j = [tir.const(0, "int32")] * len(inner)
                 with ib.for_range(0, n, "k") as k:

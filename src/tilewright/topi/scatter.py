@@ -1,4 +1,4 @@
-"""Scattering: a copy of the data, then one write for each update, in order."""
+"""Scattering: the data is copied, then each update is written, in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def scatter_elements(
     shape, where = shape_of(data), shape_of(indices)
     at = normalize_axis(axis, len(shape))
     combine(reduction, tir.const(0, data.dtype), tir.const(0, data.dtype))
-    # Updates that agree before the axis fall on one part of the data, of which no other thread writes.
+    # Updates with equal indices before the axis write to one part of the data, and one thread does all of them.
     outer, rest = where[:at], where[at:]
 
     def body(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _turned(k: PrimExpr, n: Any, dtype: str) -> tuple[PrimExpr, PrimExpr]:
-    """(cosine, sine) of 2 pi k / n. The angle is taken from the nearest quarter turn, in integers, so that both are exact there."""
+    """(cosine, sine) of 2 pi k / n. The angle is reduced to the nearest quarter turn in integers, so that quarter turns are exact."""
     whole = to(n, "int64")
     part = tir.floormod(to(k, "int64"), whole)
     quarter = tir.floordiv(8 * part + whole, 2 * whole)

@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
 
 SHORT = 48
-"""Up to this length, lines are sorted by insertion."""
+"""The greatest length of lines that are sorted by insertion."""
 DIGIT = 8
-"""Bits of a key that one pass of radix sort looks at."""
+"""The number of bits of a key that one pass of radix sort uses."""
 FEW = 64
-"""Up to this k, the k best are kept in order while a line is read once."""
+"""The greatest k for which the k best are kept in order while a line is read once."""
 RANKED, WHOLE = 128, 96
-"""Up to how many elements are put in order by counting, for each, those that come before it; and up to what length lines wholly are."""
+"""The most elements that are sorted by counting the elements before each one, and the greatest length of lines that are sorted that way as
+a whole."""
 COUNTED = 64
-"""Keys that a step of a loop that counts compares."""
+"""The number of keys that one step of a counting loop compares."""
 
 
 def before(a: Any, b: Any, is_ascend: bool) -> Any:
-    """Whether a comes strictly before b."""
+    """Whether a comes strictly before b in the order."""
     if not is_ascend:
         a, b = b, a
     if "float" not in a.dtype:
@@ -43,7 +44,7 @@ def before(a: Any, b: Any, is_ascend: bool) -> Any:
 
 
 def _sortable(x: PrimExpr, is_ascend: bool) -> PrimExpr:
-    """An unsigned number that is the smaller the earlier x comes."""
+    """An unsigned integer that sorts in ascending order as x does in the wanted order."""
     kind = x.dtype
     if "float" in kind:
         wide = kind == "float64"
@@ -51,7 +52,7 @@ def _sortable(x: PrimExpr, is_ascend: bool) -> PrimExpr:
         value = x if kind in ("float32", "float64") else tir.Cast("float32", x)
         one = tir.const(1, word)
         top = tir.shift_left(one, tir.const(bits - 1, word))
-        # Both zeros are one, and so are all NaNs.
+        # Both zeros are equal, and so are all NaNs.
         plain = tir.Select(tir.EQ(value, tir.const(0, value.dtype)), tir.const(0, word), tir.reinterpret(word, value))
         nan = tir.const(0x7FF8 << 48 if wide else 0x7FC0 << 16, word)
         plain = tir.Select(tir.NE(value, value), nan, plain)
@@ -66,7 +67,7 @@ def _sortable(x: PrimExpr, is_ascend: bool) -> PrimExpr:
 
 
 def _insert(ib: IRBuilder, keys: BufferVar, places: BufferVar, line: Var, n: Dim) -> None:
-    """Sorts keys[line, 0] and places[line, 0] along by insertion."""
+    """Sorts keys[line, 0] by insertion, and moves places[line, 0] with them."""
     with ib.for_range(1, n, "at") as at:
         key, place = local(ib, keys.dtype, keys[line, 0, at], "key"), local(ib, "int32", places[line, 0, at], "place")
         hole, moving = local(ib, at.dtype, at, "hole"), local(ib, "int32", 1, "moving")
@@ -83,7 +84,7 @@ def _insert(ib: IRBuilder, keys: BufferVar, places: BufferVar, line: Var, n: Dim
 
 
 def _radix(ib: Any, keys: Any, places: Any, counts: Any, which: Any, line: Any, n: Dim, bits: int) -> None:
-    """Sorts by digits from the lowest on, each pass from one half of keys and places to the other; `which[0]` tells where they end."""
+    """Sorts by digits, the lowest first. Each pass moves keys and places from one half to the other; which[0] is the half of the result."""
     passes, radix = bits // DIGIT, 1 << DIGIT
 
     def digit(key: Any, p: int) -> Any:
@@ -97,7 +98,7 @@ def _radix(ib: Any, keys: Any, places: Any, counts: Any, which: Any, line: Any, 
             d = digit(keys[line, 0, k], p)
             counts[line, p, d] = counts[line, p, d] + 1
     for p in range(passes):
-        # What all keys have in common orders nothing.
+        # A digit that all keys have in common needs no pass.
         common = digit(keys[line, which[0], tir.const(0, "int32")], p)
         with ib.if_scope(counts[line, p, common] < to(n, "int32")):
             total = local(ib, "int32", 0, "total")
@@ -117,7 +118,7 @@ def _radix(ib: Any, keys: Any, places: Any, counts: Any, which: Any, line: Any, 
 
 
 def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) -> list[te.Tensor]:
-    """[values, places] of the first `number` elements of every sorted line."""
+    """[values, positions] of the first `number` elements of every sorted line."""
     shape = shape_of(data)
     lines = Lines(shape, axis)
     n = lines.length
@@ -162,7 +163,7 @@ def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str
 
 
 def _best(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) -> list[te.Tensor]:
-    """As _sorted for a small number: one pass over each line, in which the best so far stand in order."""
+    """Like `_sorted` for a small `number`: one pass over each line, which keeps the best elements so far in order."""
     shape = shape_of(data)
     lines = Lines(shape, axis)
     out = [*shape[:axis], number, *shape[axis + 1 :]]
@@ -170,7 +171,7 @@ def _best(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) 
     def body(ib: Any, x: Any, values: Any, places: Any, keys: Any, found: Any) -> None:
         with lines.each(ib, 2) as line, ib.for_range(0, lines.length, "k") as k:
             key = ib.let("key", x[lines.index(line, k)])
-            # Before `number` elements are seen, each one is among the best.
+            # Each of the first `number` elements is among the best so far.
             room = to(tir.min(k, number - 1), "int32")
             last = ib.let("last", room)
             full = k >= number
@@ -197,14 +198,14 @@ def _best(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) 
 
 
 def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) -> list[te.Tensor]:
-    """As _sorted for few elements of words of 32 bits: what is counted in vectors, no branch foresees. Of longer lines the last one that is
-    wanted is found by halving the range of the keys."""
+    """Like `_sorted` for a few elements of 32 bits, by counting in vectors without branches. For longer lines the last of the wanted
+    elements is found by bisection over the range of the keys."""
     shape = shape_of(data)
     lines = Lines(shape, axis)
     n = lines.length
     out = [*shape[:axis], number, *shape[axis + 1 :]]
     chosen = number if n > WHOLE else n
-    # Filled up with what comes last, so that whole vectors are counted.
+    # Padded with keys that come last, so that whole vectors are counted.
     keys_held, pairs_held = -(-n // COUNTED) * COUNTED, -(-chosen // 16) * 16
     word = "uint32"
     worst, most_places = tir.const((1 << 32) - 1, word), tir.const((1 << 64) - 1, "uint64")
@@ -228,7 +229,7 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
             return count[0]
 
         def pair(key: PrimExpr, place: Var) -> PrimExpr:
-            """One number of both: equal keys keep their order."""
+            """One number of key and position, so that equal keys keep their order."""
             return tir.bitwise_or(tir.shift_left(to(key, "uint64"), tir.const(32, "uint64")), to(place, "uint64"))
 
         with lines.each(ib, 8) as line:
@@ -256,7 +257,7 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
                 found = local(ib, "int32", 0, "found")
 
                 def gather(wanted: Callable[[Any], Any]) -> None:
-                    # One more than is wanted is written, and written over.
+                    # An element is written even if it is not wanted; the next one overwrites it.
                     with ib.for_range(0, n, "k") as k:
                         order[line, found[0]] = to(k, "int32")
                         found[0] = found[0] + one_if(wanted(keys[line, k]))
@@ -300,13 +301,13 @@ def first(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) 
 
 
 def _counted(n: int, number: int) -> float:
-    """Cycles of a line for `_ranked`: to halve the range some twenty times and find places, to compare them in vectors, and to write."""
+    """The cycles of a line for `_ranked`: about twenty bisections, the comparisons in vectors, and the writes."""
     chosen = number if n > WHOLE else n
     return (600 + 3 * n if n > WHOLE else 0) + 0.1 * chosen * chosen + 20 * number
 
 
 def _in_order(n: int, number: int) -> float:
-    """The same for `_best`: each of the best so far moves half of the others, by branches that nothing foresees."""
+    """The cycles of a line for `_best`: each new element among the best moves half of the others, by branches that are mispredicted."""
     return 1.2 * n + number * (1 + log(n / number)) * (1.2 * number / 2 + 15)
 
 
@@ -324,7 +325,7 @@ def argsort(
     dtype: str = "float32",
 ) -> te.Tensor:
     """The positions of the elements in sorted order along `axis`; equal elements keep their order. valid_count: only the first so
-    many elements of each line are sorted, the others keep their positions."""
+    many elements of each line are sorted; the others keep their positions."""
     at = normalize_axis(axis, len(data.shape))
     if valid_count is not None:
         return _argsort_valid(data, valid_count, at, is_ascend, dtype)
@@ -360,8 +361,8 @@ def topk(
 def searchsorted(
     sorted_sequence: te.Tensor, values: te.Tensor, right: bool = False, out_dtype: str = "int64"
 ) -> te.Tensor:
-    """The position of each value in the sorted last axis: before equal elements, or with `right` after them. The other axes of both
-    must be equal, or the sequence has one axis."""
+    """The position of each value in the sorted last axis: before equal elements, or after them with `right`. The sequence has one axis,
+    or its other axes equal those of the values."""
     shape, wanted = shape_of(sorted_sequence), shape_of(values)
     n = shape[-1]
 

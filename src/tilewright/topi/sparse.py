@@ -1,4 +1,4 @@
-"""Sparse matrices, by rows (CSR) or blocks (BSR), given by (data, indices, indptr); and lists of indices.
+"""Computes on sparse matrices by rows (CSR) or blocks (BSR), given as (data, indices, indptr), and on lists of indices.
 
 Entries whose row bounds or columns are out of bounds are ignored.
 """
@@ -104,7 +104,7 @@ def sparse_transpose(sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_i
                     out[place] = data[e]
                     columns[place] = to(row, sparse_indices.dtype)
                 begin[column] = place + tir.const(1, kind)
-        # Each row's begin has become its end: that of the row before it.
+        # The begin of each row has become its end, which is the begin of the next row.
         with ib.for_range(0, n, "i") as i:
             begin[n - i] = begin[n - i - 1]
         begin[0] = tir.const(0, kind)

@@ -21,7 +21,7 @@ def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
 
 
 def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[int, int, int, int]] | None:
-    """The smallest pairs of axis ranges, [a, b) of `old` and [c, d) of `new`, with the same elements. None if this is not known."""
+    """The smallest pairs of axis ranges, [a, b) of `old` and [c, d) of `new`, with the same elements; None if they are not known."""
     groups = []
     a = c = 0
     while a < len(old) or c < len(new):
@@ -65,7 +65,7 @@ def _flatten_index(shape: Sequence[Dim], index: Sequence[Var]) -> Any:
 
 def _unflatten_index(shape: Sequence[Dim], flat: PrimExpr) -> list[PrimExpr | int]:
     result: list[PrimExpr | int] = []
-    # No element of an axis of none is asked for.
+    # Axes of extent 0 or 1 need no index arithmetic: the index is 0, or is never used.
     live = [k for k, d in enumerate(shape) if not (isinstance(d, int) and d <= 1)]
     for k in reversed(range(len(shape))):
         if k not in live:
@@ -246,10 +246,10 @@ def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
 
 
 def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
-    """Each element `repeats` times, one copy after the other, along `axis`, as in numpy.repeat."""
+    """Each element repeated `repeats` times in succession along `axis`, as in numpy.repeat."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
-    # What is repeated no times has no element to ask for.
+    # Without repeats the result has no elements; the divisor must only be nonzero.
     times = max(repeats, 1) if isinstance(repeats, int) else tir.max(repeats, tir.const(1, repeats.dtype))
     return _injective(
         [*shape[:at], as_int(shape[at] * repeats), *shape[at + 1 :]],
@@ -277,7 +277,7 @@ def arange_extent(start: Any, stop: Any, step: Any) -> Any:
 
 
 def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
-    """start, start + step, ... below stop; 1-D."""
+    """The 1-D tensor start, start + step, ... before stop."""
     number = arange_extent(start, stop, step)
     whole = "int" in dtype
     first = start
@@ -344,7 +344,7 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
     out = layout_shape(shape, src_layout, dst_layout)
 
     def element(*i: Var) -> Any:
-        # Position along each primal axis from the destination's parts, outermost first; then its parts in the source.
+        # The position along each primal axis from its parts in the destination, outermost first; then its parts in the source.
         value: dict[str, PrimExpr] = {}
         for (letter, size), p in zip(dst, i, strict=True):
             key = letter.upper()
@@ -374,7 +374,7 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
         inside, zero = tir.all(*[index[k] < shape[k] for k in guards]), tir.const(0, data.dtype)
         if any([not isinstance(shape[k], int) or shape[k] < 1 for k in guards]):
             return tir.if_then_else(inside, data(*index), zero)
-        # What is past the end is read inside: a read without a condition can be part of a vector.
+        # Reads past the end are clamped, since reads without a condition can be vectorised.
         for k in guards:
             index[k] = tir.min(index[k], shape[k] - 1)
         return tir.Select(inside, data(*index), zero)
@@ -407,5 +407,5 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
 
 
 def ndarray_size(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
-    """Number of elements, as a scalar tensor."""
+    """The number of elements as a scalar tensor."""
     return compute((), lambda: to(prod(shape_of(data)), dtype), name="T_size", tag=tag.INJECTIVE)

@@ -1,4 +1,4 @@
-"""Helpers of computes: extents that are ints if known, axes, window arithmetic."""
+"""Helpers of computes: extents (ints if they are static), axes, window arithmetic."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tilewright.ir import DataType, PrimExpr, PrimExprLike
 from tilewright.topi.lang import tir
 
 Dim = Any
-"""An extent or index: an int where it is known, else an integer PrimExpr."""
+"""An extent or index: an int if it is static, else an integer PrimExpr."""
 
 
 def as_int(value: PrimExprLike) -> Dim:
-    """A known integer as an int, any other expression unchanged."""
+    """A constant as an int; other expressions unchanged."""
     if isinstance(value, tir.IntImm):
         return int(value.value)
     return value
 
 
 def get_const_int(value: PrimExprLike) -> int:
-    """The int that `value` is. Raises ValueError if it is not known."""
+    """The int value of a constant. Raises ValueError for other expressions."""
     known = as_int(value)
     if not isinstance(known, int):
         raise ValueError(f"a constant integer is needed here, but the expression {value} is symbolic")
@@ -30,17 +30,17 @@ def get_const_int(value: PrimExprLike) -> int:
 
 
 def get_const_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """A shape with ints for known extents; symbolic extents are unchanged."""
+    """A shape with ints for static extents. Dynamic extents are unchanged."""
     return tuple(as_int(v) for v in values)
 
 
 def shape_of(tensor: te.Tensor) -> list[Dim]:
-    """The extents of a tensor, as ints if known."""
+    """The extents of a tensor, as ints if they are static."""
     return [as_int(d) for d in tensor.shape]
 
 
 def prod(values: Iterable[Dim]) -> Dim:
-    """The product of extents; 1 if there are none."""
+    """The product of extents; 1 for an empty sequence."""
     result: Dim = 1
     for v in values:
         result = v if isinstance(result, int) and result == 1 else result * v
@@ -55,14 +55,14 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
 
 
 def equal(a: Dim, b: Dim) -> bool:
-    """Whether two extents are known to be the same."""
+    """Whether two extents are known to be equal."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     return a is b
 
 
 def holds(extent: Dim, other: Dim) -> bool:
-    """Whether an extent is certainly at least as large as another."""
+    """Whether an extent is known to be at least as large as another."""
     return extent >= other if isinstance(extent, int) and isinstance(other, int) else equal(extent, other)
 
 
@@ -72,13 +72,13 @@ def whole(index: Any) -> Any:
 
 
 def inside(index: Any, extent: Dim) -> PrimExpr:
-    """The condition that an index lies within an extent."""
+    """The condition that an index is within an extent."""
     index = whole(index)
     return tir.And(index >= 0, index < to(extent, index.dtype))
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
-    """The axis counted from the front. Raises ValueError outside [-ndim, ndim)."""
+    """The axis, counted from the front. Raises ValueError for axes outside [-ndim, ndim)."""
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis must lie in [{-ndim}, {ndim}), but is {axis}")
     return axis + ndim if axis < 0 else axis
@@ -95,7 +95,7 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, exclude: bool = 
 
 
 def pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width) from one number or two."""
+    """(height, width) from one or two numbers."""
     height, width = numbers(value, 2)
     return height, width
 
@@ -145,13 +145,13 @@ def window_extent(
 
 
 def moved(at: Any, stride: int, offset: Any, dilation: int) -> Any:
-    """The place that a kernel offset of a window reads: at * stride + offset * dilation."""
+    """The position that a kernel offset of a window reads: at * stride + offset * dilation."""
     first = at if stride == 1 else at * stride
     return first + (offset if dilation == 1 else offset * dilation)
 
 
 def symbolic_slice(extent: Any, begin: Any, end: Any, stride: int) -> tuple[Any, Any]:
-    """(start, number of elements) of begin:end:stride along an axis, clipped as in NumPy. All but the stride may be symbolic."""
+    """(start, number of elements) of begin:end:stride along an axis, clipped as in NumPy. All except the stride may be dynamic."""
     back = stride < 0
     low, high = (-1, extent - 1) if back else (0, extent)
 

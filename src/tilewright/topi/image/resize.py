@@ -1,4 +1,4 @@
-"""Resizing over one, two or three spatial axes, whose extents may be expressions."""
+"""Resizing over one, two or three spatial axes, whose extents may be dynamic."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def _ratio(a: Dim, b: Dim) -> Any:
 
 
 def _only(target: Dim, one: PrimExpr, other: PrimExpr) -> PrimExpr:
-    """`one` where there is one output place, else `other`."""
+    """`one` if the target extent is 1, else `other`."""
     if isinstance(target, int):
         return one if target == 1 else other
     return tir.Select(tir.EQ(target, tir.const(1, target.dtype)), one, other)
 
 
 def _source(o: PrimExpr, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
-    """Where output place o lies among the input places, as float32. `start` and `end` bound the part of tf_crop_and_resize."""
+    """The position in the input (float32) of output position o. start, end: the part for tf_crop_and_resize."""
     x = to(o, "float32")
     half = tir.const(0.5, "float32")
     if mode == "align_corners":
@@ -110,7 +110,7 @@ def _nearest(o: PrimExpr, extent: Dim, target: Dim, mode: str, rounding: str) ->
     if not isinstance(extent, int) or not isinstance(target, int):
         return _bound(_nearest_of_sizes(o, extent, target, mode, rounding), extent)
     m, b, d, up = nearest_ratio(extent, target, mode, rounding)
-    # Rounding up is rounding down of what is d - 1 more.
+    # Rounding up is rounding down after adding d - 1.
     number = o * m + (b + d - 1 if up else b)
     index = number if d == 1 else tir.floordiv(number, d)
 
@@ -121,8 +121,8 @@ def _nearest(o: PrimExpr, extent: Dim, target: Dim, mode: str, rounding: str) ->
 
 
 def _nearest_of_sizes(o: Any, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
-    """The same where the sizes are expressions."""
-    nearest_ratio(1, 1, mode, rounding)  # refuses unknown words
+    """The input position that output position o reads, for dynamic sizes."""
+    nearest_ratio(1, 1, mode, rounding)  # refuses unknown modes
     extent, target = to(extent, "int64"), to(target, "int64")
     m, b, d = 2 * extent, tir.const(0, "int64"), 2 * target
     if mode == "align_corners":
@@ -172,8 +172,8 @@ def _neighbours(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bo
 
 
 def _stages(shape: Sequence[Dim], target: Sequence[Dim], axes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Which of the axes to blend first, and which after that. Along the last dimension single elements are picked, along others whole
-    rows: each apart, that with fewer elements first."""
+    """(the axes to blend first, the axes to blend after that). Blending along the last dimension picks single elements, along others whole
+    rows, so they are separate stages; the one that leaves fewer elements comes first."""
     every = list(range(len(axes)))
     *rest, last = sorted(every, key=lambda j: axes[j])
     if not rest or axes[last] != len(shape) - 1:
@@ -216,7 +216,7 @@ def resize_nd(
         return _source(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
 
     def inside(i: Sequence[PrimExpr], value: PrimExpr) -> PrimExpr:
-        """`value`, or the extrapolation's where the place lies outside of the data."""
+        """`value`, or the extrapolation value for positions outside of the data."""
         if not crop:
             return value
         places = [source(i, j) for j in range(n)]
@@ -234,7 +234,7 @@ def resize_nd(
         return inside(i, to(data(*index), dtype))
 
     def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Var]) -> Any:
-        """The blend of a tensor's elements along some of the axes."""
+        """The interpolation of a tensor's elements along the axes `among`."""
         ways = {j: _neighbours(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
 
         def along(left: Sequence[int], index: list[PrimExpr]) -> Any:
@@ -267,7 +267,7 @@ def resize_nd(
 
 
 def _resizer(letters: str, extents: str) -> Callable[..., te.Tensor]:
-    """The resizing over the axes of these letters of a layout."""
+    """The resize operator over the spatial axes `letters` of a layout. extents: their names for the docstring."""
 
     def resize(
         data: te.Tensor,

@@ -1,4 +1,4 @@
-"""Computes that sample images at computed positions: crops, grids; morphological dilation."""
+"""Computes that sample images at computed positions (crops, grids), and morphological dilation."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def grid_sample(
 
     def reflected(x: PrimExpr, axis: int) -> PrimExpr:
         size = to(extents[axis], data.dtype)
-        # Over the centres of the corner elements, or over their outer borders.
+        # Reflection at the centres of the corner elements, or at their outer edges.
         low, span = (c(0), size - c(1)) if align_corners else (c(-0.5), size)
         span = tir.max(span, c(1e-6))
         away = tir.abs(x - low)
@@ -190,7 +190,7 @@ def grid_sample(
 
 
 def _cubic_weights(t: PrimExpr, c: Any) -> list[PrimExpr]:
-    """Weights of the neighbours at distance 1 + t, t, 1 - t, 2 - t (alpha -0.75, as PyTorch has it)."""
+    """Weights of the neighbours at distance 1 + t, t, 1 - t, 2 - t, with alpha = -0.75 as in PyTorch."""
     a = -0.75
 
     def near(d: PrimExpr) -> Any:

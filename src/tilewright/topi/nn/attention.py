@@ -1,7 +1,7 @@
-"""Attention whose scores are never in memory as a whole: all stages run for a block of queries, whose scores stay in cache.
+"""Attention in blocks of queries: all stages run for one block at a time, so that its scores stay in cache.
 
 The stages of a block: products of queries and packed keys, scale and mask, softmax of rows, products of its weights and the values.
-The results are divided by the sums of the weights, which is less work than to divide the weights. `scheduling.cpu.attention` moves
+The results, not the weights, are divided by the sums of the weights, which is less work. `scheduling.cpu.attention` moves
 the stages into the loop over blocks.
 """
 

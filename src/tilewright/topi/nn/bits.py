@@ -39,7 +39,7 @@ def bitpack(
 
 
 def weighted(weight: te.Tensor, bits: int, unipolar: bool) -> te.Tensor:
-    """The numbers that weights stand for: their values, or, if `unipolar`, 1 or -1 for each bit times the value of its position."""
+    """The values of weights: the numbers themselves, or with `unipolar` the sum over bits of 1 or -1 times the bit's place value."""
     if not unipolar:
         return weight
     whole = (1 << bits) - 1

@@ -62,7 +62,7 @@ def conv2d_NCHWc(
     tiled = None
     if at_once and isinstance(oh, int) and isinstance(ow, int):
         tiled = planner().tiled_rows(ow, (data.dtype, kernel.dtype, dtype), ki, "conv2d_NCHWc.columns")
-    # Registers of tiles load neighbouring columns: padded work reads padding.
+    # Tile registers load neighbouring columns, so padded work reads padding.
     found = (
         Columns(tiled, True)
         if tiled
@@ -88,13 +88,13 @@ def conv2d_NCHWc(
 
 
 Operand = tuple[tuple[int, ...], str]
-"""A known shape, and a type."""
+"""(static shape, dtype) of an operand."""
 
 
 def reads_only_padding(
     data: Operand, kernel: Operand, strides: Two, padding: Any, dilation: Two, groups: int, dtype: str
 ) -> bool:
-    """Whether conv2d_NCHWc reads nothing outside the padding that it is given, because no columns are padded work."""
+    """Whether conv2d_NCHWc reads only the given padding, because it computes no columns as padded work."""
     (_, _, h, w, _), kind = data
     (filters, _, kh, kw, inner, _, *at_once), weights = kernel
     _, _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
@@ -109,7 +109,7 @@ Column = Callable[[Any], Any]
 
 
 def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[int, Column, int]:
-    """(columns to compute, f(column) -> the one to read, padding on the right that padded work reads) for results of a width."""
+    """(columns to compute, f(column) -> the column to read, padding on the right that padded work reads) for results of `width` columns."""
     if isinstance(columns.count, int) and (columns.count == width or columns.from_padding):
         return columns.count, lambda x: x, (columns.count - width) * stride
     if columns.count is width:
@@ -118,7 +118,7 @@ def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[int, Colum
 
 
 def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:
-    """The convolution on blocks (N, O/bo, OH, columns, bo), cut off where fewer columns are wanted."""
+    """The convolution on blocks (N, O/bo, OH, columns, bo), cut to `width` columns."""
     columns = shape[3]
     attrs = {} if isinstance(columns, int) else {IN_TILES: 1}
     out = compute(shape, element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
@@ -188,7 +188,7 @@ def conv2d_rows_NCHWc(
         column = (xx if sw == 1 else xx * sw) + rx.var * group + inside.var
         value = padded(nn, ic.var, moved(yy, sh, ry.var, dh), column)
         weight = kernel(oc, ic.var, ry.var, rx.var, ob, inside.var)
-        # Rows last: what neighbouring columns of the kernel read of the data overlaps, and would fill the registers.
+        # ry is inside rx: the data that neighbouring columns of the kernel read overlaps, and would take too many registers.
         return te.sum(to(value, dtype) * to(weight, dtype), axis=[ic, rx, ry, inside])
 
     return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")

@@ -2,7 +2,7 @@
 
 Windows of stride 1 already read adjacent elements. For other strides, padded data is split into phases, `phases[.., x % stride, x
 // stride]`: then the elements that one kernel offset reads for adjacent outputs are adjacent. Windows that read each element only
-once or twice (pooling) select elements from whole vectors instead. If a row of outputs is no whole number of vectors, more outputs
+once or twice (pooling) select elements from whole vectors instead. If a row of outputs does not fill whole vectors, more outputs
 are computed and cut off.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Read = Callable[..., Any]
-"""read(i, x, k): the element that kernel offset k of output column x reads, `i` being the leading indices."""
+"""read(i, x, k): the element that kernel offset k of output column x reads. i: the leading indices."""
 
 
 def computed_columns(count: Any, dtype: str) -> Any:
@@ -79,7 +79,7 @@ def window_columns(
 
 
 def first_columns(tensor: te.Tensor, columns: Any) -> te.Tensor:
-    """The first columns of a tensor, or the tensor itself if that is all of them."""
+    """The first `columns` columns of a tensor; the tensor itself if it has no more."""
     *lead, last = shape_of(tensor)
     if last is columns or (isinstance(last, int) and last == columns):
         return tensor

@@ -38,7 +38,7 @@ def conv(
     out_layout: str = "",
 ) -> te.Tensor:
     """Cross-correlation with layouts named by letters: N, C and spatial ones for data, O, I and the same for weights. Output
-    channel o reads the input channels of group o // (O / groups) only."""
+    channel o reads only the input channels of group o // (O / groups)."""
     letters = "".join([c for c in data_layout if c not in "NC"])
     kernel_layout = kernel_layout or (f"OI{letters}" if data_layout[1] == "C" else f"{letters}IO")
     out_layout = out_layout or data_layout
@@ -87,7 +87,7 @@ def conv(
 def _steps(
     kernel: Sequence[int], stride: Numbers, padding: Padding, dilation: Numbers
 ) -> tuple[list[int], list[int], list[int], list[int]]:
-    """(strides, dilation, padding before and after), a number for each spatial axis."""
+    """(strides, dilation, padding before, padding after), each with a number for each spatial axis."""
     n = len(kernel)
     strides, dilations = numbers(stride, n), numbers(dilation, n)
     pads = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)], n)
@@ -110,7 +110,7 @@ def _windows(
 
 
 def _channels_first(w: Windows, letters: str) -> te.Tensor:
-    """A convolution of (N, C, places...), in the form that the planner finds; without one, vectors run along the last axis."""
+    """A convolution of (N, C, places...), in the form that the planner chooses. Without a form, vectors run along the last axis."""
     layout = f"conv{len(letters)}d_nc{letters.lower()}"
     batch, channels, *_ = shape_of(w.data)
     if w.groups == channels and (w.groups > 1 or w.per_group == 1):
@@ -121,7 +121,7 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
     read, places, offsets = _columns(w)
     rc = te.reduce_axis((0, w.per_group), name="rc")
     axes = [rc, *offsets]
-    # The group is an axis of its own, so that its filters share what they read.
+    # The group is an axis of its own, so that its filters share the data that they read.
     filters, groups = w.filters, [w.groups] if w.groups > 1 else []
 
     def element(nn: PrimExpr, *i: PrimExpr) -> Any:
@@ -142,7 +142,7 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
 
 
 def _depthwise(w: Windows, layout: str) -> te.Tensor:
-    """Each input channel by its own filters: weights (C * M, 1, window...) or (C, M, window...), result (N, C * M, places...)."""
+    """A depthwise convolution: weights (C * M, 1, window...) or (C, M, window...), result (N, C * M, places...)."""
     name, tag = f"DepthwiseConv{len(w.out)}d", f"depthwise_{layout}"
     first, second = w.filters * w.groups, w.per_group
     if second == 1 and (found := plain_conv(w, name, tag)) is not None:
@@ -191,8 +191,8 @@ def conv_transpose(
     """Adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...): each spatial axis of the result has
     (extent - 1) * stride - pads + reach + output_padding places.
 
-    Where strides equal the kernel and nothing overlaps, each element of the result has one term per input channel, and is
-    computed so; otherwise the data is dilated, padded and met with the mirrored kernel.
+    If strides equal the extents of the kernel, windows do not overlap, so each element of the result has one term per input channel, and
+    is computed directly. Otherwise the data is dilated and padded, and convolved with the mirrored kernel.
     """
     dtype = out_dtype or data.dtype
     batch, channels, *extents = shape_of(data)
@@ -210,13 +210,13 @@ def conv_transpose(
     ]
 
     def term(ff: Var, read: Callable[[Any], Any], offsets: Sequence[PrimExpr]) -> Any:
-        """The product of an element of a channel with the weight that leads from it to the channel ff of the result."""
+        """The product of an element of the data with its weight for channel ff of the result."""
         channel = rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
         filter_ = ff if groups == 1 else tir.floormod(ff, per_out)
         return to(read(channel), dtype) * to(kernel(channel, filter_, *offsets), dtype)
 
     if window == steps and not any([*before, *after, *extra]) and {*dilations} == {1}:
-        # One product for each kernel offset, side by side in the input's own grid, then interleaved.
+        # The products of the kernel offsets are computed on the grid of the input, then interleaved.
         columns = computed_columns(extents[-1], dtype)
         in_row = window_columns(data, [0] * (n + 2), [0] * (n + 2), columns, 1, 1, 1)
 
@@ -308,7 +308,7 @@ def depthwise_conv2d_nchw(
     dilation: Numbers,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Each input channel by its own filters: weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
+    """Depthwise convolution of data (N, C, H, W): weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
     groups = get_const_int(data.shape[1])
     return _depthwise(_windows(data, kernel, strides, padding, dilation, groups, out_dtype), "conv2d_nchw")
 
@@ -366,4 +366,4 @@ def conv1d_transpose_ncw(
 
 
 conv2d_transpose_nchw = conv3d_transpose_ncdhw = conv_transpose
-"""The axes of data and weights say how many are spatial."""
+"""The number of spatial axes is that of data and weights."""

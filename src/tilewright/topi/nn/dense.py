@@ -87,7 +87,7 @@ def dense_pack(
     nr, g) for instructions that add up g products. Panels of nr columns are contiguous, in the order in which the micro-kernel
     reads them.
 
-    If the rows do not fill whole register tiles, the last row is computed several times. This padded work is cut off where the
+    If the rows do not fill whole register tiles, the last row is computed several times. This padded work is cut off when the
     result is written.
     """
     dtype = out_dtype or data.dtype
@@ -118,8 +118,8 @@ def dense_pack(
 
 
 def _whole_rows(data: te.Tensor, types: tuple[str, str, str], groups: Any) -> tuple[te.Tensor, int | None] | None:
-    """Rows as registers of tiles load them: the data, or a copy filled up to whole tiles and the number of rows in it. None where they
-    are not known, or no such registers take them."""
+    """(data, rows to compute) for tile registers: the data itself and None, or a copy padded to whole tiles and its number of rows. None
+    for dynamic shapes, and for types without tile registers."""
     shape = shape_of(data)
     if len(shape) < 2 or not all([isinstance(d, int) for d in shape]):
         return None
@@ -210,7 +210,7 @@ def batch_matmul(
 
 
 def _within(index: Any, size: Any, padded: Any, load: Any, dtype: str) -> Any:
-    """load(index), or zero beyond the size."""
+    """load(index), or zero for indices beyond `size`."""
     return (
         load(index)
         if isinstance(size, int) and size == padded

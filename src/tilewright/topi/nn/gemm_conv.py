@@ -1,4 +1,4 @@
-"""Convolution as a matrix product: patches of the data are rows, and weights are in tiles."""
+"""Convolution as a matrix product of rows, which are patches of the data, and weights in tiles."""
 
 from __future__ import annotations
 

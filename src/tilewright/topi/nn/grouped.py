@@ -1,4 +1,4 @@
-"""Products of two computed matrices of narrow numbers, with instructions that add up a few products.
+"""Products of two computed matrices of narrow types, with instructions that add up a few products.
 
 B is copied into panels one vector wide (two registers for tiles), with the groups along the reduction that the instruction reads
 (see scheduling/cpu/dot_products.py). A is read in place if its rows are whole groups; otherwise it is copied and padded with zeros.
@@ -46,7 +46,7 @@ def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) ->
 
 
 def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Tensor:
-    """B as (panels, steps, lanes, group); zeros fill up the last of each."""
+    """B as (panels, steps, lanes, group), padded with zeros."""
     panels, steps, lanes, group = shape
     whole = p.n // lanes
 
@@ -59,7 +59,7 @@ def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Ten
             value = tir.if_then_else(step < p.k // group, value, last)
         if panels * lanes == p.n:
             return value
-        # Whole panels are copied without masks.
+        # Copies of whole panels need no masks.
         part = tir.if_then_else(column < p.n, value, tir.const(0, dtype))
         return tir.if_then_else(panel < whole, value, part) if whole else part
 
@@ -67,7 +67,7 @@ def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Ten
 
 
 def _rows(p: Matrices, dtype: str, rows: int, length: int) -> Any:
-    """a(leading indices, row, k), neighbours along k being neighbours in memory; zeros fill up rows and k."""
+    """A function a(leading indices, row, k), whose elements are contiguous along k. Rows and k are padded with zeros."""
     if p.left_along_k and (rows, length) == (p.m, p.k):
         return p.left
 

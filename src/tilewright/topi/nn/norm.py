@@ -46,7 +46,7 @@ def _over(extents: Sequence[Any], dtype: str) -> PrimExpr:
 
 
 def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affine: Any) -> te.Tensor:
-    """Two passes over the data for the statistics (sum; sum of squared distances: no cancellation), then one for the result."""
+    """The normalised data. The statistics take two passes (sums, then sums of squared distances, without cancellation)."""
     shape = shape_of(data)
     number = _over([shape[a] for a in axes], data.dtype)
     total = reduce(data, axes, False, te.sum, lambda v, _: v, f"{name}_sum")
@@ -91,7 +91,7 @@ def instance_norm(
     center: bool = True,
     scale: bool = True,
 ) -> te.Tensor:
-    """Zero mean and unit variance over all axes but the batch (0) and `axis`; gamma and beta along `axis`."""
+    """Zero mean and unit variance over all axes except the batch (0) and `axis`, then times gamma plus beta along `axis`."""
     at = normalize_axis(axis, len(data.shape))
     axes = [k for k in range(1, len(data.shape)) if k != at]
 
@@ -112,7 +112,7 @@ def group_norm(
     center: bool = True,
     scale: bool = True,
 ) -> te.Tensor:
-    """As instance_norm, over groups of neighbouring channels."""
+    """Like instance_norm, over `num_groups` groups of neighbouring channels."""
     from tilewright.topi.transform import reshape
 
     shape = shape_of(data)
@@ -153,7 +153,7 @@ def lrn(
 
 
 def _power(base: PrimExpr, exponent: float) -> PrimExpr:
-    # 0.75, 0.5 and 1 are what networks use; roots are exact and far cheaper than pow.
+    # Networks use 0.75, 0.5 and 1. Roots are more exact than pow, and much cheaper.
     if exponent == 0.75:
         root = tir.sqrt(base)
         return root * tir.sqrt(root)

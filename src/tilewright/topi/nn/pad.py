@@ -21,7 +21,7 @@ def pad(
     pad_value: Any = 0.0,
     name: str = "PadInput",
 ) -> te.Tensor:
-    """data with `pad_value` around it, as a stage that schedules can inline or pack. Negative widths crop."""
+    """data padded with `pad_value`, as a stage that schedules can inline or pack. Negative widths crop."""
     before = [as_int(p) for p in pad_before]
     after = before if pad_after is None else [as_int(p) for p in pad_after]
     shape = shape_of(data)
@@ -50,7 +50,7 @@ def mirror_pad(
     mode: str = "SYMMETRIC",
     name: str = "MirrorPad",
 ) -> te.Tensor:
-    """data padded by its mirror image, including (SYMMETRIC) or without (REFLECT) the edge elements."""
+    """data padded by its mirror image. mode: "SYMMETRIC" repeats the edge elements, "REFLECT" does not."""
     edge = 0 if mode == "SYMMETRIC" else 1
     shape = shape_of(data)
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
@@ -59,7 +59,7 @@ def mirror_pad(
         index = []
         for p, d, b, a in zip(i, shape, pad_before, pad_after, strict=True):
             q = p - b if b else p
-            # Above the end first: reflections below zero then meet plain positions only.
+            # Positions above the end first, so that reflected positions below zero are not reflected again.
             if a:
                 q = tir.Select(q >= d, 2 * d - 1 - edge - q, q)
             if b:

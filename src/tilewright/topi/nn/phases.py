@@ -1,7 +1,7 @@
 """The phases of transposed convolutions, interleaved into one result.
 
 Consider an axis of stride s, and a kernel whose offsets are d apart. Element r of phase i is element s * r + d * i of the result.
-So each element of the result belongs to one phase, or to none, and then it is zero.
+So each element of the result belongs to one phase, or is zero.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Axis(NamedTuple):
 
     @property
     def common(self) -> int:
-        """The common divisor of stride and distance: only every common-th element of the result belongs to a phase."""
+        """The greatest common divisor of `stride` and `apart`. Only every common-th element of the result belongs to a phase."""
         return gcd(self.stride, self.apart)
 
     def find(self, place: Any, steps: Any) -> tuple[Any, Any, list[Any]]:

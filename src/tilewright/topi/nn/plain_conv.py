@@ -45,8 +45,8 @@ def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
 
 
 def _padded(w: Windows, places: Sequence[int]) -> Read:
-    """Reads data of so many places (counted in strides) along each axis: where it lies if that is all there is, else a padded
-    copy, in phases where windows move by more than one place."""
+    """A function that reads padded data with `places` places (counted in strides) along each axis: from the data itself if it needs no
+    padding, or from a padded copy, which is split into phases for strides above 1."""
     steps, phases = w.strides, w.phases
     needed = [(p - 1) * s + f for p, s, f in zip(places, steps, phases, strict=True)]
     inside = not any(w.before) and all([n <= e for n, e in zip(needed, w.extents, strict=True)])
@@ -82,7 +82,7 @@ def _zero_padded(w: Windows, needed: Sequence[int]) -> te.Tensor:
 
 
 def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[Any, Any, list[Any]]]]:
-    """(axes of the reduction, f(group, filter) -> channel, weight, kernel offsets); axes of one place are left out."""
+    """(axes of the reduction, f(group, filter) -> (channel, weight, kernel offsets)). Axes of extent 1 are left out."""
     per_group, filters = w.per_group, w.filters
     rc = te.reduce_axis((0, per_group), name="rc")
     kernel_offsets = [te.reduce_axis((0, k), name=f"r{'zyx'[-len(w.window) :][i]}") for i, k in enumerate(w.window)]
@@ -103,12 +103,12 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
 
 
 def _own(w: Windows, name: str) -> dict[str, int]:
-    """What tells the schedule that groups share nothing, and are too small to gain from data that is padded for all."""
+    """The annotation for the schedule that each group pads its own data, if the planner says so."""
     return {OWN_DATA: 1} if planner().apart(w, name) else {}
 
 
 def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[Any]]) -> te.Tensor:
-    """(N, O, places...) out of (N, groups, filters, ...), at(places) being the last indices."""
+    """The result (N, O, places...) from `made` (N, groups, filters, ...). at: f(places) -> the last indices of `made`."""
     filters = w.filters
     if w.groups > 1 and get_const_int(made.shape[2]) != filters:
         cut = [*shape_of(made)[:2], filters, *shape_of(made)[3:]]
@@ -128,7 +128,7 @@ def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[
 def _rows(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     *lead, last = w.out
     width, tiles = form.lanes, form.tiles
-    # Where a row of places is one vector, rows of the image are the columns of the tile.
+    # If a row of the image is one vector, rows of the image are the columns of the tile.
     vectors = ceil_div(last, width)
     rows, columns = tiles.rows, (tiles.columns if vectors > 1 else 1) * width
     attrs = {**(tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}), **_own(w, name)}
@@ -156,7 +156,7 @@ def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
     reach = sum([v * s for v, s in zip(w.over, steps, strict=True)])
     whole = [ceil_div(columns + reach, steps[0]), *inner]
     direct = reach == 0 and not any([*w.before, *w.after]) and all([s == 1 for s in w.strides])
-    # Where windows have one place, data is read where it lies; what is no place of the last vector is masked.
+    # Windows of one element read the data itself, with the lanes beyond the last place masked.
     read: Read = (lambda nn, cc, phase, at: w.data(nn, cc, *at)) if direct else _padded(w, whole)
     axes, terms = _sum(w, rows)
 
@@ -188,8 +188,8 @@ def _flat(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
 
 
 def _unflattened(at: Any, extents: Sequence[int]) -> list[Any]:
-    """The indices along axes of these extents of a place that is counted along all of them, from the last one on: each counts what
-    the one after it leaves, so that they are seen to be one place again where the axes lie together in memory."""
+    """The index along each axis of a place that is counted over all axes in row-major order. They are quotients of one another, so that
+    they simplify to the place again if the axes are contiguous in memory."""
     found: list[Any] = []
     for e in reversed(extents[1:]):
         found.append(tir.floormod(at, e) if e > 1 else 0)
@@ -198,8 +198,8 @@ def _unflattened(at: Any, extents: Sequence[int]) -> list[Any]:
 
 
 def _panels(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
-    """Weights by the image, of which vectors' places are copied side by side first: where its channels are far apart, each would be
-    read from another page."""
+    """The product of weights and the image, which is first copied into panels. If channels are far apart, each would be on another page of
+    memory."""
     per_group, filters, out = w.per_group, w.filters, w.out
 
     def left(i: Sequence[Any], row: Any, k: Any) -> Any:
@@ -240,7 +240,7 @@ def _dots(w: Windows, form: Form, name: str, tag: str) -> te.Tensor:
 
 
 def _apart(w: Windows, made: te.Tensor) -> te.Tensor:
-    """(N, O, places...) out of (N, groups, filters, places as one axis)."""
+    """The result (N, O, places...) from `made` (N, groups, filters, places as one axis)."""
     filters, out = w.filters, w.out
     steps = [prod(out[i + 1 :]) for i in range(len(out))]
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """The windows along one axis of the data: the elements of each, and the number of windows. beyond: how far the last window may
-    read past the padding."""
+    """The windows along one axis of the data. beyond: the number of elements past the padding that the last window may read."""
 
     axis: int
     kernel: int
@@ -46,7 +45,7 @@ class Window(NamedTuple):
     beyond: int
 
     def alone(self, extent: Dim) -> Window:
-        """Windows of one element, along an axis of this extent."""
+        """Windows of one element along an axis of `extent`."""
         return self._replace(kernel=1, stride=1, before=0, after=0, extent=extent, count=extent, beyond=0)
 
     def reads(self, o: Any, kernel_offset: Any) -> Any:
@@ -84,7 +83,7 @@ def _windows(
         count = window_extent(extent, k, b, e, s, d, ceil_mode)
         beyond = 0
         if ceil_mode:
-            # A symbolic extent can need up to stride - 1.
+            # For a dynamic extent it is at most stride - 1.
             known = isinstance(extent, int) and isinstance(count, int)
             beyond = max(0, (count - 1) * s + (k - 1) * d + 1 - (extent + b + e)) if known else s - 1
         found.append(Window(a, k, s, d, b, e, extent, count, beyond))
@@ -103,7 +102,7 @@ def pool(
     count_include_pad: bool = True,
 ) -> te.Tensor:
     """The maximum ("max") or mean ("avg") of every window along `axes`. A mean counts padding only with `count_include_pad`.
-    Elements that `ceil_mode` adds past the padding never count."""
+    It never counts the elements that `ceil_mode` adds past the padding."""
     if pool_type not in ("max", "avg"):
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
     windows = _windows(shape_of(data), axes, kernel, stride, dilation, padding, ceil_mode)
@@ -113,13 +112,13 @@ def pool(
 
 
 def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Tensor:
-    """The largest element of every window, or the sum, as wide as sums are. The largest of large windows is that of the largest of
-    their columns, and so is their sum."""
+    """The largest element of every window, or its sum in the accumulator's type. Large windows are reduced along one axis first, then along
+    the others."""
     if (parts := _in_two(windows)) is not None:
         return _reduced(_reduced(data, parts[0], largest), parts[1], largest)
     ways = [te.reduce_axis((0, w.kernel), name=f"rv{j}") for j, w in enumerate(windows)]
     read, computed, columns = _reader(data, windows, ways, tir.lowest(data.dtype) if largest else 0)
-    # Floats of 16 bits are met in float32: sums keep their small terms, and vectors have instructions to compare.
+    # Floats of 16 bits are reduced in float32: sums keep small terms, and comparisons have vector instructions.
     wide = accumulator(data.dtype)
     combine, name = (te.max, "pool_max") if largest else (te.sum, "pool_sum")
     made = compute(computed, lambda *i: combine(to(read(i), wide), axis=ways), name=name, tag=name)
@@ -128,8 +127,8 @@ def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Te
 
 
 def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | None:
-    """Windows along the first axis where they have several elements, and those along the others, to be computed one after the other
-    where that is several times fewer steps."""
+    """(windows along the first axis with several elements, windows along the other axes), to be reduced one after the other; None if that
+    does not save steps."""
     wide = [j for j, w in enumerate(windows) if w.kernel > 1]
     if len(wide) < 2 or not all(isinstance(e, int) for w in windows for e in (w.extent, w.count)):
         return None
@@ -145,14 +144,14 @@ def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | No
 
 
 KernelOffsets = Callable[[Sequence[Any]], Any]
-"""What the windows of an output element read."""
+"""A function of the index of an output element that gives the element that its window reads."""
 
 
 def _reader(
     data: te.Tensor, windows: Sequence[Window], ways: Sequence[tir.IterVar], outside: PrimExpr | int
 ) -> tuple[KernelOffsets, list[Dim], Dim]:
-    """What an output element's windows read, the shape to compute, and the columns wanted of it: it has more when windows run along the
-    last axis."""
+    """(function that reads the elements of windows, shape to compute, columns of the result). For windows along the last axis more columns
+    may be computed."""
     shape = shape_of(data)
     before, after, out = [0] * len(shape), [0] * len(shape), list(shape)
     for w in windows:
@@ -176,7 +175,7 @@ def _reader(
 
 
 def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, dtype: str) -> te.Tensor:
-    """Sums of windows by the number of their elements."""
+    """The sums of windows divided by the number of their elements, in `dtype`."""
     beyond = any(w.beyond for w in windows)
     whole = count_include_pad and not beyond or not (beyond or any(w.before or w.after for w in windows))
 
@@ -195,7 +194,7 @@ def _mean(total: te.Tensor, windows: Sequence[Window], count_include_pad: bool, 
 
 
 def _stored(t: te.Tensor, dtype: str) -> te.Tensor:
-    """A tensor in the type of the data."""
+    """A tensor converted to `dtype`."""
     if t.dtype == dtype:
         return t
     return compute(t.shape, lambda *i: to(t(*i), dtype), name="T_cast", tag="elemwise")
@@ -251,7 +250,7 @@ def pool3d(
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW", letters: str = "HW") -> te.Tensor:
-    """The maximum or mean over the spatial axes, which keep extent 1."""
+    """The maximum or mean over the spatial axes, whose extents become 1."""
     axes = spatial_axes(layout, letters)
     shape = shape_of(data)
     if pool_type == "max":
@@ -317,12 +316,12 @@ def adaptive_pool(
 
 
 def adaptive_pool1d(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCW") -> te.Tensor:
-    """Pooling to a given W."""
+    """Pooling to the given W."""
     return adaptive_pool(data, output_size, pool_type, layout, "W")
 
 
 def adaptive_pool3d(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW") -> te.Tensor:
-    """Pooling to given D, H and W."""
+    """Pooling to the given D, H and W."""
     return adaptive_pool(data, output_size, pool_type, layout, "DHW")
 
 
@@ -337,8 +336,8 @@ def pool_grad(
     count_include_pad: bool = True,
     layout: str = "NCHW",
 ) -> te.Tensor:
-    """The adjoint of data in pool2d, from the adjoint of its result. Maximum: it goes to the first largest element of each window.
-    Mean: it is divided equally among the elements of the window."""
+    """The adjoint of data in pool2d, from the adjoint of its result. For "max", the first largest element of each window gets it; for
+    "avg", all elements of the window get equal parts."""
     axes = spatial_axes(layout)
     ks, ss = [get_const_int(k) for k in kernel], [get_const_int(s) for s in stride]
     before, after = get_pad_tuple(padding, ks, 2)

@@ -1,4 +1,4 @@
-"""Matrix products in the form that costs least, for operands in any order in memory.
+"""Matrix products in the cheapest form, for operands in any memory order.
 
 columns   the rows of B are along the columns of the result: vectors are read from B in place, the last one masked
 panels    B is first copied into panels one vector wide, each contiguous along the reduction
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
-    """The product (.., m, n), or None where the planner has no form for it."""
+    """The product (.., m, n); None if the planner has no form for it."""
     if not DataType(p.dtype).is_float or min(p.m, p.n, p.k) < 1:
         return None
     if p.n == 1 and p.m > 1:
-        # One column is one row of the transposed product, and lies in memory as that does.
+        # One column is one row of the transposed product, with the same memory layout.
         column = product(p.swapped(), name, tag)
         if column is None:
             return None
         return compute([*p.lead, p.m, 1], lambda *i: column(*i[:-2], 0, i[-2]), name="T_column", tag="injective")
     if p.k == 1:
-        # A single row lies either way.
+        # A single row is contiguous along both axes.
         p = p._replace(right_along_k=False)
     form = planner().product(p, name)
     return None if form is None else _FORMS[form.kind](p, form, name, tag)
@@ -44,7 +44,7 @@ def tile_attrs(tiles: Tiling) -> dict[str, int]:
 
 
 def _clamped(index: PrimExpr, size: int, computed: int) -> PrimExpr:
-    """An index of rows of which the last may be padded work: it reads the last one again."""
+    """A row index, clamped if some rows are padded work, which reads the last row again."""
     return index if size == computed else tir.min(index, size - 1)
 
 
@@ -53,7 +53,7 @@ def _masked(condition: PrimExpr, value: PrimExpr, dtype: str) -> PrimExpr:
 
 
 def _cut(made: te.Tensor, p: Matrices, rows: int, columns: int) -> te.Tensor:
-    """The rows and columns that are wanted."""
+    """The product without rows and columns that are padded work."""
     if (rows, columns) == (p.m, p.n):
         return made
     return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")
@@ -77,7 +77,7 @@ def _columns(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
 
 
 def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
-    """The product with a copy of the second matrix, in panels one vector wide."""
+    """The product with a copy of the second matrix in panels, each one vector wide."""
     tiles, lanes = form.tiles, form.lanes
     whole, rows, panels = p.n // lanes, tiles.rows, tiles.columns
 
@@ -87,7 +87,7 @@ def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
         value = p.right(lead, k, column)
         if panels * lanes == p.n:
             return value
-        # Whole panels are copied without masks.
+        # Copies of whole panels need no masks.
         part = _masked(column < p.n, value, p.dtype)
         return tir.if_then_else(panel < whole, value, part) if whole else part
 
@@ -104,7 +104,7 @@ def in_panels(p: Matrices, form: Form, name: str, tag: str) -> te.Tensor:
 
 
 def _along_k(p: Matrices) -> Matrices:
-    """The matrices with those copied that do not lie along the reduction."""
+    """The matrices, with copies of those that are not contiguous along the reduction."""
     left, right = p.left, p.right
     if not p.left_along_k:
         a = compute(

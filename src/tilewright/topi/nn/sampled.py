@@ -25,7 +25,7 @@ def deformable_conv2d_nchw(
     groups: int,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Convolution at positions that `offset` shifts by fractions of an element; the data there is interpolated, and zero outside.
+    """Convolution whose positions are shifted by `offset`, in elements. Data is interpolated, and zero outside of the image.
     data (N, C, H, W), weights (O, C / groups, KH, KW), offset (N, 2 * deformable_groups * KH * KW, OH, OW) with y before x."""
     dtype = out_dtype or data.dtype
     n, channels, height, width = shape_of(data)

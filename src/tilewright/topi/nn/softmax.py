@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
     at = normalize_axis(axis, len(x.shape))
-    # The sum of the exponentials tells of NaN.
+    # NaN need not be kept here, since the sum of the exponentials is NaN.
     return at, reduce(x, [at], False, largest_number, lambda v, _: v, "T_softmax_maxelem")
 
 

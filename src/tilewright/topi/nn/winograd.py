@@ -1,7 +1,7 @@
 """Winograd's minimal filtering in two dimensions: transformed weights, and convolution with them.
 
-The matrices follow Toom and Cook: a convolution is a product of polynomials, which is evaluated at as many points as a tile has
-elements, and interpolated (A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015).
+The matrices are those of Toom and Cook: a convolution is a product of polynomials, which are evaluated at as many points as a tile has
+elements; the product is interpolated (A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def winograd_transform_matrices(tile_size: int, kernel_size: int) -> tuple[np.nd
 def transform_matrices(
     tile_size: int, kernel_size: int, points: list[Fraction]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(A, B, G) of polynomials evaluated at the first tile_size + kernel_size - 2 of `points`, and at infinity."""
+    """(A, B, G) for polynomials that are evaluated at the first tile_size + kernel_size - 2 of `points`, and at infinity."""
     n = tile_size + kernel_size - 1
     points = points[: n - 1]
 
@@ -66,7 +66,7 @@ def transform_matrices(
 
 
 def constant_matrix(values: np.ndarray, dtype: str, name: str) -> te.Tensor:
-    """A small matrix that is part of the code."""
+    """A small constant matrix. Its elements become constants in the code."""
 
     def element(i: Var, j: Var) -> Any:
         found = tir.const(float(values[-1, -1]), dtype)

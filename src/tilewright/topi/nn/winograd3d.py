@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def transforms_depth(depth: int) -> bool:
-    """Whether a kernel of this depth is transformed along the depth, too."""
+    """Whether a kernel of this depth is also transformed along the depth."""
     return 2 < depth < 8
 
 
@@ -66,7 +66,7 @@ def conv3d_winograd_ncdhw_without_weight_transform(
     tiles = as_int(n * counts[0] * counts[1] * counts[2])
 
     def split(p: PrimExpr) -> list[PrimExpr]:
-        """Image, and the tile's place in depth, height and width."""
+        """[image, the tile's positions in depth, height and width] of tile p."""
         found = []
         for c in reversed(counts):
             found.append(tir.floormod(p, c))

@@ -1,7 +1,7 @@
-"""Winograd's minimal filtering on channel blocks, the form for convolutions of whole models.
+"""Winograd's minimal filtering on channel blocks, which convolutions of whole models use.
 
 The stages: transform the columns of a tile of data, then its rows; a matrix product (tiles x channels by channels x filters) for
-each position in a tile, which is nearly all of the work; transform the columns and rows of the result.
+each position in a tile, which is most of the work; transform the columns and rows of the result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 POINTS = [Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2)]
-"""Where polynomials are evaluated: of the choices for tiles of 4, these lose the fewest bits (256 channels: largest error 3.5e-6 of the
-largest result; with 2 in the place of 1/2 it is 1.0e-5, with tiles of 2 it is 5e-7, and computed directly 3e-7)."""
+"""The points of evaluation. For tiles of 4 they give the smallest error: with 256 channels it is 3.5e-6 of the largest result. With 2
+instead of 1/2 it would be 1.0e-5; with tiles of 2 it is 5e-7, and of a direct convolution 3e-7."""
 
 
 def matrices(tile_size: int, kernel: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,12 +35,12 @@ def matrices(tile_size: int, kernel: int = 3) -> tuple[np.ndarray, np.ndarray, n
 
 
 def winograd_weights(weights: np.ndarray, tile_size: int, panel: int) -> np.ndarray:
-    """Weights (O, I, K, K) as (tile * tile, O // panel, I, panel), where tile is tile_size + K - 1. Computed in float64."""
+    """Weights (O, I, K, K) transformed to (tile * tile, O // panel, I, panel), with tile = tile_size + K - 1. Computed in float64."""
     o, i, kernel, _ = weights.shape
     _, _, g = matrices(tile_size, kernel)
     both = np.kron(g, g)
     out = own_pages((len(both), o // panel, i, panel), weights.dtype)
-    # By panels: numbers of twice the size for all of them would be what a compilation needs the most memory for.
+    # Panel by panel, since float64 copies of all weights would set the peak of memory of a compilation.
     for k in range(o // panel):
         part = weights[k * panel : (k + 1) * panel].reshape(panel, i, -1).transpose(2, 1, 0).astype(np.float64)
         out[:, k] = (both @ part.reshape(kernel * kernel, -1)).reshape(-1, i, panel)
@@ -48,7 +48,7 @@ def winograd_weights(weights: np.ndarray, tile_size: int, panel: int) -> np.ndar
 
 
 def own_pages(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array whose memory returns to the system when it is freed; malloc often keeps memory of this size."""
+    """An array whose memory is returned to the system when it is freed. malloc often keeps memory of this size."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     pages = mmap.mmap(-1, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -70,7 +70,7 @@ def conv2d_winograd_NCHWc(
     before, after = get_pad_tuple(padding, [kernel, kernel])
     oh, ow = as_int(height + (before[0] + after[0] - kernel + 1)), as_int(width + (before[1] + after[1] - kernel + 1))
     rows, columns = ceil_div(oh, m), ceil_div(ow, m)
-    # Tiles are numbered through all images, or through each of them where nobody knows how many there are.
+    # Tiles are numbered over all images, or in each image if the number of images is dynamic.
     apart = n == 1 or not isinstance(n, int)
     images, tiles = (n, as_int(rows * columns)) if apart else (1, as_int(n * (rows * columns)))
     filters = panels * panel

@@ -1,4 +1,4 @@
-"""Random numbers without state: Threefry, a function of key and counter."""
+"""Stateless random numbers: Threefry, a function of a key and a counter."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WORD = "uint64"
 
 
 def _word(v: int) -> PrimExpr:
-    """A constant; literals of more than 63 bits are put together."""
+    """A constant of 64 bits. Values of 64 bits are made of two halves."""
     if v < 1 << 62:
         return tir.const(v, WORD)
     return tir.bitwise_or(
@@ -42,7 +42,7 @@ def _rotated(ib: IRBuilder, x: Var, count: int) -> Var:
 
 
 def threefry(ib: IRBuilder, key: Sequence[Any], counter: Sequence[Any]) -> list[Var]:
-    """Emits the four words for a key and a counter."""
+    """Emits the four random words of a key and a counter."""
     parity = _word(PARITY)
     for k in key:
         parity = tir.bitwise_xor(parity, k)
@@ -54,7 +54,7 @@ def threefry(ib: IRBuilder, key: Sequence[Any], counter: Sequence[Any]) -> list[
         b = ib.let("x", tir.bitwise_xor(_rotated(ib, x[1], first), a))
         c = ib.let("x", x[2] + x[3])
         d = ib.let("x", tir.bitwise_xor(_rotated(ib, x[3], second), c))
-        # Words 1 and 3 change places after every round.
+        # Words 1 and 3 are swapped after every round.
         x = [a, d, c, b]
         if r % 4 == 3:
             s = (r + 1) // 4
@@ -74,7 +74,7 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
         kind = "parallel" if not isinstance(total, int) or total >= 1 << 14 else "serial"
         with ib.for_range(0, blocks, "i", kind=kind) as i:
             counter = [ib.let("c", key[4] + to(i, WORD)), key[5], key[6], key[7]]
-            # What the first word loses the second takes over.
+            # The carry of the first word is added to the second.
             counter[1] = ib.let("c", key[5] + to(counter[0] < key[4], WORD))
             words = threefry(ib, [key[k] for k in range(4)], counter)
             for k, w in enumerate(words):
@@ -90,12 +90,12 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
 
 
 def threefry_split(gen: te.Tensor) -> list[te.Tensor]:
-    """Two keys, independent of each other and of the numbers that the given key generates."""
+    """Two keys that are independent of each other and of the numbers that the given key generates."""
 
     def body(ib: IRBuilder, key: BufferVar, left: BufferVar, right: BufferVar) -> None:
         for branch, out in enumerate((left, right)):
             with ib.new_scope():
-                # No count reaches the highest bits of the last word.
+                # The counter never reaches the highest bits of the last word.
                 path = tir.bitwise_xor(key[7], tir.shift_left(tir.const(2 + branch, WORD), tir.const(62, WORD)))
                 words = threefry(ib, [key[k] for k in range(4)], [key[4], key[5], key[6], path])
                 for k in range(4):
@@ -108,12 +108,12 @@ def threefry_split(gen: te.Tensor) -> list[te.Tensor]:
 
 
 def threefry_test_wrapping(target: Any = None, device: Any = None) -> bool:
-    """Whether unsigned sums wrap around, which is so in every back end."""
+    """Whether unsigned sums wrap around: True for all back ends."""
     return True
 
 
 def _unit(word: PrimExpr, dtype: str, low_open: bool = False) -> Any:
-    """A number of [0, 1) (or (0, 1]) from a random word; sums of at most 53 bits are exact."""
+    """A number in [0, 1), or in (0, 1] with `low_open`: the highest 24 bits (float64: 53) of a random word as a fraction."""
     bits, real = (53, "float64") if dtype == "float64" else (24, "float32")
     part = to(tir.shift_right(word, tir.const(64 - bits, WORD)), "int64")
     if low_open:
@@ -154,7 +154,7 @@ def normal(
 
 
 def multinomial(gen: te.Tensor, probs: te.Tensor, num_samples: int) -> list[te.Tensor]:
-    """[the next key, int32 indices (..., num_samples)], drawn with the weights along the last axis of `probs`."""
+    """[the next key, int32 indices (..., num_samples)]. Indices are drawn with the weights along the last axis of `probs`."""
     shape = shape_of(probs)
     batch, kinds = shape[:-1], shape[-1]
     advanced, words = threefry_generate(gen, [*batch, num_samples])
@@ -173,7 +173,7 @@ def multinomial(gen: te.Tensor, probs: te.Tensor, num_samples: int) -> list[te.T
                 seen, chosen = local(ib, dtype, 0, "seen"), local(ib, "int32", 0, "chosen")
                 with ib.for_range(0, kinds, "k") as k:
                     seen[0] = seen[0] + p[(*at, k)]
-                    # The last one with a weight takes what rounding leaves.
+                    # The last index with a weight takes the rest that rounding leaves.
                     with ib.if_scope(tir.And(seen[0] <= wanted, k + 1 < kinds)):
                         chosen[0] = to(k + 1, "int32")
                 out[(*at, s)] = chosen[0]

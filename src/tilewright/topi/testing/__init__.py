@@ -1,4 +1,4 @@
-"""NumPy references of operators, under their classic names."""
+"""NumPy references of operators, with their classic names."""
 
 from __future__ import annotations
 

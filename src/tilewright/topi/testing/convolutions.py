@@ -1,4 +1,4 @@
-"""Convolutions and pooling, with one product for each kernel offset."""
+"""NumPy references of convolutions, computed as one product for each kernel offset, and of pooling."""
 
 from __future__ import annotations
 

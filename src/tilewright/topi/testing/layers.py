@@ -1,4 +1,4 @@
-"""Normalisations, products and losses."""
+"""NumPy references of normalisations, products and losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements."""
+"""NumPy references of operators that move elements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _slices(
             found[a] = slice(begin[k], stop)
             continue
         last = end[k]
-        # A step back past the first element has no number of its own in Python.
+        # A slice that goes backwards to the first element ends at None in Python.
         found[a] = slice(begin[k], None if steps[k] < 0 and last < -shape[a] else last, steps[k])
     return tuple(found)
 

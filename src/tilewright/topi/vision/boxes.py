@@ -67,7 +67,7 @@ def multibox_transform_loc(
     keep_background: bool = False,
 ) -> list[te.Tensor]:
     """[(batch, anchors, 6) rows (class, score, x, y, x, y), their number (batch,)]: the anchors whose best class, other than the
-    background 0, has at least the score `threshold`. Rows after them are -1.
+    background 0, has at least the score `threshold`. The remaining rows are -1.
 
     cls_prob: (batch, classes, anchors). loc_pred: (batch, anchors * 4). anchor: (1, anchors, 4). keep_background: treat class 0
     like the others.
@@ -133,7 +133,7 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
 def base_anchors(
     stride: float, scales: Sequence[float], ratios: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """The anchors around element (0, 0), as in Faster R-CNN: every scale for each ratio."""
+    """The anchors around element (0, 0), as in Faster R-CNN: one for each pair of ratio and scale."""
     whole = stride - 1
     centre = whole * 0.5
     found = []
@@ -238,7 +238,7 @@ def proposal(
 
 
 def _inclusive_overlap(x: BufferVar, b: Var, mine: Var, other: Var, dtype: str) -> PrimExpr:
-    """Intersection over union where corners are elements: the last ones count."""
+    """The intersection over union of boxes whose corners are elements that belong to the box."""
     one = tir.const(1, dtype)
     return overlap(
         lambda k: x[b, mine, k] + (one if k > 1 else tir.const(0, dtype)),

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: boxes in the order of their scores, each of which removes those that overlap it too much."""
+"""Non-maximum suppression: in the order of scores, each box removes the boxes that overlap it too much."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def get_valid_counts(
     data: te.Tensor, score_threshold: Any = 0.0, id_index: int = 0, score_index: int = 1
 ) -> list[te.Tensor]:
     """[the number of boxes in each batch with a score above the threshold (and, unless id_index is negative, a class of at least
-    0), these boxes at the front, their positions]. Entries after them are -1. data: (batch, boxes, elements)."""
+    0), these boxes at the front, their positions]. The remaining entries are -1. data: (batch, boxes, elements)."""
     batch, boxes, elements = shape_of(data)
     given = [score_threshold] if isinstance(score_threshold, te.Tensor) else []
 
@@ -195,7 +195,7 @@ def all_class_non_max_suppression(
     boxes).
 
     "onnx": [(batch * classes * boxes, 3) int64 rows (batch, class, box), their number (1,)]. "tensorflow": [(batch, classes *
-    boxes, 2) rows (class, box) with the best scores first, the scores, the number for each batch (batch,)]. Rows after them are
+    boxes, 2) rows (class, box) with the best scores first, the scores, the number for each batch (batch,)]. The remaining rows are
     zeros.
     """
     if output_format not in ("onnx", "tensorflow"):
@@ -290,7 +290,7 @@ def _ranked_rows(scores: te.Tensor, kept: te.Tensor, number: te.Tensor) -> list[
             with ib.for_range(to(at[0], "int64"), to(each, "int64"), "r") as r:
                 rows[b, r, 0] = tir.const(0, "int64")
                 rows[b, r, 1] = tir.const(0, "int64")
-                # Scores that are no scores come last, and become zero when all are in order.
+                # Entries without a box get the lowest score, so that they come last, and zero after sorting.
                 found[b, r] = tir.min_value(scores.dtype)
 
     rows, found, total = program(
@@ -327,7 +327,7 @@ def regular_non_max_suppression(
     score_threshold: float,
 ) -> list[te.Tensor]:
     """Non-maximum suppression of each class separately: [boxes (batch, max_detections, 4), their classes, their scores, the number
-    of detections (batch,)]. Detections are sorted by score, the highest first; entries after them are zeros.
+    of detections (batch,)]. Detections are sorted by score, the highest first; the remaining entries are zeros.
 
     boxes: (batch, boxes, 4). scores: (batch, classes, boxes); only the last `num_classes` classes are used.
     """
@@ -345,7 +345,7 @@ def regular_non_max_suppression(
     dtype, rows_there = scores.dtype, as_int(num_classes * count)
 
     def found(b: Var, k: Var, value: Callable[[Any], Any]) -> PrimExpr:
-        """The value of row k, as far as there is one."""
+        """The value of row k, or zero beyond the number of detections."""
         at = tir.min(to(k, "int64"), to(rows_there, "int64") - 1)
         return tir.if_then_else(to(k, "int64") < total(b), value(at), tir.const(0, dtype))
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 FAR = float(1 << 22)
-"""The farthest element from the first one at which a corner is taken to be. float32 tells nearer samples apart."""
+"""The greatest distance of a corner from the first element; corners are clipped to it. Up to there float32 distinguishes samples."""
 
 
 def _image(number: PrimExpr, data: te.Tensor, layout: str = "NCHW") -> PrimExpr:
-    """The image that a region names, or the one at the end beyond which it lies."""
+    """The number of a region's image, clipped to the images of `data`."""
     return data_index(to(number, "int32"), shape_of(data)[layout.index("N")], "clip")
 
 
 def _sample(
     load: Any, y: PrimExpr, x: PrimExpr, height: Any, width: Any, dtype: str, largest: bool = False
 ) -> PrimExpr:
-    """The bilinear mean at a place, or the `largest` of its four terms; zero where it lies more than one element outside."""
+    """The bilinear interpolation at a position, or the `largest` of its four terms; zero more than one element outside of the image."""
 
     def c(v: float) -> Any:
         return tir.const(v, dtype)
@@ -52,7 +52,7 @@ def _sample(
 
 
 class _Align(NamedTuple):
-    """What roi_align is told, and what follows from it."""
+    """The arguments of roi_align, with derived values."""
 
     data: te.Tensor
     rois: te.Tensor
@@ -92,9 +92,9 @@ class _Align(NamedTuple):
         return y0, x0, height / tir.const(self.pooled[0], dtype), width / tir.const(self.pooled[1], dtype)
 
     def inside(self, begin: PrimExpr, bin: Var, n: Var, o: Var, size: Any) -> tuple[PrimExpr, PrimExpr]:
-        """The samples of bin o, of those that its length decides, that may lie in the image: first, and one after the last.
+        """(first, end) of the samples of bin o that may be in the image, if the bin's length decides their number.
 
-        Positions are rounded: by some units in the last place of a region's far end.
+        The bounds allow for the rounding of positions, by some units in the last place of the region's far end.
         """
         if self.sample_ratio > 0:
             return tir.const(0, "int32"), n
@@ -109,7 +109,7 @@ class _Align(NamedTuple):
                 (to(size, dtype) - first) / length * to(n, dtype) + slack,
             ]
         ]
-        # A bin of one sample may be shorter than an element, or turned around.
+        # A bin of one sample may be shorter than an element, or have a negative length.
         return tir.Select(n > 1, to(ends[0], "int32"), 0), tir.Select(n > 1, to(ends[1], "int32"), n)
 
 
@@ -131,7 +131,7 @@ def _roi_align(
 
 
 def _mean_of_samples(p: _Align) -> te.Tensor:
-    """As many samples in each bin as is said."""
+    """The mean of a fixed number of samples in each bin."""
     data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
     ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
 
@@ -154,7 +154,7 @@ def _mean_of_samples(p: _Align) -> te.Tensor:
 
 
 def _by_program(p: _Align) -> te.Tensor:
-    """The mean, or the largest, of samples whose number a bin's length may decide; those outside the image are passed over."""
+    """The mean, or the largest, of samples whose number may depend on the length of the bin. Samples outside of the image are skipped."""
     data, layout, shape, sample_ratio, dtype = p.data, p.layout, p.shape, p.sample_ratio, p.data.dtype
     average = p.mode == "avg"
 
@@ -164,7 +164,7 @@ def _by_program(p: _Align) -> te.Tensor:
                 ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), p.region(r, lambda a, k: roi[a, k]), strict=True)
             ]
             image = ib.let("image", _image(roi[r, 0], data, layout))
-            # As many samples as a bin has elements.
+            # One sample for each element of a bin.
             ny, nx = [
                 ib.let(
                     n, tir.const(sample_ratio, "int32") if sample_ratio > 0 else tir.max(to(tir.ceil(b), "int32"), 1)
@@ -181,7 +181,7 @@ def _by_program(p: _Align) -> te.Tensor:
                     for a, of in (("y", (y0, bh, ny, oy, shape["H"])), ("x", (x0, bw, nx, ox, shape["W"])))
                 ]
                 every = tir.all(y_first.equal(0), x_first.equal(0), y_end.equal(ny), x_end.equal(nx))
-                # Samples that are passed over are zeros.
+                # Skipped samples count as zeros.
                 least = tir.Select(every, tir.min_value(dtype), tir.const(0, dtype))
                 total = local(ib, dtype, 0 if average else least, "total")
 
@@ -236,7 +236,7 @@ def roi_align_nhwc(
 
 
 def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float) -> te.Tensor:
-    """The maximum in each bin of each region, whose corners are rounded to elements. Empty bins give zero."""
+    """The maximum in each bin of each region, whose corners are rounded to elements. Empty bins are zero."""
     _, channels, height, width = shape_of(data)
     count = shape_of(rois)[0]
     ph, pw = pair(pooled_size)
