@@ -1,4 +1,4 @@
-"""Queries on a schedule that are no methods of it: whether a block exists, and whether it is an output."""
+"""Functions on schedules beside the methods: whether a block exists, and whether it is an output."""
 
 from __future__ import annotations
 

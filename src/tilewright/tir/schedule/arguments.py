@@ -53,7 +53,7 @@ def number_of(regions: tuple[BufferRegion, ...], index: Any, block: Block, what:
 def buffer_argument(block: Any, buffer: Any) -> tuple[str, int]:
     """("read" or "write", number) for a buffer given as ("read", 0), by name, or as the buffer.
 
-    A name or buffer that is both written and read stands for the output.
+    For a name or buffer that is both written and read, it is the output.
     """
     if isinstance(buffer, (tuple, list)):
         if len(buffer) != 2 or buffer[0] not in ("read", "write"):
@@ -68,7 +68,7 @@ def buffer_argument(block: Any, buffer: Any) -> tuple[str, int]:
     return refuse(f"{{0}} must read or write a buffer named {name}", block)
 
 
-# ---- what primitives do to the values they are given: (schedule, values in the order of the parameters)
+# ---- conversions of the arguments of primitives, in place: (schedule, values in the order of the parameters)
 
 
 def read_number(s: Schedule, values: list[Any]) -> None:

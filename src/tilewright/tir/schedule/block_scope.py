@@ -107,7 +107,7 @@ def _is_stage(state: ScheduleState, leaf: Leaf, scope: list[Leaf]) -> bool:
 
 
 def covers_reads(state: ScheduleState, ref: StmtSRef) -> bool:
-    """Whether each iteration of shared loops writes everything that the block reads of its producers' output in it."""
+    """Whether each iteration of shared loops writes everything that the block reads of its producers' outputs in that iteration."""
     reader = leaf_of(ref)
     wanted = {r.buffer: r for r in ref.stmt.reads}
     sources = producers(ref)

@@ -15,7 +15,7 @@ from tilewright.tir.stmt_functor import pre_order_visit
 
 DEVICES = ("cuda", "rocm", "metal", "opencl", "vulkan", "webgpu", "nvptx")
 MAX_THREADS = 256
-"""Threads of a block where the target does not say how many it takes."""
+"""The number of threads of a block for targets without a limit."""
 
 
 def _bound(func: PrimFunc) -> bool:
@@ -30,7 +30,7 @@ def _bound(func: PrimFunc) -> bool:
 
 
 def schedule_block(sch: Schedule, block: Any, threads: int) -> None:
-    """The spatial loops outside of all reductions, fused and split over blocks and threads."""
+    """Fuses the spatial loops outside of all reductions, and splits the result over blocks and threads."""
     node = sch.get(block)
     loops = sch.get_loops(block)
     if not node.iter_vars:

@@ -128,7 +128,7 @@ class Schedule:
         self.fallbacks: list[Fallback] = []
         self.seed(seed)
 
-    # ---- what a schedule holds
+    # ---- program, trace and state
 
     @property
     def mod(self) -> IRModule:

@@ -161,7 +161,7 @@ _analyses: dict[str, Callable[..., Any]] = {}
 
 
 def register_analyses(scope: Callable[..., Any], flags: Callable[..., Any]) -> None:
-    """Says what finds the dependences of a scope and the properties of a block: analyses stand above the state that they read."""
+    """Registers the analyses of scopes and of blocks, whose modules import this one."""
     _analyses.update(scope=scope, flags=flags)
 
 
@@ -271,7 +271,7 @@ class ScheduleState:
                 self.replace(root, stmt)
                 self.set_function(gvar, func)
 
-    # ---- what is asked about blocks
+    # ---- properties of blocks
 
     def get_block_scope(self, block_sref: StmtSRef) -> Any:
         """The dependences between the blocks directly below a block."""

@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a computation in plain loops, and an implementation by an instruction."""
+"""Tensor intrinsics: computations in plain loops with implementations by instructions."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class _Match:
         for i, e in enumerate(have.indices):
             form = self.begin(self.index(e, self.env), want.indices[i - lead] if i >= lead else None)
             if self.forms.leaves(form) & self.loops:
-                # A tile that is part of a block: its quotients need what is known of the loops.
+                # A tile that is a part of a block: its quotients depend on the bounds of the loops.
                 form = self.begin(self.divided(e), want.indices[i - lead] if i >= lead else None)
             if self.forms.leaves(form) & self.loops:
                 self.no(

@@ -332,7 +332,7 @@ class Trace:
 
 
 def _replayed(sch: Schedule, kind: InstructionKind, values: list[Any], count: int, step: int, steps: int) -> list[Any]:
-    """The results of a step, `count` in number. Raises ScheduleError where the program is another one than that which was scheduled."""
+    """The results of a step, `count` in number. Raises ScheduleError if the program is not the one that was scheduled."""
     where = f"step {step + 1} of the {steps} of a trace does not fit this program"
     try:
         outputs = sch._run(kind, values)

@@ -1,4 +1,4 @@
-"""Steps that a schedule may do without: tried, and recorded where they are refused."""
+"""Optional steps of a schedule: they are tried, and recorded as fallbacks if they are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.support.errors import ScheduleError
 
 
 class Fallback(NamedTuple):
-    """A step that was refused: what the schedule does without, and why."""
+    """A step that was refused: what is given up, and the reason."""
 
     given_up: str
     reason: str

@@ -1,4 +1,4 @@
-"""Checks of a schedule's state: every loop and block has its reference, and cached properties of blocks are right."""
+"""Checks of a schedule's state: references of loops and blocks, and cached properties of blocks."""
 
 from __future__ import annotations
 

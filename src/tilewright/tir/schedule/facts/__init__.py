@@ -1,4 +1,4 @@
-"""Facts that primitives decide by: places and bindings of blocks, the regions that they access, their effects and dependences."""
+"""Analyses for primitives: places and bindings of blocks, the regions that they access, their effects and dependences."""
 
 from tilewright.support import lazy
 

@@ -1,4 +1,4 @@
-"""How loops visit the points of a block: which points, how often, and through which digits of loop variables."""
+"""Analysis of how loops visit the points of a block: which points, how often, and by which digits of loop variables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Binding:
 
     repeats: a loop or a part of one is not used, so that points are visited again.
 
-    again: the loops of which a part is not used, as far as they are known.
+    again: the loops of which a part is not used, if they are known.
 
     gaps: the iteration variables whose domain the loops may not reach in full.
 
@@ -79,7 +79,7 @@ def mixed_radix(
     below: dict[Atom, int] = {}
     for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
         if k < total and caps.get(frozenset(below.items())) == k:
-            # A predicate cuts the number that stands below this digit: it is a digit of so many values.
+            # A predicate limits the number below this digit, which then has so many values.
             cut = Lin(dict(below), 0)
             digits, sources, total = [(id(cut), 1, k)], {id(cut): cut}, k
         below[atom] = k
@@ -109,7 +109,7 @@ def mixed_radix(
 
 
 def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
-    """The binding of a block to the loops of its scope (which `leaf.loops` lists all)."""
+    """The binding of a block to the loops of its scope. `leaf.loops` must have all of them."""
     digits = _Digits(state.forms, leaf)
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
         digits.bind(iv, value)
@@ -132,13 +132,13 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
 
 
 class _Digits:
-    """The digits of the loops that the iteration variables of a block take, and what this says of its binding, `out`.
+    """Collects the digits of loops that the iteration variables of a block use, and derives its binding, `out`.
 
-    conditions: those of its predicate; limits: the forms a - b of their `a < b`.
+    conditions: the conditions of its predicate; limits: the forms a - b of conditions `a < b`.
 
-    used: the parts (lower, upper) that are taken of each source, a loop variable or one of `sources`.
+    used: the parts (lower, upper) that are used of each source, a loop variable or one of `sources`.
 
-    met: how many conditions are the bound of an iteration variable.
+    met: the number of conditions that are the bound of an iteration variable.
     """
 
     def __init__(self, forms: Forms, leaf: Leaf) -> None:
@@ -158,7 +158,7 @@ class _Digits:
         self.met = 0
 
     def bind(self, iv: Any, value: Any) -> None:
-        """Take the digits of an iteration variable's value."""
+        """Add the digits of an iteration variable's value."""
         form = self.forms.of(value)
         self.out.values.append(form)
         whole = self.pairs.get(iv.var)
@@ -175,7 +175,7 @@ class _Digits:
             self._bind_symbolic(iv, value, form)
 
     def _bind_number(self, iv: IterVar, number: PrimExpr, count: PrimExpr) -> None:
-        """A number of which several variables take the parts, `count` values in all."""
+        """Add a number whose parts are the values of several variables, with `count` values in all."""
         form = self.forms.of(number)
         radix = self._radix(form)
         if radix is None or form.const:
@@ -190,7 +190,7 @@ class _Digits:
             self._gap(iv, f"{number} does not run over {count} numbers")
 
     def _bind_symbolic(self, iv: Any, value: Any, form: Lin) -> None:
-        """A variable whose domain has a symbolic extent."""
+        """Add a variable whose domain has a symbolic extent."""
         if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in self.leaf.loops]):
             self._take([(value, 1, self.extents[value])], {})
             return
@@ -208,7 +208,7 @@ class _Digits:
         self._take(*found)
 
     def _bind_constant(self, iv: Any, value: PrimExpr, form: Lin) -> None:
-        """A variable whose domain has a constant extent."""
+        """Add a variable whose domain has a constant extent."""
         form = combine(form, self.forms.of(iv.dom.min), -1)
         radix = self._radix(form)
         bound = f"{iv.var.name} = {value}"
@@ -230,7 +230,7 @@ class _Digits:
                 self._gap(iv, f"{bound} may take less than its {extent} values")
 
     def part_fused_numbers(self) -> None:
-        """Take the digits of the fused numbers, too. Several may take digits of one, which takes its own once."""
+        """Add the digits of the fused numbers too, once for each number, even if several variables use digits of it."""
         pending = list(self.sources)
         while pending:
             f = self.sources[pending.pop()]
@@ -242,7 +242,7 @@ class _Digits:
             self._take(inner[0], inner[2])
 
     def compare_parts(self) -> None:
-        """Find parts of loops that are taken twice, or not at all."""
+        """Find parts of loops that are used twice, or not at all."""
         out = self.out
         for source, parts in self.used.items():
             parts.sort()
@@ -278,7 +278,7 @@ class _Digits:
             self.used.setdefault(source, []).append((lower, upper))
 
     def _gap(self, iv: IterVar, reason: str, injective: bool = True) -> None:
-        """The loops may not reach all of the variable's domain."""
+        """Record that the loops may not reach all of the variable's domain."""
         self.out.gaps.add(iv.var)
         self.out.fail(reason, injective)
 

@@ -195,7 +195,7 @@ def span(forms: Forms, form: Lin, relaxed: Mapping[Any, Bounds], extent: Lin) ->
             continue
         if reach >= _ENDLESS or abs(k) > reach:
             return None
-        # A loop whose extent is not a constant: right when nothing stands above it.
+        # A loop of symbolic extent: allowed if it is the highest digit.
         reach = reach + size * abs(k) if size is not None and size == least else _ENDLESS
     return reach
 
@@ -274,7 +274,7 @@ def _clips(
         if any([mine & x for x in (*conditions, *[forms.leaves(e) for v, e in env.items() if v is not c.var])]):
             return None
         if c.var not in named:
-            # Nothing of the region tells of it: the first step of its loops must lie inside.
+            # The region does not depend on it, so the first step of its loops must be inside the domain.
             start = forms.bounds(c.value, {v: (b[0], b[0]) for v, b in relaxed.items() if b is not None})
             if start is None or not same(*start):
                 return None

@@ -53,7 +53,7 @@ _COMPARE: dict[type, Any] = {LT: np.less, LE: np.less_equal, GT: np.greater, GE:
 
 
 def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: Sequence[Any]) -> np.ndarray | None:
-    """How often each point of a block's domain is visited while all loops run; None if this is not known.
+    """The number of visits to each point of a block's domain while all loops run; None if it is not known.
 
     Loops that no binding or condition uses count as one iteration.
     """

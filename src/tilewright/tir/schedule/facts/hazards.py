@@ -1,5 +1,5 @@
-"""Dependences between blocks that share loops: whether each iteration reads only what it wrote itself, or what none
-writes.
+"""Dependences between blocks that share loops: whether each iteration reads only elements that it wrote itself, or that
+no iteration writes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def need_same_iteration(
 def _need_complete_output(
     state: ScheduleState, writer: Leaf, outer: tuple[For, ...], changing: list[For], reader: Leaf
 ) -> None:
-    """Require that the loops are not reduction loops of values that another block takes."""
+    """Require that the loops are not reduction loops of values that another block reads."""
     uses = binding_of(state, Leaf(writer.realize, outer + writer.loops, writer.conditional)).uses
     for lp in changing:
         if REDUCE in uses.get(lp.loop_var, ()):

@@ -35,7 +35,7 @@ class Leaf:
 
 
 _leaves: dict[int, tuple[Any, list[Leaf]]] = {}
-"""A cache of the last results: between two changes of a program, primitives request the blocks of the same statements."""
+"""A cache of the last results, since primitives often request the blocks of the same statements."""
 
 
 def leaves(stmt: Any) -> list[Leaf]:

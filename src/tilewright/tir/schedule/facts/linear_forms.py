@@ -66,7 +66,7 @@ def standing(a: Lin) -> tuple[Any, ...]:
 
 
 def _standing(t: Atom) -> tuple[Any, ...]:
-    # Atoms share what they are made of: each is looked at once.
+    # Atoms share parts, so each is visited once.
     if t.order is None:
         if t.kind == LEAF:
             t.order = t.kind, t.leaf.name if isinstance(t.leaf, Var) else "", ()
@@ -82,7 +82,7 @@ class Forms:
         self.tables = Tables()
         self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
         self._atom_ranges: dict[Atom, tuple[int | None, int | None]] = {}
-        """Of what is not a leaf: atoms share what they are made of, and each is looked at once."""
+        """Atom that is not a leaf -> its bounds. Atoms share parts, so each is analysed once."""
         self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo, self._atom_ranges)
         self._proofs: dict[Any, bool] = {}
 
@@ -338,7 +338,7 @@ class Forms:
         return self.tables.intern(first), self.tables.intern(second)
 
     def count(self, bounds: Bounds) -> Lin:
-        """The number of integers between two bounds. For a minimum or maximum in a bound, it is taken of the numbers."""
+        """The number of integers between two bounds. A minimum or maximum in a bound becomes one of the numbers."""
         low, high = bounds
         for end, kind in ((high, MINIMUM), (low, MAXIMUM)):
             if len(end.terms) == 1:

@@ -1,5 +1,5 @@
-"""Effects of single points of a block: whether each writes all that is declared, writes elements of its own, and in any
-order.
+"""Effects of single points of a block: whether each point writes all declared elements, whether it writes elements of its
+own, and whether points can run in any order.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class _Body(Visitor):
 class Effects:
     """Properties of a block, computed once. A block is immutable.
 
-    exact: whether each point writes every element of the region that it declares, by buffer; of a block that holds others,
-    `certain` finds it.
+    exact: by buffer, whether each point writes every element of the region that it declares. `certain` finds it for blocks
+    that hold other blocks.
     """
 
     __slots__ = ("block", "body", "exact")
@@ -127,7 +127,7 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Buffe
         # An instruction writes what its block declares.
         return body.opaque
     forms = state.forms
-    # An axis of one point is that point in declared regions, while the body may go on naming it.
+    # Declared regions have the point of an axis with one point; the body may still have its variable.
     points = {iv.var: forms.of(iv.dom.min) for iv in block.iter_vars if _is_one(iv.dom.extent)}
     for buffer, indices, loops, conditional in stores:
         if conditional:
@@ -184,7 +184,7 @@ def _sweeps(
 
 
 def clashes(state: ScheduleState, block: Any) -> str:
-    """Why two data parallel points of the block may write the same element; empty if they never do."""
+    """The reason why two data parallel points of the block may write the same element; empty if they never do."""
     forms = state.forms
     spatial = {
         iv.var for iv in block.iter_vars if iv.iter_type != REDUCE and forms.ranges.get(iv.var, (0, 1)) != (0, 0)
@@ -263,7 +263,7 @@ def need_order_free(state: ScheduleState, block: Block) -> None:
 
 
 def self_dependence(state: ScheduleState, block: Any) -> str:
-    """Why a point may load what another point of the block writes, other than to reduce; empty if none does."""
+    """The reason why a point may load an element that another point of the block writes, except to reduce it; empty if none does."""
     forms = state.forms
     effects = effects_of(state, block).body
     own = {r.buffer: r for r in block.writes}

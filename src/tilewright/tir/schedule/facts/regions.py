@@ -1,4 +1,4 @@
-"""Upper bounds of what blocks access: the part of a buffer, while some of their loops run."""
+"""Upper bounds of the parts of buffers that blocks access while some of their loops run."""
 
 from __future__ import annotations
 
@@ -243,9 +243,9 @@ class _Accesses(Visitor):
         self.loops: tuple[Any, ...] = ()
         self.lets: dict[Var, Any] = {}
         self.inner: set[Var] = set()
-        """Variables that only the body knows, those of its own storage too."""
+        """Variables that are defined inside the body, with those of its own storage."""
         self.pointers: set[Var] = set()
-        """Variables given to calls, which may use all of what they point to."""
+        """Variables passed to calls, which may access all memory that they point to."""
         self.views: dict[Buffer, BufferRegion] = {}
         if holder is not None:
             self.inner.update([b.data for b in holder.alloc_buffers])
@@ -308,7 +308,7 @@ class _Accesses(Visitor):
 
     @on(BlockRealize)
     def _realize(self, x: BlockRealize) -> None:
-        # An inner block answers for itself by its declared regions.
+        # The accesses of an inner block are its declared regions.
         for value in (*x.iter_values, x.predicate):
             self.visit(value)
         env = {iv.var: v for iv, v in zip(x.block.iter_vars, x.iter_values, strict=True)}

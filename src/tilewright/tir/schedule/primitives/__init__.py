@@ -1,4 +1,4 @@
-"""The primitives: each changes a program and keeps its results, or refuses with the rule that would be broken."""
+"""Schedule primitives. Each changes a program and keeps its results, or refuses with the rule that would be broken."""
 
 from tilewright.support import lazy
 

@@ -60,7 +60,7 @@ class SubstituteLoops(Mutator):
     """
 
     def __init__(self, forms: Forms, env: Mapping[Var, PrimExpr], conditions: Iterable[PrimExpr] = ()) -> None:
-        # Loops that are joined or cut may be of a wider type than the variable that they stand for.
+        # The variables of fused or split loops may have a wider type than the variables that they replace.
         self.env = {v: cast_to(e, v.dtype) for v, e in env.items()}
         self.forms = forms
         self.form_env = {v: forms.of(e) for v, e in env.items()}
@@ -119,7 +119,7 @@ class ReplaceBuffers(Mutator):
             return self._replaced(x)
         if not wanted(x):
             return x
-        self.wanted = None  # the blocks inside of it go with it
+        self.wanted = None  # everything inside of it is rewritten too
         new = self._replaced(x)
         self.wanted = wanted
         return new
@@ -144,7 +144,7 @@ class ReplaceBuffers(Mutator):
 
 
 def _view_of(view: Buffer, source: Buffer) -> Buffer:
-    """A view like another, of memory in the scope of `source`."""
+    """A copy of a view for memory in the scope of `source`."""
     like = decl_buffer(view.shape, view.dtype, view.name, scope=source.scope())
     return view.replace(data=like.data)
 
@@ -226,7 +226,7 @@ class ReplaceStmts:
         self.changes = changes
 
     def run(self, stmt: Stmt) -> Any:
-        """The changed statement; None if nothing is left of it."""
+        """The changed statement; None if it became empty."""
         if id(stmt) in self.changes:
             return self.changes[id(stmt)]
         kind = type(stmt)
@@ -247,7 +247,7 @@ class ReplaceStmts:
 
 
 def only_child(loop: Any) -> Any | None:
-    """The loop that is the whole body of a loop."""
+    """The loop that is the whole body of a loop; None if the body is something else."""
     return loop.body if type(loop.body) is For else None
 
 
@@ -259,7 +259,7 @@ def body_list(stmt: Any) -> list[Any]:
 
 
 def with_statements(body: Stmt, statements: list[Stmt]) -> Any:
-    """Other statements in the place of those of a body, below the buffers that it declares."""
+    """A body with other statements, below the buffers that it declares."""
     if type(body) is DeclBuffer:
         return body.replace(body=with_statements(body.body, statements))
     return seq_of(statements)

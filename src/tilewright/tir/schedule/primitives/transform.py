@@ -122,7 +122,7 @@ def transform_layout(
 
 
 class _Placed:
-    """A buffer in the layout that an index map gives it, and where its accesses and regions then lie."""
+    """A buffer in the layout of an index map, with the new indices of its accesses and regions."""
 
     def __init__(self, state: ScheduleState, old: Buffer, mapping: IndexMap) -> None:
         self.forms, self.mapping = state.forms, mapping
@@ -159,8 +159,8 @@ class _Placed:
 
 
 def _padding_place(body: Stmt, old: Buffer, parameter: bool) -> tuple[int, bool]:
-    """Before which statement of a buffer's scope its padding is to be set: after its last writer. Or assumed: of a parameter that
-    nothing writes, the caller of the function promises what its padding holds."""
+    """(number of the statement of a buffer's scope before which its padding is set, whether it is only assumed). The padding is set after
+    the last writer. For a parameter that is not written, the caller of the function guarantees the value of the padding."""
     writers = [i for i, st in enumerate(body_list(body)) if any([old in written_buffers(x.block) for x in leaves(st)])]
     if not writers and not parameter:
         refuse("{0} must be written in its scope, so that its padding can be filled", old)
@@ -252,7 +252,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
 
 
 def _own_nest(block: Block, leaf: Leaf) -> Any:
-    """The statement that holds the block and the loops to which its iteration variables are bound, one to one, and nothing else."""
+    """The statement that holds only the block and the loops to which its iteration variables are bound, one to one."""
     loop_vars = [lp.loop_var for lp in leaf.loops]
     for value in leaf.realize.iter_values:
         if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
@@ -289,7 +289,7 @@ def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
 
 
 class _Staged(NamedTuple):
-    """How a staged buffer holds one access of a block: the iteration variables that index it, its indices over them, and its shape."""
+    """The form in which a staged buffer holds one access of a block: iteration variables, indices over these, and shape."""
 
     iters: list[Any]
     at: list[Any]
@@ -338,7 +338,7 @@ def reindex_buffer(
 
 
 def _indices_of(state: ScheduleState, block: Block, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """The indices at which a block accesses a buffer, everywhere the same."""
+    """The indices at which a block accesses a buffer. All accesses must have the same ones."""
     accesses: list[tuple[PrimExpr, ...]] = []
 
     def note(x: BufferLoad | BufferStore) -> PrimExpr | Stmt:
@@ -357,7 +357,7 @@ def _indices_of(state: ScheduleState, block: Block, buffer: Buffer) -> tuple[Pri
 def _indexing_variables(
     state: ScheduleState, scope: StmtSRef, block: Block, buffer: Buffer, indices: tuple[PrimExpr, ...]
 ) -> set[Var]:
-    """The variables in the indices of an access that can be staged: iteration variables that stay inside the buffer, of a block in the
+    """The variables in the indices of an access to stage. They must be iteration variables that stay inside the buffer, of a block in the
     function's own scope."""
     forms = state.forms
     found = [forms.of(i) for i in indices]
@@ -367,7 +367,7 @@ def _indexing_variables(
     if not used <= {iv.var for iv in block.iter_vars}:
         refuse("{1} must access {0} at indices of its own iteration variables", buffer, block)
     if scope.parent is not None:
-        # The copy takes all of the domain, of which the block around may read and write less.
+        # The copy covers all of the domain, but the block around may read and write less.
         refuse("{1} must stand in the function's own scope, but is in {2}", buffer, block, scope.stmt)
     for index, dim in zip(found, buffer.shape, strict=True):
         if not forms.inside(block.iter_vars, index, dim):
@@ -380,8 +380,8 @@ def _indexing_variables(
 
 
 def _staged(state: ScheduleState, block: Any, buffer: Any, used: set[Var], chosen: Any) -> _Staged:
-    """Where the staged buffer holds what is accessed: at the variables in use, or where the index map `chosen` puts it. It begins at 0,
-    wherever the variables do."""
+    """The form of the staged buffer: indexed by the variables in use, or by the index map `chosen`. Its indices begin at 0, even if the
+    variables do not."""
     forms = state.forms
     own = [iv for iv in block.iter_vars if iv.var in used]
     from_zero = {iv.var: forms.simplify(iv.var - iv.dom.min) for iv in block.iter_vars}
@@ -408,7 +408,7 @@ def _copying_nest(
     access: tuple[Buffer, tuple[PrimExpr, ...]],
     stage: tuple[Buffer, _Staged],
 ) -> tuple[Stmt, Stmt]:
-    """The block that copies between a buffer, at the indices of an access, and its staged form; and the loops around it."""
+    """(block, loops around it) that copy between a buffer, at the indices of an access, and its staged form."""
     forms = state.forms
     old, indices = access
     new, staged = stage
@@ -467,8 +467,8 @@ def _need_written_alone(state: ScheduleState, scope: StmtSRef, upto: list[Stmt],
 def _need_copied_written(
     state: ScheduleState, scope: StmtSRef, before: list[Stmt], old: Buffer, block: Any, leaf: Leaf
 ) -> None:
-    """Require that everything a block may read is written, also where no iteration reads: the copy covers its whole
-    domain.
+    """Require that all elements in a block's domain are written, even those that no iteration reads, since the copy covers
+    the whole domain.
     """
     loops = tuple([For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, block.body) for iv in block.iter_vars])
     everywhere = Leaf(leaf.realize.replace(iter_values=tuple([iv.var for iv in block.iter_vars])), loops)

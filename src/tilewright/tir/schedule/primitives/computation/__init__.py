@@ -1,4 +1,4 @@
-"""Primitives for where and how blocks compute: moved, inlined, divided, replaced by an instruction."""
+"""Primitives that move blocks, inline them, divide them, and replace them by instructions."""
 
 from tilewright.support import lazy
 

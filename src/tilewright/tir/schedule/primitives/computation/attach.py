@@ -146,7 +146,7 @@ def move_producer(
     for x in inner:
         for region in x.block.reads:
             if region.buffer in own:
-                # Threads that share the buffer need it together.
+                # All threads that share the buffer must have its data.
                 shared = sharing(region.buffer.scope(), around)
                 swept_region = swept(state, region, x, (*shared, *x.loops))
                 required[region.buffer] = unite(state.forms, required.get(region.buffer), swept_region)
@@ -485,7 +485,7 @@ class _Parts:
             first, last = scale(low, lower), shift(scale(high, lower), lower - 1)
             at = lower
             for (l2, u2), (low2, high2) in order[1:]:
-                # A digit that its bounds let grow past the radix would name the elements of the next number.
+                # A digit beyond the radix would be an element of the next number.
                 most = Lin({}, u2 // l2 - 1)
                 digit = forms.nonneg(low2) and forms.nonneg(combine(most, high2, -1))
                 if u2 != at or not same(low, high) or (exact and not digit):
@@ -528,7 +528,7 @@ def _mixed(
     high: Lin,
     add: Callable[[Any, Any, Bounds], None],
 ) -> bool:
-    """Bounds of the digits of a mixed-radix number in [low, high]; False if the index is no such number."""
+    """Adds bounds of the digits of a mixed-radix number in [low, high]. Returns False if the index is not such a number."""
     radix = 1
     for k, v, part in terms:
         if k != radix or part is not None or not isinstance(own[v].dom.extent, IntImm):

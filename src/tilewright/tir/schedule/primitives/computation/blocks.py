@@ -1,4 +1,4 @@
-"""Primitives that make one block of a loop nest, and that replace a block by an instruction: blockize, tensorize."""
+"""Primitives that make one block of a loop nest (blockize), and that replace a block by an instruction (tensorize)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class _Division:
             )
         low, high = forms.const_bounds(inner)
         if vars_in(forms.emit(outer, dtype)) & inside:
-            # Not a sum of parts: all of it must lie inside.
+            # A value of another form must be inside as a whole.
             if vars_in(value) & self.outside:
                 refuse(
                     f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}",
@@ -108,7 +108,7 @@ class _Division:
         if not inner.terms:
             return self._outer_value(iv, outer, 1)
         if high is None and not outer.terms and not outer.const:
-            # The whole of a symbolic domain lies inside.
+            # A symbolic domain is inside as a whole.
             return value
         if low != 0 or high is None or high < 0:
             refuse(

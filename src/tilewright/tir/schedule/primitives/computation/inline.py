@@ -203,7 +203,7 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     if not reaches_domain(state, leaf_of(ref)):
         refuse("{0} must visit every point of its domain, but its loops may omit some", old)
     if not reaches_domain(state, source):
-        # Where the producer writes nothing, the consumer may do without it.
+        # The consumer may compute elements that the producer does not write.
         refuse("{0} must visit every point of its domain, but its loops may omit some", source.block)
     _need_nothing_between(ref, source.block)
     loads: list[Any] = []
@@ -285,7 +285,7 @@ def invert_access(
     forms = state.forms
     if not loads:
         refuse("{0} must load what {1} stores", consumer, producer)
-    # Solved for numbers that start at 0, wherever the variables do.
+    # Solved for numbers that start at 0; the variables may start elsewhere.
     numbers = {iv.var: Var(iv.var.name, iv.var.dtype) for iv in consumer.iter_vars}
     shifted = {}
     for iv in consumer.iter_vars:

@@ -1,4 +1,4 @@
-"""Primitives for loops: their shape, how each runs, axes and nests that become one, versions of a program."""
+"""Primitives for loops: their shape and kind, merging of axes and of nests, versions of a program."""
 
 from tilewright.support import lazy
 

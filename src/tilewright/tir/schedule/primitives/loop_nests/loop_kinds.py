@@ -41,7 +41,7 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
                 leaf.block,
             )
         if all([r.buffer in own for r in leaf.block.writes]):
-            # Each iteration has a copy of its own, so a point must not go on with what another one left there.
+            # Each iteration has its own copy, so a point must not use a value that another iteration stored.
             reason = self_dependence(state, leaf.block)
             if reason:
                 refuse(f"the points of {{0}} must not depend on each other, but {reason}", leaf.block)
@@ -70,7 +70,7 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
 
 
 def _updates(block: Block) -> bool:
-    """Whether a point updates what it wrote when it ran before."""
+    """Whether a point updates an element that it wrote before."""
     return block.init is not None or bool({r.buffer for r in block.reads} & {w.buffer for w in block.writes})
 
 

@@ -1,7 +1,7 @@
 """merge_axes: adjacent axes of blocks become one, and with them the dimensions of buffers.
 
-All candidates for merging are collected first: adjacent axes of a block, adjacent dimensions of a buffer. Accesses that
-would have to take a merged axis apart then remove candidates, until none does.
+All candidates for merging are collected first: adjacent axes of a block, adjacent dimensions of a buffer. Candidates are
+removed until no access would have to divide a merged axis.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 MOST = (1 << 31) - 1
-"""The number of elements that an index of 32 bits can count."""
+"""The most elements of a buffer, so that indices fit in 32 bits."""
 
 TOLD = frozenset({"axis"})
 """Annotations of blocks that say nothing about merged axes. They are removed."""
@@ -232,10 +232,10 @@ class _Plan:
             for b in whole
         }
         self.one = {b: set(range(len(self.kept[b]) - 1)) for b in self.free}
-        """Positions in `kept` of dimensions that are one with the next."""
+        """Buffer -> positions in `kept` of dimensions that are merged with the next one."""
         self.pairs: list[set[Pair]] = [self._possible(n) for n in nests]
         while self._settle():
-            # What an index reads was found by what might be one so far.
+            # The reads inside indices depend on the candidates so far.
             self.new.clear()
 
     @staticmethod
@@ -300,7 +300,7 @@ class _Plan:
         if not places:
             return False
         if len(places) == 2 and not any([len(f) > 1 for f in found]):
-            # Each in a dimension of its own: these are one, and the second has as many elements as its axis has steps.
+            # Each axis indexes its own dimension. These must be merged, and the second must be as long as its axis.
             kept = self.kept[b]
             follow = any([[kept[i], kept[i + 1]] == places for i in self.one.get(b, ())])
             if not follow or _int(b.shape[places[1]]) != nest.extents[pair[1]] or found[places[0]] != {pair[0]}:
@@ -453,7 +453,7 @@ class _Divided(Visitor):
 
 
 class _Put(Mutator):
-    """Puts accesses on the new buffers and axes."""
+    """Rewrites accesses to the new buffers and axes."""
 
     def __init__(self, plan: _Plan, digits: _Digits) -> None:
         self.plan, self.digits = plan, digits

@@ -1,4 +1,4 @@
-"""add_version: a program in two versions, of which one is chosen by a size when it runs."""
+"""add_version: makes two versions of a program, of which a size selects one at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 SPARE = 16
-"""Whole tiles of more rows are taken where they compute at most one row more in this number of rows."""
+"""The larger tiles are chosen if they compute at most one more row for each so many rows."""
 
 
 @primitive
@@ -57,7 +57,7 @@ def add_version(s: Schedule, block: BlockRV | str, multiple: int, other: int, fr
 
 
 def rounded(size: Any, multiple: int) -> Any:
-    """A size, rounded up to a multiple."""
+    """A size rounded up to a multiple."""
     return floordiv(size + (multiple - 1), multiple) * multiple
 
 

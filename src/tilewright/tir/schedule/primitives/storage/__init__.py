@@ -1,4 +1,4 @@
-"""Primitives for what is stored: stages, layouts and types of buffers, padding, halos, ring buffers."""
+"""Primitives for buffers: staging, layouts, types, padding, halos, ring buffers."""
 
 from tilewright.support import lazy
 

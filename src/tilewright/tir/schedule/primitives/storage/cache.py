@@ -76,7 +76,7 @@ def box_of(state: ScheduleState, region: list[tuple[Lin, ...]], buffer: Buffer) 
         if b is None or (_is_zero(forms, b[0]) and same(shift(b[1], 1), forms.of(n))):
             out.append(None)
             continue
-        # What a block may touch outside of the buffer it does not: a predicate stops it.
+        # A predicate keeps the block inside of the buffer.
         low, high = forms.maximum(b[0], ZERO), forms.minimum(b[1], shift(forms.of(n), -1))
         size = forms.count((low, high))
         dtype = str(n.dtype)
@@ -110,7 +110,7 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
     box = surely(state, region, leaf, leaf.loops)
     if None not in box or not binding_of(state, leaf).covers:
         return in_domain(state, leaf, region, box)
-    # The predicate says no more than that the block keeps to its domain, so all of that is visited.
+    # The predicate only keeps the block in its domain, so all of the domain is visited.
     loops = tuple(
         [For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, leaf.block.body) for iv in leaf.block.iter_vars]
     )
@@ -176,7 +176,7 @@ def top_statement(scope: Block, block: Block) -> int:
 
 
 def need_no_outer_init(scope: Block, buffer: Buffer) -> None:
-    """Require that the block around does not initialise the buffer. It would still initialise the original."""
+    """Require that the block around does not initialise the buffer, since it would initialise the original."""
     if scope.init is not None and any([r.buffer is buffer for r in scope.writes]):
         refuse("{0} must not be initialised by {1}, the block around", buffer, scope)
 

@@ -97,7 +97,7 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     at = top_statement(scope.stmt, old)
     found = leaves(statements[at])
     for leaf in found:
-        # The reads of a block with a start leave out what it starts: it must read no more of it.
+        # The declared reads of a block with an initialisation omit the elements that it initialises, so it must read no others.
         if leaf.block.init is not None and any([r.buffer is buffer for r in leaf.block.writes]):
             reason = self_dependence(state, leaf.block)
             if reason:
@@ -106,7 +106,7 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     written = need_touched(state, found, buffer, writes=True)
     surely = written_box(state, found, buffer)
     if surely is None or not contains(state.forms, surely, written, buffer.shape):
-        # What the block may leave as it is comes back unchanged, so it must be there first.
+        # Elements that the block may not write are copied back, so they must be copied first.
         region = unite(state.forms, region, written)
     need_written(state, scope, statements[:at], buffer, region, old)
     load_nest, loader = copy_block(state, buffer, copy, copy.name, box_of(state, region, buffer))

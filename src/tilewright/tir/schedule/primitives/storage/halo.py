@@ -89,7 +89,7 @@ def decompose_halo(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
 
 
 def _alone(ref: StmtSRef, statements: list[Stmt]) -> Leaf:
-    """The block at its place, if it stands directly in its scope, in serial loops of its own."""
+    """The leaf of a block that is directly in its scope, in serial loops of its own. Others are refused."""
     leaf = leaf_of(ref)
     if len(leaves(statements[_place(statements, ref.stmt)])) != 1 or leaf.conditional:
         refuse("{0} must be in loops of its own", ref.stmt)
@@ -220,7 +220,7 @@ def elide_copy(s: Schedule, block: BlockRV | str) -> None:
 
 
 def _shifts(state: ScheduleState, leaf: Leaf, source: Buffer, target: Buffer) -> list[int]:
-    """The index in the target of the source's first element, of a block that copies all of the source."""
+    """The index of the source's first element in the target, for a block that copies all of the source."""
     forms, store = state.forms, leaf.block.body
     where = dict(zip([iv.var for iv in leaf.block.iter_vars], leaf.realize.iter_values, strict=True))
     loops = {lp.loop_var: lp for lp in leaf.loops}
@@ -266,7 +266,7 @@ def _apart(state: ScheduleState, region: Any, inside: list[Span]) -> bool:
 
 
 class _NoPointer(Visitor):
-    """Refuses programs that use a buffer other than by loads, stores and views of unknown strides."""
+    """Refuses programs that use a buffer except by loads, stores and views of unknown strides."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer

@@ -238,7 +238,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
 
 
 def _place_alone(statements: list[For], block: Block, leaf: Leaf) -> int:
-    """The number of the statement that holds a block, and nothing else; each of its iteration variables is a loop."""
+    """The number of the statement that holds only the block, whose iteration variables must be loops."""
     loop_vars = {lp.loop_var for lp in leaf.loops}
     if any([not isinstance(v, Var) or v not in loop_vars for v in leaf.realize.iter_values]):
         refuse("each iteration variable of {0} must be bound to a loop of its own", block)
@@ -262,7 +262,7 @@ def _padded_sizes(block: Any, padding: list[int]) -> dict[PrimExpr, int]:
 
 
 def _padded_shape(block: Any, region: Any, sizes: Mapping[PrimExpr, int]) -> list[int]:
-    """The shape that holds all of a buffer's padded region, which must be the whole buffer, each dimension at a variable of its own."""
+    """The padded shape of a buffer. Its region must be the whole buffer, with a variable of its own for each dimension."""
     for r in region.region:
         if not isinstance(r.min, Var) or r.min not in sizes:
             refuse(

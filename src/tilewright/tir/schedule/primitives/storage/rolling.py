@@ -1,4 +1,4 @@
-"""rolling_buffer: keeps rows that the next iteration needs in a ring buffer, so that they are not computed again."""
+"""rolling_buffer: keeps rows for the next iteration in a ring buffer, so that they are not computed again."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
         first = LT(o.loop.loop_var, IntImm(o.loop.loop_var.dtype, 1))
         fresh = GE(forms.emit(o.inner, dtype), IntImm(dtype, o.window - o.step))
         conditions.append(Or(first, fresh))
-    # The block goes on with what iterations before have left, so that its variables are no longer data parallel.
+    # The block uses elements of earlier iterations, so these variables are no longer data parallel.
     ordered = {old.body.indices[o.axis] for o in overlaps}
     iters = tuple([
         IterVar(iv.dom, iv.var, IterVar.Opaque, iv.thread_tag) if iv.var in ordered else iv for iv in old.iter_vars
