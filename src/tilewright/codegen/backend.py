@@ -33,9 +33,9 @@ it."""
 
 
 BLOCKS, LOOPS, VECTORS = "blocks", "loops", "vectors"
-"""How far programs are lowered for a back end. BLOCKS: not at all; they have blocks, and buffers of several dimensions. LOOPS: to loops
-over flat buffers; the back end carries out or ignores the marks parallel, vectorized and unrolled. VECTORS: to loops and explicit
-vectors."""
+"""Stages to which programs are lowered for a back end. BLOCKS: programs as schedules leave them, with blocks and with buffers of several
+dimensions. LOOPS: loops over flat buffers; the back end carries out or ignores the marks parallel, vectorized and unrolled. VECTORS: loops
+and explicit vectors."""
 
 
 class Code(NamedTuple):
@@ -80,7 +80,7 @@ class BackEnd(ABC):
     version: ClassVar[str] = ""
     """Version of the generated code, for back ends outside this package: the cache keeps code of each version apart."""
     takes: ClassVar[str] = VECTORS
-    """How far programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
+    """The stage to which programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
     scheduled: ClassVar[bool] = True
     """Whether models are compiled in layouts and tiles for the CPU of the target. Otherwise operators are only fused, and kernels are as
     the operators define them."""

@@ -55,7 +55,7 @@ def counted_passes(module: Any) -> list[Any]:
 
 
 def network(scale: float = 1.0, name: str = "x", layers: int = LAYERS, last: Any = relay.tanh) -> IRModule:
-    """Products of 64 x 64 in turn with an operator."""
+    """Products of 64 x 64 that alternate with an operator."""
     rng = np.random.default_rng(0)
     x: Any = relay.var(name, shape=(3, 64))
     y = x

@@ -1,5 +1,5 @@
-"""SplitBatch: which operators work on each image alone (all samples of all cards), what runs in turn and what does not, and that
-what is built of it answers the same, in less memory."""
+"""SplitBatch: operators that work on each image alone (all samples of all cards), the layers for which a batch is split, and equal
+results in less memory."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def optimized(mod: IRModule, target: str) -> IRModule:
 
 
 def test_layers_run_for_some_images_at_a_time() -> None:
-    """As many images at a time as threads; what comes after the last large layer is for all."""
+    """As many images at a time as threads. The layers after the last large one run for the whole batch."""
     mod, _ = network(8)
     assert set(images_of(optimized(mod, LARGE))) == {8}
     after = optimized(mod, SMALL)
     found = images_of(after)
-    turns = found.count(1)
-    assert turns > 16 and found[:turns] == [1] * turns and set(found[turns:]) == {8}
+    split = found.count(1)
+    assert split > 16 and found[:split] == [1] * split and set(found[split:]) == {8}
     assert list_op_freqs(after)["concatenate"] == 1 and "split" not in list_op_freqs(after)
 
 
@@ -160,13 +160,13 @@ def test_images_of_threads(cores: int) -> None:
         (8, lambda x: relay.reshape(x, (8, 3, 32, 32)) + relay.const(np.ones((8, 1, 1, 1), "float32"))),
     ],
 )
-def test_what_stays_whole(batch: int, begin: Any) -> None:
+def test_batches_that_are_not_split(batch: int, begin: Any) -> None:
     mod, _ = network(batch, begin)
     assert set(images_of(optimized(mod, SMALL))) == {batch}
 
 
 def test_small_images_with_large_weights_stay_whole() -> None:
-    """What would come again in every turn is more than what fits only in turn."""
+    """Reading the weights again for every part of the batch would cost more than keeping the tensors in cache saves."""
     rng = np.random.default_rng(0)
     x: Any = relay.var("x", shape=(4, 256, 8, 8))
     body = x

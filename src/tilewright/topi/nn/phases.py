@@ -42,12 +42,12 @@ class Axis(NamedTuple):
         at = place + begin if begin else place
         within = tir.floormod(at, self.stride) if self.stride > 1 else 0
         conditions = [tir.floormod(within, common) == 0] if common > 1 else []
-        turns = self.stride // common
+        period = self.stride // common
         phase = tir.floordiv(within, common) if common > 1 else within
-        by = pow(self.apart // common, -1, turns) if turns > 1 else 1
+        by = pow(self.apart // common, -1, period) if period > 1 else 1
         if by > 1:
-            phase = tir.floormod(phase * by, turns)
-        if self.phases < turns:
+            phase = tir.floormod(phase * by, period)
+        if self.phases < period:
             conditions.append(phase < self.phases)
             phase = tir.min(phase, self.phases - 1)
         r = steps + (tir.floordiv(at, self.stride) if self.stride > 1 else at)

@@ -10,7 +10,7 @@ from tilewright.codegen.llvm.vector_math.lanes import Lanes
 
 
 class _Step(NamedTuple):
-    """How a minimum (`least`) or maximum was computed. base: the extreme of all operands but `waiting`, or NaN if one of them was.
+    """How a minimum (`least`) or maximum was computed. base: the extreme of all operands except `waiting`, or NaN if one of them was.
     waiting: an operand that can share its test for NaN with the next one. scope: where these values are known."""
 
     least: bool

@@ -43,7 +43,7 @@ class ModuleEmitter:
         self._defined: set[str] = set()
         self._counts: dict[str, int] = {}
 
-    # --- what functions ask for
+    # --- names and constants for functions
 
     def count(self, hint: str) -> int:
         """How often this name was asked for before."""

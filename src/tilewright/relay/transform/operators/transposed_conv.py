@@ -32,22 +32,22 @@ class _Axis(NamedTuple):
     out: int
 
     @property
-    def turns(self) -> int:
-        """Kernel offsets from one of a phase to the next."""
+    def period(self) -> int:
+        """The distance, in kernel offsets, from one kernel offset of a phase to the next."""
         return self.stride // gcd(self.stride, self.dilation)
 
     @property
     def phases(self) -> int:
-        return min(self.kernel, self.turns)
+        return min(self.kernel, self.period)
 
     @property
     def kernel_offsets(self) -> int:
-        """Of each phase."""
-        return -(-self.kernel // self.turns)
+        """The number of kernel offsets of each phase."""
+        return -(-self.kernel // self.period)
 
     @property
     def apart(self) -> int:
-        """Places of the data from one kernel offset of a phase to the next."""
+        """The distance, in elements of the data, from one kernel offset of a phase to the next."""
         return self.dilation // gcd(self.stride, self.dilation)
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Binding:
-    """How the loops visit the points of a block.
+    """Facts about how the loops visit the points of a block.
 
     covers: every point of the iteration domain is visited exactly once while all `loops` run.
 

@@ -1,4 +1,4 @@
-"""Properties of blocks that primitives check: what a block computes, and the order in which blocks run."""
+"""Checks of blocks for primitives: their computation, and the order in which they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.stmt_functor import substitute, used_vars
 
-# ---- what a block computes
+# ---- computation
 
 
 def written_buffers(block: Block) -> list[Buffer]:
