@@ -86,6 +86,7 @@ test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE 
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
 
 # The system's loader takes the library of LD_LIBRARY_PATH before the one that lies beside the module. Its size is not the wheel's.
+# The sanitizer looks for the functions that throw when a process begins, in which Python has not loaded the C++ library yet.
 SANITIZED := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g
 build/sanitizers/libtilewright_runtime.so: $(NATIVE)
 	cmake -S native -B build/sanitizers -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$(SANITIZED)" -DCMAKE_C_FLAGS="$(SANITIZED)"
@@ -93,7 +94,7 @@ build/sanitizers/libtilewright_runtime.so: $(NATIVE)
 	@touch $@
 
 test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  ## the runtime under gcc's address and undefined behaviour sanitizers: tests of the runtime and of executors (minutes)
-	LD_LIBRARY_PATH=$(CURDIR)/build/sanitizers LD_PRELOAD=$$(gcc -print-file-name=libasan.so) \
+	LD_LIBRARY_PATH=$(CURDIR)/build/sanitizers LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors
 
