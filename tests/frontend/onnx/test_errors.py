@@ -306,7 +306,7 @@ def test_wrong_counts_and_types(tmp_path: Path) -> None:
 
 
 def test_attributes_of_functions_have_the_kind_that_onnx_defines() -> None:
-    """ONNX writes this loss as a function, which a reduction that is no text leaves without one."""
+    """ONNX writes this loss as a function. It cannot, if the reduction is not a string."""
     given = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["": 13]>
         agraph (float[3, 5] x, int64[3] y) => (float z) {

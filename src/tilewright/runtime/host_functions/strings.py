@@ -31,17 +31,17 @@ class StringTable:
         self._running = 0
         self._lock = threading.RLock()
 
-    def number(self, text: str, keep: bool = False) -> int:
+    def number(self, string: str, keep: bool = False) -> int:
         """The number of a string. Equal strings have the same number; 0, the value of elements that nothing wrote, is the empty string."""
         with self._lock:
-            found = self._numbers.get(text)
+            found = self._numbers.get(string)
             if found is None:
-                digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                digest = hashlib.blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest()
                 found = int.from_bytes(digest, "little") >> 1
                 while found in self._strings:
                     found = (found + 1) >> 1
-                self._numbers[text] = found
-                self._strings[found] = text
+                self._numbers[string] = found
+                self._strings[found] = string
                 if self._running and not keep:
                     self._passing.add(found)
             elif keep:
@@ -108,9 +108,9 @@ def decode_strings(numbers: Any) -> np.ndarray:
     return string_table.decode(np.asarray(numbers.numpy() if hasattr(numbers, "numpy") else numbers))
 
 
-def as_bytes(text: str) -> bytes:
+def as_bytes(string: str) -> bytes:
     """The bytes of a string."""
-    return text.encode("utf-8", "surrogateescape")
+    return string.encode("utf-8", "surrogateescape")
 
 
 def as_string(data: bytes) -> str:

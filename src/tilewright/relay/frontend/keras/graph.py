@@ -96,14 +96,14 @@ class KerasImporter:
         for name, shape, dtype in given:
             front = bool(turned) and len(shape) == turned
             declared = [shape[0], shape[-1], *shape[1:-1]] if front else list(shape)
-            text = dtype == "string"
+            is_string = dtype == "string"
             extents = self.extents(name, declared, shapes.get(name))
-            var = input_variable(self.title, own.get(name, name), extents, CARRIER if text else dtype)
+            var = input_variable(self.title, own.get(name, name), extents, CARRIER if is_string else dtype)
             self.inputs.append(var)
             self.sizes.homes.append(var)
-            value = StringTensor(var, None, name) if text else Value(var, None, name)
-            values.append(self.turn(value, name, first, last) if front and not text else value)
-            self.strings += [var.name_hint] if text else []
+            value = StringTensor(var, None, name) if is_string else Value(var, None, name)
+            values.append(self.turn(value, name, first, last) if front and not is_string else value)
+            self.strings += [var.name_hint] if is_string else []
         outputs = flat_values(self.model(spec, store, values, ""))
         self.finish()
         outputs = [

@@ -62,10 +62,10 @@ def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[str | int]:
 class Lookup:
     """A vocabulary: `tokens` with their places from `first` on, the places of what is unknown before them."""
 
-    def __init__(self, c: LayerCall, text: bool, mode: str, mask: Any) -> None:
-        self.c, self.text, self.mode, self.mask = c, text, mode, mask
+    def __init__(self, c: LayerCall, strings: bool, mode: str, mask: Any) -> None:
+        self.c, self.strings, self.mode, self.mask = c, strings, mode, mask
         self.unknown = int(c.get("num_oov_indices", 1))
-        oov = c.get("oov_token", "[UNK]" if text else -1)
+        oov = c.get("oov_token", "[UNK]" if strings else -1)
         self.masked = mask is not None and mode == "int"
         self.specials = [*([mask] if self.masked else []), *[oov] * self.unknown]
         self.oov = oov
@@ -76,7 +76,7 @@ class Lookup:
 
     def keys(self, tokens: Sequence[Any]) -> np.ndarray:
         """Tokens as the program has them."""
-        return string_table.encode(np.array(tokens, object), keep=True) if self.text else np.array(tokens, np.int64)
+        return string_table.encode(np.array(tokens, object), keep=True) if self.strings else np.array(tokens, np.int64)
 
     def places(self, x: Value, given: Value) -> Value:
         """The place of each element; -1 of what is dropped. given: x, or its strings."""
@@ -101,7 +101,7 @@ class Lookup:
         if self.unknown < 2:
             return c.number(int(self.masked) if self.unknown else -1, "int64")
         salt = c.config.get("salt")
-        if self.text or salt or str(c.get("oov_method", "floormod")) != "floormod":
+        if self.strings or salt or str(c.get("oov_method", "floormod")) != "floormod":
             made = host_call_like(c, "keras.hash", [given], x, "int64", bins=self.unknown, salt=_salt(salt))
         else:
             made = c.call("floor_mod", x, c.number(self.unknown, "int64"))
@@ -138,8 +138,8 @@ def encoded(c: LayerCall, places: Value, mode: str, depth: int, weights: Value |
 
 @keras_layer("StringLookup", "IntegerLookup")
 def _lookup(c: LayerCall, x: Value) -> Value:
-    mode, text = str(c.get("output_mode", "int")), c.kind == "StringLookup"
-    lookup = Lookup(c, text, mode, c.config.get("mask_token"))
+    mode, strings = str(c.get("output_mode", "int")), c.kind == "StringLookup"
+    lookup = Lookup(c, strings, mode, c.config.get("mask_token"))
     if c.get("invert", False):
         specials = [*([lookup.mask] if lookup.masked else []), *[lookup.oov] * lookup.unknown]
         table = lookup.keys([*specials, *lookup.tokens, lookup.oov])
@@ -147,9 +147,9 @@ def _lookup(c: LayerCall, x: Value) -> Value:
         at = c.cast(x, "int64")
         known = c.call("logical_and", c.call("greater_equal", at, 0), c.call("less", at, last))
         made = c.call("take", Value(array=table), c.call("where", known, at, c.number(last, "int64")), axis=0)
-        return StringTensor(made.expr) if text else made
-    numbers = known_strings(c, x) if text else c.cast(x, "int64")
-    places = lookup.places(numbers, x if text else numbers)
+        return StringTensor(made.expr) if strings else made
+    numbers = known_strings(c, x) if strings else c.cast(x, "int64")
+    places = lookup.places(numbers, x if strings else numbers)
     return encoded(c, places, mode, lookup.depth, lookup.weights() if mode == "tf_idf" else None)
 
 
@@ -186,8 +186,8 @@ def _vectorization(c: LayerCall, x: Value) -> Value:
     return encoded(c, places, mode, lookup.depth, lookup.weights() if mode == "tf_idf" else None)
 
 
-def _standard(config: Config, text: str) -> str:
-    how, data = config["standardize"] or "", as_bytes(text)
+def _standard(config: Config, value: str) -> str:
+    how, data = config["standardize"] or "", as_bytes(value)
     # Letters of ASCII only, as in Keras.
     data = data.lower() if "lower" in how else data
     return as_string(MARKS.sub(b"", data) if "strip" in how else data)
@@ -203,12 +203,12 @@ def _standardized(config: Config, x: np.ndarray) -> np.ndarray:
 @string_host("keras.tokens", sized=True)
 def _tokens(config: Config, x: np.ndarray) -> np.ndarray:
     rows = []
-    for text in x.tolist():
-        text = _standard(config, text)
+    for value in x.tolist():
+        value = _standard(config, value)
         if config["split"] == "whitespace":
-            parts = [as_string(p) for p in as_bytes(text).split()]
+            parts = [as_string(p) for p in as_bytes(value).split()]
         else:
-            parts = list(text) if config["split"] == "character" else [text]
+            parts = list(value) if config["split"] == "character" else [value]
         if config["ngrams"]:
             parts = [" ".join(parts[k : k + n]) for n in config["ngrams"] for k in range(len(parts) - n + 1)]
         rows.append(parts)

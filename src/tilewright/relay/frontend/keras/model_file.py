@@ -92,7 +92,7 @@ class KerasReference(formats.Reference):
         """Outputs, and what layers make."""
         keras = self.keras
         strings = [str(x.dtype) == "string" for x in self.model.inputs]
-        data = [self.strings(v) if text else v for text, v in zip(strings, inputs.values(), strict=True)]
+        data = [self.strings(v) if is_string else v for is_string, v in zip(strings, inputs.values(), strict=True)]
         wanted = {n: self.model.get_layer(n).output for n in nodes}
         model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
         made, inner = model(data, training=False)

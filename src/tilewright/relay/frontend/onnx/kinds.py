@@ -71,7 +71,7 @@ def decode(array: np.ndarray, kind: str) -> np.ndarray:
     if kind == "string":
         return string_table.decode(array)
     if kind == "complex128":
-        parts = [text.split() or ("0", "0") for text in string_table.decode(array).reshape(-1)]
+        parts = [string.split() or ("0", "0") for string in string_table.decode(array).reshape(-1)]
         return np.array([complex(*map(float.fromhex, p)) for p in parts], np.complex128).reshape(array.shape)
     if kind in SMALL_INTS:
         return array.astype(numpy_dtype(kind))

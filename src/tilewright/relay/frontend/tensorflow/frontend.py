@@ -105,12 +105,12 @@ def _run(
             continue
         if given.dtype in ("resource", "variant"):
             continue
-        text = given.dtype == "string"
+        is_string = given.dtype == "string"
         extents = _extents(importer.title, given, shapes.get(given.name))
-        var = Var(given.name, tensor_type(extents, CARRIER if text else given.dtype))
+        var = Var(given.name, tensor_type(extents, CARRIER if is_string else given.dtype))
         importer.sizes.homes.append(var)
         variables.append(var)
-        value = StringTensor(var, None, given.name) if text else Value(var, None, given.name)
+        value = StringTensor(var, None, given.name) if is_string else Value(var, None, given.name)
         importer.inputs[given.name] = value
         node, output = split_ref(given.ref)
         held = scope.values.setdefault(node, [])

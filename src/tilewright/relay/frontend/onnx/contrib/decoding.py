@@ -161,8 +161,8 @@ class EncoderDecoder(Decoder):
 
 def token_mask(c: Tensors, ids: Value) -> Value:
     """Which tokens an encoder sees: padding before the tokens is masked, padding after them is not."""
-    text = c("not_equal", ids, c.node.scalar(int(c.node.get("pad_token_id")), ids))
-    return c("greater", c("cumsum", c.node.cast(text, "int32"), axis=1), c.number(0, "int32"))
+    is_token = c("not_equal", ids, c.node.scalar(int(c.node.get("pad_token_id")), ids))
+    return c("greater", c("cumsum", c.node.cast(is_token, "int32"), axis=1), c.number(0, "int32"))
 
 
 def decoder_of(node: OnnxNode, ids: Value, given: Mapping[str, Value | None], beams: int) -> Decoder:

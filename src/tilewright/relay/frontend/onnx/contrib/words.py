@@ -37,16 +37,16 @@ def _tokens(node: OnnxNode, x: Value) -> Value:
     return node.host_call_sized("text.tokens", [x.plain()], x.ndim + 1, "string", config)
 
 
-def _cut(config: Config, text: str) -> list[str]:
+def _cut(config: Config, string: str) -> list[str]:
     separators, least = config["separators"], config["least"]
     if config["tokenexp"] == "." or separators == [""]:
-        found = list(text)
+        found = list(string)
     elif separators:
-        found = [text]
+        found = [string]
         for pattern in separators:
             found = [part for t in found for part in re.split(f"(?:{pattern})", t)]
     else:
-        found = [m.group() for m in re.finditer(config["tokenexp"], text)]
+        found = [m.group() for m in re.finditer(config["tokenexp"], string)]
     return [t for t in found if t and len(t) >= least]
 
 

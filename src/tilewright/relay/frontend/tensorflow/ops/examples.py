@@ -75,10 +75,10 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> list[Value]:
 def _features(config: Config, serialized: np.ndarray) -> list[list[Any] | None]:
     """The values of a feature in each example, None where it is missing."""
     found: list[list[Any] | None] = []
-    for text in serialized.reshape(-1).tolist():
+    for string in serialized.reshape(-1).tolist():
         example = message("Example")()
         try:
-            example.ParseFromString(as_bytes(text))
+            example.ParseFromString(as_bytes(string))
         except Exception as error:  # protobuf's own kinds, which share no base
             raise ValueError(f"the string is not a tf.Example: {error}") from None
         held = example.features.feature
@@ -222,10 +222,10 @@ MOST_UNPACKED = 1 << 30
 
 @string_host("tf.DecodeCompressed")
 def _run_compressed(config: Config, x: np.ndarray) -> np.ndarray:
-    def unpacked(text: str) -> str:
+    def unpacked(string: str) -> str:
         stream = zlib.decompressobj(31 if config["kind"] == "GZIP" else 15)
         try:
-            data = stream.decompress(as_bytes(text), MOST_UNPACKED)
+            data = stream.decompress(as_bytes(string), MOST_UNPACKED)
         except zlib.error as error:
             raise ValueError(f"the string is not compressed this way: {error}") from None
         if stream.unconsumed_tail:
