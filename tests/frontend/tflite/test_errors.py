@@ -113,6 +113,37 @@ def test_one_variable_as_two_states() -> None:
     assert "two of its inputs are one variable" in refused(data, OpNotImplemented)
 
 
+@pytest.mark.parametrize(
+    ("op", "kind", "inputs", "finding"),
+    [
+        ("DILATE", F, [np.array([0, 3], np.int32), np.array(0.5, F)], "strides must be positive"),
+        ("DILATE", "int32", [np.array([0, 3], np.int32), np.array(5, np.int32)], "its dilations (0, 3) must be positive"),
+        (
+            "REDUCE_WINDOW", F,
+            [np.array(0, F), np.array([1 << 32] * 2), np.array([1, 1]), np.array([1, 1])],
+            "its windows have 18446744073709551616 elements",
+        ),
+        ("REDUCE_WINDOW", F, [np.array(0, F), np.array([2, 2]), np.array([1, 0]), np.array([1, 1])], "must be of positive numbers"),
+    ],
+)  # fmt: skip
+def test_steps_and_windows(op: str, kind: str, inputs: list[Any], finding: str) -> None:
+    w = Writer()
+    x = w.main.input(kind, (3, 4))
+    options = {"reduce_function": 1} if op == "REDUCE_WINDOW" else {}
+    places = [x, *[w.main.constant(v) for v in inputs]]
+    data = w.finish(
+        w.main.op(op, places, [(kind, ())], options, f"{camel(op.lower())[0].upper()}{camel(op.lower())[1:]}Options")
+    )
+    assert finding in refused(data, TVMError)
+
+
+def test_keys_out_of_order() -> None:
+    w = Writer()
+    keys, table = w.main.constant(np.array([3, 1], np.int32)), w.main.constant(np.ones((2, 2), F))
+    data = w.finish(w.main.op("HASHTABLE_LOOKUP", [w.main.input("int32", (3,)), keys, table], [(F, ()), ("uint8", ())]))
+    assert "its keys [3, 1] must be in ascending order" in refused(data, TVMError)
+
+
 def test_options_that_are_cut_off() -> None:
     assert issubclass(Damaged, ValueError)
     with pytest.raises(Damaged, match="its options are no flexbuffer"):

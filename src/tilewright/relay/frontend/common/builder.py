@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -267,7 +268,7 @@ def plain(d: Dim) -> Dim:
 
 def count(shape: Sequence[int]) -> int:
     """The number of elements of a shape."""
-    return int(np.prod(shape, dtype=np.int64))
+    return math.prod([int(d) for d in shape])
 
 
 def fitting(value: Any, dtype: str) -> Any:

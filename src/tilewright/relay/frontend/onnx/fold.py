@@ -291,6 +291,6 @@ def _nonzero(node: OnnxNode, x: np.ndarray) -> np.ndarray:
 
 @_folds("Expand")
 def _expand(node: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
-    if shape.dtype == object or int(np.prod(shape)) > LIMIT:
+    if shape.dtype == object or math.prod(shape.reshape(-1).tolist()) > LIMIT:
         return None
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))).copy()

@@ -328,6 +328,7 @@ class dilate(OpCard, key="nn.dilate"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         need(len(self.strides) == len(t.shape), "strides must have a number for each axis", f"it is {self.strides}")
+        need(min(self.strides, default=1) > 0, "strides must be positive", f"they are {self.strides}")
         out = [
             d if s == 1 else AnyDim() if is_any(d) else (d - 1) * s + 1
             for d, s in zip(dims(t), self.strides, strict=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from tilewright.formats.tflite_schema import WINDOW_FUNCTIONS
 from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 LARGEST_WINDOW = 4096
 """Most elements of a window whose function is not one of pooling."""
@@ -28,6 +29,8 @@ def dilated(node: Node, x: Value, strides: Sequence[int], fill: Value) -> Value:
     """x with `fill` between its elements."""
     for axis, s in enumerate(strides):
         n = node.static(x)[axis]
+        if s < 1:
+            raise DiagnosticError(f"its dilations {strides} must be positive")
         if s == 1 or n == 0:
             continue
         small([n, s], "an axis that it dilates")
@@ -63,8 +66,12 @@ def windows(
 ) -> Value:
     """A function over the elements of each window."""
     shape = node.static(x)
-    if np.prod(window) > LARGEST_WINDOW:
-        raise OpNotImplemented(f"its windows have {np.prod(window)} elements; up to {LARGEST_WINDOW} are supported")
+    if min([*window, *strides, *dilations], default=1) < 1:
+        raise DiagnosticError(
+            f"its windows {window}, steps {strides} and dilations {dilations} must be of positive numbers"
+        )
+    if math.prod(window) > LARGEST_WINDOW:
+        raise OpNotImplemented(f"its windows have {math.prod(window)} elements; up to {LARGEST_WINDOW} are supported")
     extents = [
         max((n - (k - 1) * d - 1) // s + 1, 0) for n, k, s, d in zip(shape, window, strides, dilations, strict=True)
     ]
