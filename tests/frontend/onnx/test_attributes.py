@@ -123,6 +123,10 @@ CASES = {
     ),
     "slices": ("z = Slice (x, i, e)", "float[2, 3] x, int64[2] i, int64[1] e", "it has 2 starts, 1 ends, 2 axes and 2 steps"),
     "mask": ("z = Attention (x, x, x, m)", "float[1, 2, 3, 4] x, float m", "its mask has 0 axes, and needs one of queries and one of keys"),
+    "a key": ("z = Attention (x, x, x, m)", "float[1, 2, 3, 4] x, float[3, 1] m", "its mask is of one key, and there are several"),
+    "numbers of keys": (
+        "z = Attention (x, x, x, , , , n)", "float[1, 2, 3, 4] x, int64[1, 1] n", "its numbers of keys have 2 axes; there is one for each",
+    ),
     "features": ("z = ai.onnx.ml.LinearRegressor <coefficients = [1.0]> (x)", IMAGE, "its input has 4 axes; features have one, or a row"),
     "labels": (
         "z = ai.onnx.ml.LabelEncoder <keys_int64s = [1], values_floats = [1.0], values_int64s = [2]> (i)", "int64[3] i",

@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from onnx import parser
+from onnx.numpy_helper import from_array
 from onnx.reference import ReferenceEvaluator
 
 import tilewright as tvm
@@ -147,3 +148,10 @@ def test_programs_of_each_rank() -> None:
     for shape in ((2, 1, 3), (1, 1, 3), (1, 1, 1)):
         x = floats(*shape)
         np.testing.assert_array_equal(run([x])[0], np.squeeze(x), strict=True)
+
+
+def test_transposed_convolutions_of_dynamic_channels() -> None:
+    weights = from_array(floats(3, 4, 3, 3), "w")
+    made = parsed("z = ConvTranspose (x, w)", "float[1, c, 5, 6] x")
+    made.graph.initializer.append(weights)
+    check(made, [{"x": floats(1, 3, 5, 6)}])

@@ -137,6 +137,38 @@ def test_steps_and_windows(op: str, kind: str, inputs: list[Any], finding: str) 
     assert finding in refused(data, TVMError)
 
 
+@pytest.mark.parametrize("op", ["ATAN2", "ADD_N"])
+def test_shapes_that_differ(op: str) -> None:
+    w = Writer()
+    x, y = w.main.input(F, (2, 3)), w.main.input(F, (1, 3))
+    data = w.finish(w.main.op(op, [x, y], [(F, (2, 3))]))
+    assert "have the shapes (2, 3) and (1, 3); it does not broadcast them" in refused(data, TVMError)
+
+
+def test_sizes_of_other_types() -> None:
+    w = Writer()
+    x, order = w.main.input(F, (2, 3)), w.main.constant(np.array([1, 0], np.uint8))
+    data = w.finish(w.main.op("TRANSPOSE", [x, order], [(F, ())], {}, "TransposeOptions"))
+    assert "its order of axes must be of int32 or int64, and has the type uint8" in refused(data, TVMError)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(F, (1, 3)), (F, (1, 2, 3)), ("float16", (2, 3))])
+def test_states_of_no_rows(kind: str, shape: tuple[int, ...]) -> None:
+    w = Writer()
+    x, state = w.main.input(F, (2, 3)), w.main.tensor("state", kind, shape, isVariable=True)
+    weights = [w.main.constant(np.ones(s, F)) for s in ((3, 3), (3, 3), (3,))]
+    data = w.finish(w.main.op("RNN", [x, *weights, state], [(F, (2, 3))], {}, "RNNOptions"))
+    assert f"its state is {kind} of the shape {shape}, where 2 examples have a row each" in refused(data, TVMError)
+
+
+def test_weights_of_a_narrower_type() -> None:
+    w = Writer()
+    x, order = w.main.input(F, (4, 8)), w.main.constant(np.ones((4, 8), F), name="w")
+    w.main.table.tensors[order].type = 1
+    data = w.finish(w.main.op("MUL", [x, order], [(F, (4, 8))], {}, "MulOptions"))
+    assert "the tensor 'w' of shape (4, 8) and type FLOAT16 needs 64 bytes, but its buffer holds 128" in refused(data)
+
+
 def test_keys_out_of_order() -> None:
     w = Writer()
     keys, table = w.main.constant(np.array([3, 1], np.int32)), w.main.constant(np.ones((2, 2), F))

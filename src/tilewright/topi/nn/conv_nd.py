@@ -195,14 +195,14 @@ def conv_transpose(
     is computed directly. Otherwise the data is dilated and padded, and convolved with the mirrored kernel.
     """
     dtype = out_dtype or data.dtype
-    batch, channels, *extents = shape_of(data)
-    _, per_out, *window = [get_const_int(d) for d in kernel.shape]
+    batch, _, *extents = shape_of(data)
+    channels, per_out, *window = [get_const_int(d) for d in kernel.shape]
     n = len(window)
     steps, dilations, extra = numbers(strides, n), numbers(dilation, n), numbers(output_padding, n)
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     before, after = get_pad_tuple(padding, reach, n)
     name = f"conv{n}d_transpose_nc{'dhw'[-n:]}"
-    per_in = get_const_int(channels) // groups
+    per_in = channels // groups
     rc = te.reduce_axis((0, per_in), name="dc")
     out = [batch, per_out * groups] + [
         as_int((e - 1) * s + (r - b - a + p))

@@ -28,12 +28,13 @@ def deformable_conv2d_nchw(
     """Convolution whose positions are shifted by `offset`, in elements. Data is interpolated, and zero outside of the image.
     data (N, C, H, W), weights (O, C / groups, KH, KW), offset (N, 2 * deformable_groups * KH * KW, OH, OW) with y before x."""
     dtype = out_dtype or data.dtype
-    n, channels, height, width = shape_of(data)
+    n, _, height, width = shape_of(data)
     o, per_group, kh, kw = [get_const_int(d) for d in kernel.shape]
+    channels = per_group * groups
     (sh, sw), (dh, dw) = pair(strides), pair(dilation)
     before, _ = get_pad_tuple(padding, [(kh - 1) * dh + 1, (kw - 1) * dw + 1])
     oh, ow = shape_of(offset)[2:]
-    per_deformed = get_const_int(channels) // deformable_groups
+    per_deformed = channels // deformable_groups
     real = data.dtype
 
     def c(v: float) -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.formats.onnx_messages import Message
+from tilewright.relay.cards.relations import known_equal
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import EmptyOptional, ListValue, OnnxNode, Packed, Value
 from tilewright.support.errors import DiagnosticError
@@ -51,13 +52,25 @@ def _element(name: str) -> Any:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)), None)
 
 
+def need_mask(keys: Value, values: Value, mask: Any = None, past: Value | None = None) -> None:
+    """Raises DiagnosticError for an Attention's mask without axes of queries and keys, or of one key where there are several: bodies
+    take it for all keys, and ONNX's reference for the first."""
+    if not isinstance(mask, Value):
+        return
+    if mask.ndim < 2:
+        raise DiagnosticError(f"its mask has {mask.ndim} axes, and needs one of queries and one of keys")
+    if known_equal(mask.shape[-1], 1) and (past is not None or not known_equal(keys.shape[-2], 1)):
+        raise DiagnosticError("its mask is of one key, and there are several")
+
+
 def schema_function(node: OnnxNode, proto: Message, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
     """The FunctionProto that defines a node's operator."""
     from onnx import FunctionProto
 
-    mask = inputs[3] if node.op_type == "Attention" and len(inputs) > 3 else None
-    if isinstance(mask, Value) and mask.ndim < 2:
-        raise DiagnosticError(f"its mask has {mask.ndim} axes, and needs one of queries and one of keys")
+    if node.op_type == "Attention":
+        need_mask(*inputs[1:5])
+        if len(inputs) > 6 and isinstance(inputs[6], Value) and inputs[6].ndim != 1:
+            raise DiagnosticError(f"its numbers of keys have {inputs[6].ndim} axes; there is one for each example")
     schema = schema_of(node.op_type, node.opset, proto.domain)
     version = opsets.get("", 1)
     made = FunctionProto()

@@ -17,7 +17,7 @@ from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.builder import need_extents
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import are_numbers, make_call, make_calls
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 if TYPE_CHECKING:
     from tilewright.relay.frontend.tflite.graph import Importer
@@ -215,8 +215,21 @@ class Node:
         return array
 
     def ints(self, x: Value | None, what: str) -> list[Any]:
-        """A known input as ints; symbols stay."""
-        return [plain(v) for v in self.known(x, what).reshape(-1).tolist()]
+        """A known input of integers as ints; symbols stay."""
+        found = self.known(x, what)
+        self.need_integers(found, what)
+        return [plain(v) for v in found.reshape(-1).tolist()]
+
+    def whole(self, x: Value | None, what: str) -> np.ndarray:
+        """`numbers` of an input of integers."""
+        found = self.numbers(x, what)
+        self.need_integers(found, what)
+        return found
+
+    def need_integers(self, x: np.ndarray, what: str) -> None:
+        """Raises DiagnosticError for elements of another type than sizes, axes and places have."""
+        if x.dtype.name not in ("object", "int16", "int32", "int64"):
+            raise DiagnosticError(f"its {what} must be of int32 or int64, and has the type {x.dtype}")
 
     def static(self, x: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises OpNotImplemented."""
@@ -301,7 +314,7 @@ class Node:
 
     def axes(self, x: Value | None, ndim: int, what: str = "axes") -> list[int]:
         """Known axes, not negative, each once."""
-        return list(dict.fromkeys([self.axis(int(a), ndim) for a in self.numbers(x, what).reshape(-1)]))
+        return list(dict.fromkeys([self.axis(int(a), ndim) for a in self.whole(x, what).reshape(-1)]))
 
 
 def plain(d: Dim) -> Dim:

@@ -118,7 +118,8 @@ class TFLiteModel:
             return self.dense(tensor, content)
         shape = shape_of(tensor)
         size, count = byte_count(tensor)
-        if len(content) < size or min(shape, default=0) < 0:
+        # Of another type than it was written in, or another shape, it is mostly too large.
+        if not size <= len(content) < size + PADDING or min(shape, default=0) < 0:
             raise ModelError(
                 f"{self.name}: the tensor {tensor.name!r} of shape {shape} and type {kind} needs {size} bytes, but its buffer holds"
                 f" {len(content)}. {REMEDY}"
@@ -158,6 +159,8 @@ class TFLiteModel:
             raise ModelError(f"{self.name}: the sparse tensor {tensor.name!r}: {error}. {REMEDY}") from None
 
 
+PADDING = 16
+"""Bytes behind the elements of a buffer, at most: buffers begin at multiples of so many."""
 REMEDY = "The file is damaged; copy or convert it again"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.cards.relations import may_equal, shape_text
 from tilewright.relay.frontend.tflite.node import Node, Quant, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops import fixed
 from tilewright.relay.frontend.tflite.ops.quantized import (
@@ -24,7 +25,7 @@ from tilewright.relay.frontend.tflite.ops.quantized import (
     stored,
     stored_real,
 )
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 def quantized(node: Node, *inputs: Value | None) -> bool:
@@ -129,6 +130,7 @@ def _div(node: Node, a: Value, b: Value) -> Value:
 
 @tflite_op("ADD_N")
 def _add_n(node: Node, *parts: Value) -> Value:
+    need_one_shape(*parts)
     total = parts[0]
     for p in parts[1:]:
         total = node.call("add", total, p)
@@ -175,8 +177,17 @@ def _pow(node: Node, a: Value, b: Value) -> Value:
     return node.call("power", a, b)
 
 
+def need_one_shape(*values: Value) -> None:
+    """Raises DiagnosticError for tensors of an operator that TFLite does not broadcast."""
+    for v in values[1:]:
+        if v.ndim != values[0].ndim or not all(map(may_equal, v.shape, values[0].shape)):
+            shapes = " and ".join([shape_text(v.shape) for v in values])
+            raise DiagnosticError(f"its inputs have the shapes {shapes}; it does not broadcast them")
+
+
 @tflite_op("ATAN2")
 def _atan2(node: Node, y: Value, x: Value) -> Value:
+    need_one_shape(y, x)
     return arctangent(node, y, x)
 
 

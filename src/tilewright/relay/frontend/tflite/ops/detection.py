@@ -45,7 +45,7 @@ def _suppression(
         raise OpNotImplemented(
             "its soft_nms_sigma is not 0 (scores decay); supported: 0 (overlapping boxes are left out)"
         )
-    count = int(node.numbers(most, "max_output_size").reshape(-1)[0])
+    count = int(node.whole(most, "max_output_size").reshape(-1)[0])
     limits = [node.reshape(v, ()) for v in (overlap, floor)]
     rows, best, number = suppressed(node, boxes, node.reshape(scores, [1, *scores.shape]), count, *limits)
     number = node.cast(node.call("minimum", number, count), "int32")

@@ -11,7 +11,7 @@ from tilewright.support.errors import OpNotImplemented
 
 @tflite_op("RFFT2D")
 def _rfft2d(node: Node, x: Value, lengths: Value) -> Pair:
-    wanted = [int(n) for n in node.numbers(lengths, "fft_length").reshape(-1)]
+    wanted = [int(n) for n in node.whole(lengths, "fft_length").reshape(-1)]
     for axis, n in zip((x.ndim - 2, x.ndim - 1), wanted, strict=True):
         extent = x.shape[axis]
         if not isinstance(extent, int):

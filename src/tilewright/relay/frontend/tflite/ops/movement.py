@@ -49,7 +49,7 @@ def _squeeze(node: Node, x: Value) -> Value:
 
 @tflite_op("EXPAND_DIMS")
 def _expand_dims(node: Node, x: Value, axis: Value) -> Value:
-    place = node.axis(int(node.numbers(axis, "axis").reshape(-1)[0]), x.ndim + 1)
+    place = node.axis(int(node.whole(axis, "axis").reshape(-1)[0]), x.ndim + 1)
     shape = x.shape
     return node.reshape(x, [*shape[:place], 1, *shape[place:]])
 
@@ -66,7 +66,7 @@ def _rank(node: Node, x: Value) -> Value:
 
 @tflite_op("TRANSPOSE")
 def _transpose(node: Node, x: Value, order: Value) -> Value:
-    return node.transpose(x, [node.axis(int(a), x.ndim) for a in node.numbers(order, "order of axes")])
+    return node.transpose(x, [node.axis(int(a), x.ndim) for a in node.whole(order, "order of axes")])
 
 
 @tflite_op("BROADCAST_TO")
@@ -197,7 +197,7 @@ COMBINERS = ("SUM", "MEAN", "SQRTN")
 @tflite_op("EMBEDDING_LOOKUP_SPARSE")
 def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value, weights: Value, table: Value) -> Value:
     """Weighted rows of a table, those of one place together: their sum, or over the sum of the weights, or the root of their squares."""
-    extents = [int(d) for d in node.numbers(size, "dense_shape").reshape(-1)]
+    extents = [int(d) for d in node.whole(size, "dense_shape").reshape(-1)]
     combiner, rest = COMBINERS[int(node.get("combiner"))], known_extents(table.shape[1:])
     small([*extents[:-1], *rest], "its result")
     count = math.prod(extents[:-1])
@@ -258,7 +258,7 @@ def updated(node: Node, x: Value, update: Value, begin: Value) -> Value:
 
 @tflite_op("ONE_HOT")
 def _one_hot(node: Node, indices: Value, depth: Value, on: Value, off: Value) -> Value:
-    count = int(node.numbers(depth, "depth").reshape(-1)[0])
+    count = int(node.whole(depth, "depth").reshape(-1)[0])
     axis = int(node.get("axis"))
     return node.call(
         "one_hot",
@@ -341,15 +341,15 @@ def _unpack(node: Node, x: Value) -> list[Value]:
 
 @tflite_op("SPLIT")
 def _split(node: Node, axis: Value, x: Value) -> list[Value]:
-    place = node.axis(int(node.numbers(axis, "axis").reshape(-1)[0]), x.ndim)
+    place = node.axis(int(node.whole(axis, "axis").reshape(-1)[0]), x.ndim)
     count = len(node.outputs)
     return node.calls("split", x, indices_or_sections=count, axis=place) if count > 1 else [x]
 
 
 @tflite_op("SPLIT_V")
 def _split_v(node: Node, x: Value, sizes: Value, axis: Value) -> list[Value]:
-    place = node.axis(int(node.numbers(axis, "axis").reshape(-1)[0]), x.ndim)
-    counts = [int(n) for n in node.numbers(sizes, "sizes").reshape(-1)]
+    place = node.axis(int(node.whole(axis, "axis").reshape(-1)[0]), x.ndim)
+    counts = [int(n) for n in node.whole(sizes, "sizes").reshape(-1)]
     if -1 in counts:
         extent = x.shape[place]
         if not isinstance(extent, int):
@@ -377,7 +377,7 @@ def _pad(node: Node, x: Value, widths: Value, value: Value | None = None) -> Val
         fill = quant.offset if quant is not None and quant.single and not x.dtype.startswith("float") else 0
     if widths.array is None:
         return node.call("dyn.nn.pad", x, widths, node.number(fill, x.dtype))
-    pairs = node.numbers(widths, "widths").reshape(-1, 2).tolist()
+    pairs = node.whole(widths, "widths").reshape(-1, 2).tolist()
     if not any([a or b for a, b in pairs]):
         return x
     return node.call("nn.pad", x, node.number(fill, x.dtype), pad_width=tuple([(int(a), int(b)) for a, b in pairs]))
@@ -385,7 +385,7 @@ def _pad(node: Node, x: Value, widths: Value, value: Value | None = None) -> Val
 
 @tflite_op("MIRROR_PAD")
 def _mirror_pad(node: Node, x: Value, widths: Value) -> Value:
-    pairs = tuple([(int(a), int(b)) for a, b in node.numbers(widths, "widths").reshape(-1, 2)])
+    pairs = tuple([(int(a), int(b)) for a, b in node.whole(widths, "widths").reshape(-1, 2)])
     return node.call("nn.mirror_pad", x, pad_width=pairs, mode="SYMMETRIC" if int(node.get("mode")) else "REFLECT")
 
 
@@ -410,16 +410,16 @@ def _space_depth(node: Node, x: Value) -> Value:
 
 @tflite_op("SPACE_TO_BATCH_ND")
 def _space_to_batch(node: Node, x: Value, block: Value, widths: Value) -> Value:
-    shape = [int(n) for n in node.numbers(block, "block shape").reshape(-1)]
-    pairs = tuple([(int(a), int(b)) for a, b in node.numbers(widths, "paddings").reshape(-1, 2)])
+    shape = [int(n) for n in node.whole(block, "block shape").reshape(-1)]
+    pairs = tuple([(int(a), int(b)) for a, b in node.whole(widths, "paddings").reshape(-1, 2)])
     fill = x.quant.offset if x.quant is not None and x.quant.single else 0
     return node.call("nn.space_to_batch_nd", x, block_shape=tuple(shape), paddings=pairs, pad_value=fill)
 
 
 @tflite_op("BATCH_TO_SPACE_ND")
 def _batch_to_space(node: Node, x: Value, block: Value, crops: Value) -> Value:
-    shape = [int(n) for n in node.numbers(block, "block shape").reshape(-1)]
-    pairs = tuple([(int(a), int(b)) for a, b in node.numbers(crops, "crops").reshape(-1, 2)])
+    shape = [int(n) for n in node.whole(block, "block shape").reshape(-1)]
+    pairs = tuple([(int(a), int(b)) for a, b in node.whole(crops, "crops").reshape(-1, 2)])
     return node.call("nn.batch_to_space_nd", x, block_shape=tuple(shape), crops=pairs)
 
 
@@ -449,7 +449,7 @@ def _matrix_set_diag(node: Node, x: Value, diagonal: Value) -> Value:
 
 @tflite_op("TOPK_V2")
 def _topk(node: Node, x: Value, k: Value) -> list[Value]:
-    number = node.reshape(k, (1,)) if k.array is None else int(node.numbers(k, "k").reshape(-1)[0])
+    number = node.reshape(k, (1,)) if k.array is None else int(node.whole(k, "k").reshape(-1)[0])
     return [Value(e) for e in best(node.span, x, number, dtype=node.outputs[1].dtype)]
 
 

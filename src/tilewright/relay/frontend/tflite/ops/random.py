@@ -18,12 +18,12 @@ def drawn(node: Node, shape: Sequence[int], low: float = 0.0) -> Value:
 
 @tflite_op("RANDOM_UNIFORM")
 def _random_uniform(node: Node, shape: Value) -> Value:
-    return drawn(node, [int(n) for n in node.numbers(shape, "shape").reshape(-1)])
+    return drawn(node, [int(n) for n in node.whole(shape, "shape").reshape(-1)])
 
 
 @tflite_op("RANDOM_STANDARD_NORMAL")
 def _random_normal(node: Node, shape: Value) -> Value:
-    extents = [int(n) for n in node.numbers(shape, "shape").reshape(-1)]
+    extents = [int(n) for n in node.whole(shape, "shape").reshape(-1)]
     u, v = node.calls("split", drawn(node, [2, *extents], 1e-7), indices_or_sections=2, axis=0)
     radius = node.call("sqrt", node.call("multiply", node.call("log", u), -2.0))
     return node.reshape(node.call("multiply", radius, node.call("cos", node.call("multiply", v, 2 * np.pi))), extents)
@@ -32,7 +32,7 @@ def _random_normal(node: Node, shape: Value) -> Value:
 @tflite_op("MULTINOMIAL")
 def _multinomial(node: Node, logits: Value, count: Value) -> Value:
     batch, classes = node.static(logits)
-    number = int(node.numbers(count, "num_samples").reshape(-1)[0])
+    number = int(node.whole(count, "num_samples").reshape(-1)[0])
     u = drawn(node, [batch, number, classes], 1e-7)
     gumbel = node.call("negative", node.call("log", node.call("negative", node.call("log", u))))
     return node.call("argmax", node.call("add", node.reshape(logits, [batch, 1, classes]), gumbel), axis=(2,))

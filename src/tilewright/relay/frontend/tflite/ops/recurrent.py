@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.relay.cards.relations import Dim, may_equal, shape_text
 from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops.dynamic import Rows, hybrid, symmetric
 from tilewright.relay.frontend.tflite.ops.quantized import real, stored_real
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 MOST_STEPS = 1024
 """Sequences are unrolled; longer ones are refused."""
@@ -141,11 +142,25 @@ def finished(node: Node, x: Value, place: int = 0) -> Value:
     return x
 
 
-def states_of(inputs: Sequence[Value | None], first: int) -> tuple[Value, Value]:
+STATES = ("float32", "int8", "uint8", "int16")
+"""Element types of states."""
+
+
+def need_state(state: Value, batch: Dim) -> None:
+    """Raises DiagnosticError for a state that is no row of numbers for each example."""
+    if state.ndim != 2 or not may_equal(state.shape[0], batch) or state.dtype not in STATES:
+        raise DiagnosticError(
+            f"its state is {state.dtype} of the shape {shape_text(state.shape)}, where {batch} examples have a row each"
+        )
+
+
+def states_of(inputs: Sequence[Value | None], first: int, batch: Dim) -> tuple[Value, Value]:
     """The output state and the cell state among the inputs."""
     h, c = optional(inputs, first), optional(inputs, first + 1)
     if h is None or c is None:
         raise OpNotImplemented("its states are left out")
+    need_state(h, batch)
+    need_state(c, batch)
     return h, c
 
 
@@ -155,9 +170,9 @@ def _sequence_lstm(node: Node, *inputs: Value | None) -> Value:
         raise OpNotImplemented("its recurrent weights are diagonal; supported: full ones")
     x = inputs[0]
     assert x is not None
-    h, c = states_of(inputs, 18)
-    cell = LSTMCell(node, inputs, h, c)
     time_major = bool(node.get("time_major", False))
+    h, c = states_of(inputs, 18, x.shape[1 if time_major else 0])
+    cell = LSTMCell(node, inputs, h, c)
     rows = [cell.step(s) for s in steps(node, real(node, x), time_major)]
     write_state(node, h, cell.h)
     write_state(node, c, cell.c)
@@ -170,7 +185,7 @@ def _lstm(node: Node, *inputs: Value | None) -> list[Value]:
     assert x is not None
     if int(node.get("kernel_type", 0)) == 1 or len(inputs) == 5:
         return _basic_lstm(node, *inputs)
-    h, c = states_of(inputs, 18)
+    h, c = states_of(inputs, 18, x.shape[0])
     cell = LSTMCell(node, inputs, h, c)
     out = cell.step(real(node, x))
     write_state(node, h, cell.h)
@@ -203,7 +218,7 @@ def _two_lstms(node: Node, *inputs: Value | None) -> list[Value]:
     made = []
     for first, states in ((1, 35), (18, 37)):
         own = [x, *[optional(inputs, k) for k in range(first, first + 17)]]
-        h, c = states_of(inputs, states)
+        h, c = states_of(inputs, states, rows[0].shape[0])
         cell = LSTMCell(node, own, h, c)
         ordered = rows if first == 1 else rows[::-1]
         found = [cell.step(s) for s in ordered]
@@ -223,6 +238,7 @@ def rnn_step(node: Node, x: Value, h: Value, w: Value, r: Value, b: Value) -> Va
 
 @tflite_op("RNN")
 def _rnn(node: Node, x: Value, w: Value, r: Value, b: Value, h: Value) -> Value:
+    need_state(h, x.shape[0])
     made = rnn_step(node, x, real(node, h), w, r, b)
     write_state(node, h, made)
     return made
@@ -231,6 +247,7 @@ def _rnn(node: Node, x: Value, w: Value, r: Value, b: Value, h: Value) -> Value:
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN")
 def _sequence_rnn(node: Node, x: Value, w: Value, r: Value, b: Value, h: Value) -> Value:
     time_major = bool(node.get("time_major", False))
+    need_state(h, x.shape[1 if time_major else 0])
     state, rows = real(node, h), []
     for s in steps(node, x, time_major):
         state = rnn_step(node, s, state, w, r, b)
@@ -251,6 +268,7 @@ def _two_rnns(node: Node, *inputs: Value | None) -> list[Value]:
     for first in (1, 5):
         w, r, b, h = inputs[first : first + 4]
         assert w is not None and r is not None and b is not None and h is not None
+        need_state(h, rows[0].shape[0])
         state, found = real(node, h), []
         for s in rows if first == 1 else rows[::-1]:
             state = rnn_step(node, s, state, w, r, b)
@@ -268,6 +286,7 @@ def _svdf(node: Node, x: Value, features: Value, time: Value, bias: Value | None
     rank = int(node.get("rank"))
     filters, memory = time.shape
     batch = x.shape[0]
+    need_state(state, batch)
     scales = scales_of(x)
     if scales and hybrid(x, features):
         if not hybrid(x, time):

@@ -148,7 +148,7 @@ def _ends(dtype: str) -> tuple[Any, Any]:
 def _segments(node: Node, x: Value, ids: Value, count: Value | None = None) -> Value:
     mode, start = SEGMENTS[node.name]
     if count is not None:
-        number = int(node.numbers(count, "number of segments").reshape(-1)[0])
+        number = int(node.whole(count, "number of segments").reshape(-1)[0])
     elif ids.is_number and ids.array is not None:
         number = int(ids.array.max(initial=-1)) + 1
     else:

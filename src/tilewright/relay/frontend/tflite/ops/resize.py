@@ -19,7 +19,7 @@ def positive(size: list[int]) -> None:
 
 @tflite_op("RESIZE_BILINEAR")
 def _bilinear(node: Node, x: Value, size: Value) -> Value:
-    height, width = [int(n) for n in node.numbers(size, "size").reshape(-1)]
+    height, width = [int(n) for n in node.whole(size, "size").reshape(-1)]
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
     positive([height, width])
     if x.dtype in ("int8", "int16", "uint8"):
@@ -60,7 +60,7 @@ def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool
 @tflite_op("RESIZE_NEAREST_NEIGHBOR")
 def _nearest(node: Node, x: Value, size: Value) -> Value:
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
-    wanted = [int(n) for n in node.numbers(size, "size").reshape(-1)]
+    wanted = [int(n) for n in node.whole(size, "size").reshape(-1)]
     positive(wanted)
     for axis, m in enumerate(wanted, 1):
         small([m], "its result")

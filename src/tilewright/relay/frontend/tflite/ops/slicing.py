@@ -77,7 +77,7 @@ def strided(node: Node, x: Value, begin: Sequence[Any], end: Sequence[Any], stri
 
 @tflite_op("STRIDED_SLICE")
 def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Value) -> Value:
-    steps = [int(s) for s in node.numbers(strides, "strides")]
+    steps = [int(s) for s in node.whole(strides, "strides")]
     masks = SliceMasks.read(node.get)
     at_begin, at_end, ellipsis, new_axis, shrink = masks
     backwards = [s for k, s in enumerate(steps) if (shrink & ~ellipsis & ~new_axis) >> k & 1 and s <= 0]

@@ -19,7 +19,7 @@ LARGEST_WINDOW = 4096
 @tflite_op("DILATE")
 def _dilate(node: Node, x: Value, steps: Value, fill: Value) -> Value:
     value = node.numbers(fill, "padding value").reshape(-1)[0].item()
-    strides = tuple([int(n) for n in node.numbers(steps, "dilations").reshape(-1)])
+    strides = tuple([int(n) for n in node.whole(steps, "dilations").reshape(-1)])
     if x.dtype.startswith("float"):
         return node.call("nn.dilate", x, strides=strides, dilation_value=float(value))
     return dilated(node, x, strides, node.number(value, x.dtype))
@@ -51,7 +51,7 @@ def _reduce_window(node: Node, x: Value, start: Value, window: Value, strides: V
     name = WINDOW_FUNCTIONS[int(node.get("reduce_function"))]
     if name not in REDUCERS:
         raise OpNotImplemented(f"its function is {name}; supported: {', '.join(WINDOW_FUNCTIONS[1:])}")
-    sizes = [[int(n) for n in node.numbers(v, "window").reshape(-1)] for v in (window, strides, dilations)]
+    sizes = [[int(n) for n in node.whole(v, "window").reshape(-1)] for v in (window, strides, dilations)]
     return windows(node, x, start, REDUCERS[name], *sizes)
 
 
