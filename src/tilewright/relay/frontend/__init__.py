@@ -1,4 +1,4 @@
-"""Importers: models of other frameworks to relay. Each is imported when it is first asked for."""
+"""Importers: models of other frameworks to relay. Each importer is loaded at its first use."""
 
 from __future__ import annotations
 

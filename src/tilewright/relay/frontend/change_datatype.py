@@ -1,4 +1,4 @@
-"""ChangeDatatype: a model in another element type, such as one of a program's own (classic `relay.frontend.change_datatype`)."""
+"""ChangeDatatype: converts a model to another element type, which may be a user's own (classic `relay.frontend.change_datatype`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ChangeDatatype"]
 
 
 class _Changed(Retype):
-    """Types, constants and dtypes in attributes of one element type in another."""
+    """Replaces one element type by another in types, constants and dtype attributes."""
 
     def __init__(self, src: str, dst: str) -> None:
         super().__init__(self.changed)
@@ -39,10 +39,10 @@ class _Changed(Retype):
 
 @function_pass_of(Function)(opt_level=0)
 class ChangeDatatype:
-    """A pass: parameters, constants and results of the element type `src` are of `dst`, and operators that name `src` name `dst`.
+    """A pass: parameters, constants, results and dtype attributes of the element type `src` get the type `dst`.
 
-    `tvm.target.datatype.register("posites2", 131)` makes a type of one's own, which is called "custom[posites2]32" here; weights that
-    are passed as arguments are cast by the caller.
+    `tvm.target.datatype.register("posites2", 131)` registers a user's type. Its name here is "custom[posites2]32". The caller casts
+    weights that are arguments.
     """
 
     def __init__(self, src: str, dst: str) -> None:

@@ -1,4 +1,4 @@
-"""Operators made while one node of a model is converted: calls that carry its name, numbers, sizes, and shapes that may be symbols."""
+"""Builder of operators for one node of a model: calls with the node's name, constants, sizes, and shapes with symbols."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from tilewright.support.errors import OpNotImplemented
 
 Number = bool | int | float | complex | np.generic
 Operand = Value | PrimExpr | Number
-"""What operators on elements take: a tensor, a size, or a number."""
+"""Operands of element-wise operators: a tensor, a size, or a number."""
 MOST_PARTS = 4096
-"""How many values an axis of unknown extent may become, or an operator make."""
+"""The limit of parts into which an axis of unknown extent is split, and of operators that one node makes."""
 FAR = (1 << 31) - 1
-"""The end of a slice that goes to the end of its axis."""
+"""The end of a slice up to the end of its axis."""
 SMALL = 1 << 16
-"""Most elements of tensors that are computed at import."""
+"""The largest number of elements of tensors that are computed at import."""
 
 
 def need_few(count: int, most: int, what: str) -> None:
-    """Raises OpNotImplemented for more of something than there can be: a damaged model may claim any number."""
+    """Raises OpNotImplemented if `count` is above a limit. A damaged model may state any number."""
     if count > most:
         raise OpNotImplemented(f"it makes {count} {what}; there may be {most}")
 
 
 def need_extents(shape: Sequence[Any]) -> None:
-    """Raises OpNotImplemented for a number below -1 among the extents of a new shape, in which relay's reshape has meanings of its own."""
+    """Raises OpNotImplemented for an extent below -1 in a new shape. Relay's reshape gives such numbers another meaning."""
     wrong = [d for d in shape if isinstance(d, int) and d < -1]
     if wrong:
         raise OpNotImplemented(f"its new shape has the extent {wrong[0]}; -1 alone stands for what is left")
 
 
 class Builder:
-    """The node being converted. `sizes`: where dynamic dimensions are read; `params`: arrays of weights that are variables, by name."""
+    """The node that is being converted. `sizes` reads dynamic dimensions; `params`: name -> array of weights that are variables."""
 
     __slots__ = ("name", "params", "sizes", "span")
 
@@ -50,16 +50,16 @@ class Builder:
         self.span = Span(SourceName(name))
 
     def call(self, key: str, *args: object, **attrs: Any) -> Value:
-        """The result of the relay operator `key`, which has one, on values, lists of them, and numbers, which take the first value's
-        type."""
+        """The result of the relay operator `key`, which must have one result. Arguments: values, lists of values, and numbers, which get
+        the first value's type."""
         return Value(make_call(key, self.arguments(key, args), attrs, self.span))
 
     def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
-        """`call` of an operator with several results."""
+        """Like `call`, for an operator with several results."""
         return [Value(e) for e in make_calls(key, self.arguments(key, args), attrs, self.span)]
 
     def arguments(self, key: str, args: Sequence[Any]) -> list[Any]:
-        """Arguments of an operator, numbers and sizes as values of the first value's type."""
+        """Arguments of an operator, with numbers and sizes converted to the first value's type."""
         typed = args[1:] if key == "where" else args
         like = next((a.dtype for a in typed if isinstance(a, Value)), None)
         return [self._argument(a, like) for a in args]
@@ -72,7 +72,7 @@ class Builder:
         return a
 
     def number(self, value: Any, dtype: str) -> Value:
-        """A constant without axes."""
+        """A constant without axes (a scalar)."""
         return Value(array=np.array(fitting(value, dtype), numpy_dtype(dtype)))
 
     def size(self, d: Any) -> Value:
@@ -82,16 +82,16 @@ class Builder:
         return self.sizes.tensor(self, d)
 
     def extent(self, x: Value, axis: int) -> Value:
-        """The extent of an axis as a tensor of int64 without axes, whatever is known of it."""
+        """The extent of an axis as a tensor of int64 without axes, static or dynamic."""
         d = x.shape[axis]
         return extent_of(self, x, axis) if is_any(d) else self.size(d)
 
     def iota(self, count: Value, dtype: str = "int64") -> Value:
-        """0, 1, ... below a number that the program computes."""
+        """The numbers 0, 1, ... below a number that the program computes."""
         return self.call("dyn.iota", count, dtype=dtype)
 
     def elements(self, v: Value, count: int) -> list[Any]:
-        """The elements of a vector: numbers and symbols where they can be known, else tensors without axes."""
+        """The elements of a vector: numbers and symbols if they are known at import, else tensors without axes."""
         if v.array is not None:
             return [e.item() if isinstance(e, np.generic) else e for e in v.array.reshape(-1).tolist()]
         e: Any = v.expr
@@ -99,7 +99,7 @@ class Builder:
             return list(e.value.reshape(-1).tolist())
         name = getattr(e.op, "name", "") if isinstance(e, Call) else ""
         if name in ("concatenate", "stack") and isinstance(e.args[0], Tuple):
-            # What is put together may be known in part.
+            # A concatenation may have some known parts.
             fields = [Value(f) for f in e.args[0].fields]
             counts: list[Dim] = [1 if name == "stack" else f.shape[0] for f in fields]
             if are_numbers(counts) and sum(counts) == count:
@@ -107,7 +107,7 @@ class Builder:
         return [self.at(v, 0, k) for k in range(count)] if v.ndim else [v]
 
     def cast(self, x: Value, dtype: str) -> Value:
-        """x in another element type; floats lose their fraction towards zero."""
+        """x cast to another element type. Floats are rounded towards zero."""
         if x.dtype == dtype:
             return x
         if x.is_number and x.array is not None and x.array.size <= SMALL:
@@ -118,7 +118,7 @@ class Builder:
         return self.call("cast", x, dtype=dtype)
 
     def known(self, x: Any, what: str) -> np.ndarray:
-        """The elements of an input that must be known. Raises OpNotImplemented."""
+        """The elements of an input, which must be known at import. Raises OpNotImplemented."""
         if isinstance(x, (bool, int, float, np.generic, np.ndarray)):
             return np.asarray(x)
         if x.is_number:
@@ -130,14 +130,14 @@ class Builder:
         raise OpNotImplemented(f"its {what} must be known at import, but the model computes it. {where}")
 
     def static(self, sizes: Iterable[Any], what: str) -> list[int]:
-        """Sizes that must be numbers. Raises OpNotImplemented."""
+        """Sizes as ints. Raises OpNotImplemented for symbols."""
         sizes = [plain(d) for d in sizes]
         if not all([isinstance(d, int) for d in sizes]):
             raise OpNotImplemented(f"{what} must be known, but is {shape_text(sizes)}. {self.sizes.remedy}")
         return sizes
 
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
-        """x in another shape; one extent may be -1, and extents may be symbols."""
+        """x reshaped; one extent may be -1, and extents may be symbols."""
         new, old = [plain(d) for d in new], x.shape
         need_extents(new)
         if same_shape(old, new):
@@ -147,7 +147,7 @@ class Builder:
             return Value(array=x.array.reshape(new))
         if numbers:
             return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)
-        # A 0 keeps the extent in place, symbols or not.
+        # A 0 keeps the extent of this axis, static or dynamic.
         codes = [
             0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)
         ]
@@ -162,14 +162,14 @@ class Builder:
         return self.call("broadcast_to", x, shape=tuple(shape))
 
     def broadcast_all(self, xs: Sequence[Value]) -> list[Value]:
-        """Tensors expanded to their common shape."""
+        """Tensors broadcast to their common shape."""
         shape: list[Dim] = []
         for x in xs:
             shape = list(broadcast_shapes(shape, x.shape))
         return [self.broadcast(x, shape) for x in xs]
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
-        """x with its axes in another order."""
+        """x with its axes permuted."""
         order = [int(k) for k in order]
         if order == list(range(len(order))):
             return x
@@ -178,7 +178,7 @@ class Builder:
         return self.call("transpose", x, axes=tuple(order))
 
     def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
-        """A tensor of one value, small ones known."""
+        """A tensor filled with one value; a known array if it is small."""
         shape = [plain(d) for d in shape]
         if (
             not isinstance(value, (Value, PrimExpr))
@@ -203,7 +203,7 @@ class Builder:
         return self.call("squeeze", self.cut(x, axis, place, place + 1), axis=(axis,))
 
     def steps(self, x: Value, axis: int) -> list[Value]:
-        """The parts of x along an axis of known extent, without that axis."""
+        """The elements of x along an axis of known extent, each without that axis."""
         axis = self.axis(axis, x.ndim)
         (length,) = self.static([x.shape[axis]], "the number of its steps")
         return [self.at(x, axis, k) for k in range(length)]
@@ -218,7 +218,7 @@ class Builder:
         return self.calls("split", x, indices_or_sections=parts, axis=axis)
 
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
-        """Tensors one after another; only one is itself."""
+        """Tensors joined along an axis; a single tensor is returned as it is."""
         return xs[0] if len(xs) == 1 else self.call("concatenate", list(xs), axis=self.axis(axis, xs[0].ndim))
 
     def pad(self, x: Value, width: Sequence[Sequence[Any]], value: Any = 0, mode: str = "constant") -> Value:
@@ -230,14 +230,14 @@ class Builder:
         return self.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 
     def reduce(self, key: str, x: Value, axes: Sequence[int] | None, keepdims: bool = False) -> Value:
-        """sum, mean, max, ... over axes (None: all); over none of them x itself."""
+        """sum, mean, max, ... of x over axes (None: all axes). Without axes it returns x."""
         if axes is not None and not len(axes) or not x.ndim:
             return x
         where = None if axes is None else tuple([self.axis(int(a), x.ndim) for a in axes])
         return self.call(key, x, axis=where, keepdims=bool(keepdims))
 
     def axis(self, axis: int, ndim: int) -> int:
-        """A non-negative axis."""
+        """The axis as a non-negative number."""
         if not -max(ndim, 1) <= axis < max(ndim, 1):
             raise OpNotImplemented(f"its axis is {axis}, but the tensor has {ndim} axes")
         return axis % max(ndim, 1)
@@ -249,7 +249,7 @@ class Builder:
         return [self.axis(int(d), ndim) for d in (dim if isinstance(dim, (list, tuple, np.ndarray)) else [dim])]
 
     def refuse(self, what: str, value: Any, supported: str) -> OpNotImplemented:
-        """The error for an attribute's value that is not supported."""
+        """The error for an unsupported value of an attribute."""
         return OpNotImplemented(f"its {what} is {value!r}; supported: {supported}")
 
 
@@ -272,7 +272,7 @@ def count(shape: Sequence[int]) -> int:
 
 
 def fitting(value: Any, dtype: str) -> Any:
-    """A number as the type can hold it: overflows of integers wrap around."""
+    """A number wrapped to the range of an integer type, as an overflow does."""
     kind = numpy_dtype(dtype).kind
     if kind not in "iu":
         return value
@@ -282,7 +282,7 @@ def fitting(value: Any, dtype: str) -> Any:
 
 
 def same_padding(extent: Any, kernel: int, stride: int, dilation: int = 1) -> tuple[Any, Any]:
-    """(before, after) of the padding after which ceil(extent / stride) windows fit, the odd element behind (TensorFlow's SAME)."""
+    """(before, after): padding for ceil(extent / stride) windows, with the odd element at the end (TensorFlow's SAME)."""
     reach = (kernel - 1) * dilation + 1
     if isinstance(extent, int):
         total: Any = max((-(-extent // stride) - 1) * stride + reach - extent, 0)

@@ -1,4 +1,4 @@
-"""Functions for users' converters under their classic names: types, shapes and values of what has been converted."""
+"""Functions for users' converters under their classic names: types, shapes and values of converted expressions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _plain(node: Any) -> Expr:
 
 
 def get_relay_op(op_name: str) -> Callable[..., Any]:
-    """The function that makes calls of an operator, by its name with or without "nn." and the like in front. Raises
+    """The function that makes calls of an operator. Prefixes such as "nn." may be omitted from its name. Raises
     OpNotImplemented for an unknown name."""
     for prefix in ("", "nn.", "image.", "vision.", "random."):
         if prefix + op_name in cards():
@@ -39,26 +39,26 @@ def get_relay_op(op_name: str) -> Callable[..., Any]:
 def new_var(
     name_hint: str, type_annotation: Any = None, shape: Sequence[Any] | None = None, dtype: str = "float32"
 ) -> Var:
-    """A variable of a type, or of a shape and dtype."""
+    """A variable of a given type, or of a shape and dtype."""
     from tilewright.relay.expr import var
 
     return var(name_hint, type_annotation, shape, dtype)
 
 
 def get_name(node: Any) -> str:
-    """The name of a variable, "" of any other expression."""
+    """The name of a variable; "" for any other expression."""
     return str(node.name_hint) if hasattr(node, "name_hint") else ""
 
 
 def infer_type(node: Any, mod: IRModule | None = None) -> Expr:
-    """The expression, its type inferred (`checked_type`); `mod` has the functions that it calls."""
+    """The expression with its inferred type (`checked_type`); `mod` has the functions that it calls."""
     plain = _plain(node)
     infer_types(plain, mod)
     return plain
 
 
 def infer_shape(inputs: Any, mod: IRModule | None = None) -> Any:
-    """The shape of a tensor, ints and what is not known as `Any` or a symbol; of what is not a tensor its type."""
+    """The shape of a tensor: ints, and `Any` or symbols for dynamic dimensions. For other values it returns the type."""
     t = infer_type(inputs, mod).checked_type
     if not isinstance(t, TensorType):
         return t
@@ -66,12 +66,12 @@ def infer_shape(inputs: Any, mod: IRModule | None = None) -> Any:
 
 
 def infer_channels(inputs: Any, transpose: bool = False) -> int:
-    """The number of output channels of a convolution's weights (with `transpose`, of a transposed one's)."""
+    """The number of output channels of a convolution's weights, or with `transpose`, of a transposed convolution's."""
     return int(infer_shape(inputs)[1 if transpose else 0])
 
 
 def infer_value(input_val: Any, params: Mapping[str, Any], mod: IRModule | None = None) -> NDArray:
-    """The value of an expression whose free variables are all in `params` (arrays by name). Raises TVMError where one is not."""
+    """The value of an expression. `params`: name -> array, for all free variables. Raises TVMError if one is missing."""
     from tilewright.relay.evaluation.interpreter import run_function
 
     plain = _plain(input_val)
@@ -88,7 +88,7 @@ def infer_value(input_val: Any, params: Mapping[str, Any], mod: IRModule | None 
 
 
 def infer_value_simulated(input_val: Any, params: Mapping[str, Any]) -> NDArray:
-    """The value of an expression on random numbers for what is not in `params`, of the variables' own types."""
+    """The value of an expression. Free variables that are not in `params` get random numbers of their types."""
     rng = np.random.default_rng(0)
     given = dict(params)
     for v in free_vars(_plain(input_val)):
@@ -106,8 +106,8 @@ def try_infer_value(
     on_failure: Callable[[], Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Any, bool]:
-    """(the value as a NumPy array, through `on_success`; True), or, if it is not known, (the result of `on_failure`, else the
-    expression; False)."""
+    """(the value as a NumPy array, converted by `on_success`; True). For an unknown value: (the result of `on_failure`, or without it
+    the expression; False)."""
     try:
         found = infer_value(val, parameters or {}).numpy()
     except TVMError:
@@ -116,12 +116,12 @@ def try_infer_value(
 
 
 def fold_constant(node: Any, mod: IRModule | None = None) -> Expr:
-    """The expression with its constant parts evaluated."""
+    """The expression after constant folding."""
     return FoldConstantExpr(_plain(node), mod)
 
 
 def try_resolve_item(item: Any) -> Any:
-    """An element of a tuple that is at hand, itself; any other expression as it is."""
+    """The element if the expression is an item of an explicit tuple; any other expression is returned as it is."""
     node = _plain(item)
     if isinstance(node, TupleGetItem) and hasattr(node.tuple_value, "fields"):
         return node.tuple_value.fields[node.index]
@@ -129,7 +129,7 @@ def try_resolve_item(item: Any) -> Any:
 
 
 def shape_of(x: Any, dtype: str = "int64") -> Expr:
-    """The shape of a tensor: a constant where it is known, else what computes it."""
+    """The shape of a tensor: a constant if it is known, else an expression that computes it."""
     found = infer_shape(x)
     if all([isinstance(d, int) for d in found]):
         from tilewright.relay.expr import const
@@ -152,7 +152,7 @@ def ensure_scalar_shape(x: Any) -> Expr:
 
 
 def unbind(data: Any, axis: int = 0) -> TupleWrapper:
-    """The parts along an axis, as a tuple, each without the axis. Raises TVMError where the axis is not known or is too large."""
+    """The slices along an axis, as a tuple, each without the axis. Raises TVMError if the extent is unknown or too large."""
     from tilewright.relay.expr import Tuple
 
     shape = infer_shape(data)
@@ -175,8 +175,8 @@ def autopad(
     mode: str = "SAME_UPPER",
     pad_value: float = 0.0,
 ) -> Expr:
-    """`data` (batch, channels, ...) padded so that a window with these strides gives ceil(size / stride) results along each axis
-    (with `deconv`, padding for a transposed one); what is odd goes to the end, with "SAME_LOWER" to the start."""
+    """`data` (batch, channels, ...) padded so that windows with these strides give ceil(size / stride) results along each axis.
+    deconv: pads for a transposed convolution. The odd element goes to the end, or with "SAME_LOWER" to the start."""
     if "SAME" not in mode:
         raise TVMError(f"autopad: mode is SAME_UPPER or SAME_LOWER, but is {mode!r}")
     sizes = infer_shape(data)[2:]
@@ -192,7 +192,7 @@ def autopad(
 
 
 def _spanned(root: Expr, span: BaseSpan) -> Any:
-    """`root` with the span on all calls, tuples and the like above those that have one."""
+    """`root` with the span on all calls, tuples and other nodes above those that already have one."""
     leaves = (Op, Var, Constant, GlobalVar, Constructor)
     mutator = ExprMutator()
 
@@ -207,7 +207,7 @@ def _spanned(root: Expr, span: BaseSpan) -> Any:
 
 
 def set_span(node: Any, span: Any) -> Any:
-    """The expression with a span wherever it has none yet: one that is given, or the name of the model's node (str or bytes)."""
+    """The expression with a span on all nodes without one. span: a span, or the name of the model's node (str or bytes)."""
     if isinstance(span, bytes):
         span = span.decode()
     if isinstance(span, str):
@@ -223,7 +223,7 @@ def set_span(node: Any, span: Any) -> Any:
 
 
 class RequiredAttr:
-    """Says that an attribute has no default."""
+    """Marks an attribute without a default, which must be given."""
 
 
 _REQUIRED = RequiredAttr()
@@ -243,7 +243,7 @@ class StrAttrsDict:
         return default
 
     def has_attr(self, key: str) -> bool:
-        """Whether there is one."""
+        """Whether the attribute exists."""
         return key in self.attrs
 
     def get_float(self, key: str, default: Any = _REQUIRED) -> Any:
@@ -273,7 +273,7 @@ def _items(text: str) -> list[str]:
 
 
 class ExprTable:
-    """Expressions by name, as a converter walks a model."""
+    """Expressions by name, for the walk of a converter over a model."""
 
     def __init__(self) -> None:
         self.exprs: dict[str, Any] = {}
@@ -284,7 +284,7 @@ class ExprTable:
     def new_const(
         self, value: Any, shape: Sequence[Any] | None = None, dtype: str = "float32", source_name: str | None = None
     ) -> Expr:
-        """A variable for a constant, whose value stands in `params`."""
+        """A new variable for a constant. Its value is added to `params`."""
         name = f"_param_{self.const_ctr}"
         self.const_ctr += 1
         if hasattr(value, "shape"):
@@ -298,7 +298,7 @@ class ExprTable:
         return self.exprs[name]
 
     def set_expr(self, name: str, expr: Any, force_override: bool = False) -> None:
-        """Note an expression; the first of a name stays unless `force_override`."""
+        """Stores an expression under a name. An existing one stays unless `force_override`."""
         if force_override or name not in self.exprs:
             self.exprs[name] = expr
 
@@ -313,11 +313,11 @@ class ExprTable:
 
 
 class AttrCvt:
-    """A converter of one operator that renames attributes: calling it with inputs, attributes and params makes the call.
+    """A converter of one operator that renames attributes. Calling it with inputs, attributes and params makes the call.
 
-    op_name: relay's name, or a function from the attributes to it. transforms: attribute -> new name, or (new name, default),
-    or (new name, default, function of the value). excludes: attributes that are refused; disables, ignores: that are left out;
-    extras: that are added. custom_check: (function of the attributes, message).
+    op_name: relay's name, or a function from the attributes to the name. transforms: attribute -> new name, or (new name, default),
+    or (new name, default, function of the value). excludes: refused attributes; disables, ignores: omitted attributes;
+    extras: added attributes. custom_check: (function of the attributes, message).
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class AttrCvt:
 
 
 def _transform(key: str, rule: Any) -> tuple[str, Any, Callable[[Any], Any] | None]:
-    """(new name, default, change)."""
+    """An entry of `transforms` as (new name, default, conversion)."""
     if isinstance(rule, str):
         return rule, None, None
     new, *rest = rule
@@ -365,7 +365,7 @@ def _transform(key: str, rule: Any) -> tuple[str, Any, Callable[[Any], Any] | No
 
 
 class Renamer:
-    """A converter of an operator that has another name in relay and the same attributes."""
+    """A converter of an operator with another name in relay and the same attributes."""
 
     def __init__(self, new_name: str) -> None:
         self._new_name = new_name

@@ -1,7 +1,7 @@
-"""Compatibility notes: what importers do specially for old operator versions and habits of exporters.
+"""Compatibility notes: records of the special cases of old operator versions and of exporters that importers handle.
 
 An importer declares each note once, as a `CompatibilityNote`, and calls `NOTE.seen(node)` where its code handles the case. Outside
-`collected_notes` this costs one look-up.
+`collected_notes` the call costs one look-up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CompatibilityNote:
         _known[framework, key] = self
 
     def seen(self, place: str) -> None:
-        """Records that the case was met and handled at a node, an input or a weight of this name."""
+        """Records that the importer handled this case at a node, an input or a weight of this name."""
         found = _collected.get()
         if found is not None:
             found.setdefault(self, {})[place] = None
@@ -34,7 +34,7 @@ class CompatibilityNote:
 
 _known: dict[tuple[str, str], CompatibilityNote] = {}
 Found = dict[CompatibilityNote, dict[str, None]]
-"""Notes in the order in which they were met, each with its places in order."""
+"""Notes in the order in which they were recorded, each with its places in order."""
 _collected: ContextVar[Found | None] = ContextVar("notes", default=None)
 
 
@@ -44,13 +44,13 @@ def known_notes() -> list[CompatibilityNote]:
 
 
 def collecting() -> bool:
-    """Whether notes are being collected. Code for which a note costs more than a look-up asks first."""
+    """Whether notes are being collected. Call it before costly work that is only for a note."""
     return _collected.get() is not None
 
 
 @contextmanager
 def collected_notes() -> Iterator[Found]:
-    """Collects the compatibility notes of imports in the body."""
+    """Collects the compatibility notes of all imports in the body."""
     found: Found = {}
     token = _collected.set(found)
     try:

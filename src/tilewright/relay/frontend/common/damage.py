@@ -1,4 +1,4 @@
-"""Errors of damaged models, raised as errors of the model."""
+"""Conversion of the exceptions that damaged models cause into errors of the model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.support.errors import ModelError, TVMError, said
 
 MALFORMED = (*DAMAGE, RuntimeError, OSError)
-"""Exceptions of reading a damaged file. Converters of its nodes raise DAMAGE."""
+"""Exceptions of reading a damaged file. Converters of its nodes raise only those of DAMAGE."""
 
 
 @contextmanager
 def guarded(title: str, remedy: str) -> Iterator[None]:
-    """Errors in the body name the model; what a damaged one raises is a ModelError, whose text ends with the remedy."""
+    """Adds the model's name to errors in the body. Exceptions caused by a damaged model become a ModelError that ends with the remedy."""
     try:
         yield
     except TVMError:

@@ -1,4 +1,4 @@
-"""Operators that importers evaluate at import, by name."""
+"""Table of the operators that importers evaluate at import, by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Folder = Callable[..., Any]
 
 
 class Folders(dict[str, Folder]):
-    """Functions that compute operators on values which are known, by the operator's name."""
+    """Functions that compute operators of known values, by the operator's name."""
 
     def of(self, *names: str) -> Callable[[Folder], Folder]:
-        """Decorates the one for these operators."""
+        """Decorator that registers a function for these operators."""
 
         def register(f: Folder) -> Folder:
             self.update(dict.fromkeys(names, f))

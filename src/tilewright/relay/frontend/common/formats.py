@@ -1,7 +1,7 @@
-"""Formats of model files: how each is recognised, looked at, imported, and run by its own framework.
+"""Formats of model files: recognising a file, describing it, importing it, and running it in its own framework.
 
-A front end subclasses `ModelFormat` and registers one instance; the command line (import, compile, compare, ...) then takes its
-files. Only `load` must be there. Nothing of a framework is imported before a method needs it.
+A front end subclasses `ModelFormat` and registers one instance. The command line (import, compile, compare, ...) then takes its
+files. Only `load` is required. A framework is imported only when a method needs it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tilewright.tir import Any as AnyDim
 
 Array = np.ndarray[Any, Any]
 Results = tuple[list[Array], dict[str, list[Array]]]
-"""A model's outputs in order, and nodes' results in order by the name of the node."""
+"""A model's outputs in order, and node name -> the node's results in order."""
 Shapes = Mapping[str, Sequence[int]]
-"""Extents to pin, by input name; `support.pinned.Pinned` where an element type is given too."""
+"""Extents to pin, by input name. A `support.pinned.Pinned` also gives an element type."""
 
 
 class TensorInfo:
-    """An input, output or weight: `name`, element type, and extents: numbers, or names (and "?") of dynamic ones; None where the file says
-    nothing."""
+    """An input, output or weight: `name`, element type, and extents: numbers, or names (or "?") of dynamic ones. None if the file
+    does not give it."""
 
     __slots__ = ("dtype", "name", "shape")
 
@@ -44,12 +44,12 @@ class TensorInfo:
 
     @property
     def dynamic_axes(self) -> list[int]:
-        """The axes whose extent only a run knows."""
+        """The axes of dynamic extent."""
         return [k for k, d in enumerate(self.shape or ()) if not isinstance(d, int)]
 
     @property
     def bytes(self) -> int:
-        """Its size; 0 where it is dynamic."""
+        """The size in bytes; 0 if an extent is dynamic."""
         if self.shape is None or self.dynamic_axes or not self.dtype:
             return 0
         size = int(np.prod([int(d) for d in self.shape], dtype=object)) if self.shape else 1
@@ -58,17 +58,17 @@ class TensorInfo:
             return -(-size * bits // 8)
         try:
             return size * numpy_dtype(self.dtype).itemsize
-        except TypeError:  # strings, say
+        except TypeError:  # elements without a fixed size, such as strings
             return 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain values (dictionaries, lists, strings, numbers)."""
         return {"name": self.name, "dtype": self.dtype, "shape": self.shape}
 
 
 class Survey:
-    """Description of a model file. framework: "ONNX"; version: the writer and the opset, for people; operators: the
-    names of the nodes of each operator, in the framework's words; inputs, outputs, parameters (weights)."""
+    """Description of a model file. framework: "ONNX"; version: the writer and the opset, as text; operators: operator -> names of its
+    nodes, with the framework's names; inputs, outputs, parameters (weights)."""
 
     __slots__ = ("framework", "inputs", "operators", "outputs", "parameters", "version")
 
@@ -87,11 +87,11 @@ class Survey:
 
 
 class Reference:
-    """A model in its framework's own runtime, which also tells what its nodes make.
+    """A model in its framework's own runtime, with access to the results of its nodes.
 
-    title: the runtime's name; nodes: those whose results can be had, by the name that the importer's spans give them, with their
-    operators, in the order in which they run; rounding: by how much of their range integers of few bits may be apart, since the
-    runtime rounds otherwise.
+    title: the runtime's name. nodes: the nodes with accessible results, in the order of execution, with their operators. Their names
+    are those of the importer's spans. rounding: the allowed difference of narrow integers, as a part of their range, for runtimes
+    that round differently.
     """
 
     title: str
@@ -99,13 +99,13 @@ class Reference:
     nodes: Mapping[str, str]
 
     def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> Results:
-        """The model's outputs in order, and for each of these nodes its results in order."""
+        """Outputs of the model in order, and for each of these nodes its results in order."""
         raise ModelError(f"{type(self).__name__} cannot run models")
 
 
 class ModelFormat:
-    """One format of model files. name: how the command line calls it; title: how people do; suffixes: of its files; runtimes: what
-    `reference` takes, the usual one first."""
+    """One format of model files. name: its name on the command line; title: its name in text; suffixes: of its files; runtimes: the
+    choices for `reference`, with the default first."""
 
     name: str
     title: str
@@ -113,37 +113,37 @@ class ModelFormat:
     runtimes: tuple[str, ...] = ()
 
     def takes(self, path: Path) -> bool:
-        """Whether a file (or folder) is of this format."""
+        """Whether a file (or folder) has this format."""
         return path.suffix.lower() in self.suffixes
 
     def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """The module and its parameters. Raises ModelError for a file that is wrong, OpNotImplemented for what is not supported."""
+        """The module and its parameters. Raises ModelError for an invalid file, OpNotImplemented for unsupported parts."""
         raise ModelError(f"models of {self.title} cannot be imported")
 
     def load_fixed(
         self, path: Path, shapes: Shapes, values: Mapping[str, Array]
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """As `load`, with constants for these inputs, which then are none any more. Raises ModelError for one that the model has not, and
-        for values that do not fit."""
+        """Like `load`, with constants for the given inputs, which are then removed. Raises ModelError for an unknown input and for
+        values that do not fit."""
         mod, params = self.load(path, shapes)
         return fixed(mod, list(params), values), params
 
     def place_of(self, path: Path, name: str) -> tuple[str, int] | None:
-        """The node and the number of its result that a tensor's name in the file means; None for what is not a tensor's name."""
+        """(node, index of its result) for the name of a tensor in the file; None for an unknown name."""
         return None
 
     def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, np.ndarray]] | None:
-        """As `load`, each tensor laid out as the file's own, with which it is compared; None where those of `load` are."""
+        """Like `load`, with each tensor in the layout of the file, for comparisons. None if `load` already keeps those layouts."""
         return None
 
     def survey(self, path: Path, shapes: Shapes) -> Survey:
-        """The description of a file, as far as it can be read even if the model cannot be imported. Default: the description that
-        the imported module says, in relay's operators."""
+        """The description of a file, as complete as possible even if the model cannot be imported. Default: the description of
+        the imported module, with relay's operators."""
         mod, params = self.load(path, shapes)
         return survey_of(self.title, mod, params)
 
     def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
-        """The model in one of `runtimes`. Raises TVMError where that is not installed, or does not take it."""
+        """The model in one of `runtimes`. Raises TVMError if it is not installed or refuses the model."""
         raise ModelError(f"no runtime of {self.title} is known to compare with")
 
 
@@ -151,15 +151,15 @@ _formats: list[ModelFormat] = []
 
 
 def register_format(model_format: ModelFormat) -> ModelFormat:
-    """Makes a format known; a later one of the same name takes the place of an earlier."""
-    # In one order, whoever imported a front end first.
+    """Registers a format. It replaces an earlier one of the same name."""
+    # Sorted, so the order does not depend on which front end was imported first.
     _formats[:] = sorted([*[f for f in _formats if f.name != model_format.name], model_format], key=lambda f: f.title)
     return model_format
 
 
 @functools.cache
 def find_formats() -> None:
-    """Let the front ends register theirs: each has them in a module of this name."""
+    """Imports the module of each front end that registers its format."""
     from tilewright.relay import frontend
 
     found = [p.name for p in pkgutil.iter_modules(frontend.__path__) if p.ispkg]
@@ -176,7 +176,7 @@ def known_formats() -> list[ModelFormat]:
 
 
 def format_of(path: Path) -> ModelFormat:
-    """The format of a file. Raises ModelError where none takes it."""
+    """The format of a file. Raises ModelError if no format takes it."""
     find_formats()
     for f in _formats:
         if f.takes(path):
@@ -189,7 +189,7 @@ def format_of(path: Path) -> ModelFormat:
 
 
 def fixed(mod: IRModule, params: Sequence[str], values: Mapping[str, Array]) -> IRModule:
-    """A module with constants for inputs of main, and what follows from them computed. params: parameters that are not inputs."""
+    """The module with constants for inputs of main, after constant folding. params: parameters that are not inputs."""
     main: Any = mod["main"]
     inputs = {p.name_hint: p for p in main.params if p.name_hint not in params}
     constants = {}
@@ -205,7 +205,8 @@ def fixed(mod: IRModule, params: Sequence[str], values: Mapping[str, Array]) -> 
 
 
 def as_declared(name: str, value: Array, declared: Any) -> Array:
-    """A value in the type of the input that it fixes: numbers are converted where none changes by it. ModelError where it does not fit."""
+    """A value in the declared type of the input that it replaces. Numbers are converted if the conversion is exact.
+    Raises ModelError if it does not fit."""
     shape = [d.value if isinstance(d, IntImm) else None for d in declared.shape]
     kind = numpy_dtype(str(declared.dtype))
     number = value.reshape([1] * len(shape)) if value.size == 1 and value.ndim < len(shape) else value

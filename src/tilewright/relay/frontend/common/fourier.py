@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of a known size, as products with tables of cosines and sines."""
+"""Discrete Fourier transforms of known size, as products with tables of cosines and sines."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.frontend.common.value import Value
 
 MATRIX = 256
-"""Transforms up to this size are one product; larger ones two, of the factors of their size."""
+"""The largest size of a transform that is one product. Larger ones are two products, of sizes that are factors of their size."""
 LARGEST_MATRIX = 1024
-"""Transforms up to this size are one product where their size has no factors that are nearly equal."""
+"""The largest size of a transform that is one product if its size has no two factors that are nearly equal."""
 
 Tensor = TypeVar("Tensor", bound=Value | Expr)
 Call = Callable[..., Tensor]
 """An operator on tensors: (key, *arguments, **attributes)."""
 Constant = Callable[[np.ndarray], Value]
 Parts = tuple[Value | Expr, Value | Expr | None]
-"""The real part of a tensor, and its imaginary part where it has one."""
+"""(real part, imaginary part) of a tensor; the imaginary part is None for real tensors."""
 
 
 def fourier(
     call: Call[Tensor], constant: Constant, x: Parts, rank: int, size: int, inverse: bool = False
 ) -> tuple[Tensor, Tensor] | None:
-    """(real, imaginary) parts of the transform of the last axis, whose extent is `size`, of tensors of `rank` axes; None where no
-    product is worth it. constant: makes a constant in the tensors' type from an array of float64."""
+    """(real, imaginary) parts of the transform of the last axis, of extent `size`, for tensors of `rank` axes. None for sizes at which
+    products are too costly. constant: makes a constant in the tensors' type from an array of float64."""
     scale = 1 / size if inverse else 1.0
     low = next(k for k in range(math.isqrt(size), 0, -1) if size % k == 0)
     if size <= MATRIX or size <= LARGEST_MATRIX and low * 8 < size // low:
@@ -46,17 +46,17 @@ def fourier(
     def apart(v: Value | Expr) -> Tensor:
         return turned(call("reshape", v, newshape=(*lead, low, high)))
 
-    # Cooley and Tukey: element a * high + b of x, frequency c + low * d. First the sums over a, for each b ...
+    # Cooley and Tukey: element a * high + b of x, frequency c + low * d. First: sums over a, for each b.
     columns: Parts = (apart(x[0]), None if x[1] is None else apart(x[1]))
     first = np.outer(np.arange(low), np.arange(low)) * high
     real, imag = _product(call, constant, columns, _table(size, first, inverse))
-    # ... turned by b * c, ...
+    # Second: multiply by the twiddle factors of b * c.
     cosine, sine = [constant(t) for t in _table(size, np.outer(np.arange(high), np.arange(low)), inverse)]
     real, imag = (
         call("subtract", call("multiply", real, cosine), call("multiply", imag, sine)),
         call("add", call("multiply", real, sine), call("multiply", imag, cosine)),
     )
-    # ... then those over b.
+    # Third: sums over b.
     second = np.outer(np.arange(high), np.arange(high)) * low
     found = _product(call, constant, (turned(real), turned(imag)), _table(size, second, inverse, scale))
     whole = [call("reshape", turned(v), newshape=(*lead, size)) for v in found]
@@ -64,7 +64,7 @@ def fourier(
 
 
 def _table(size: int, turn: np.ndarray, inverse: bool, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of these multiples of a turn's `size`-th part, exact at quarters."""
+    """Cosines and sines of angles 2 pi k / `size` for these k, exact at multiples of a quarter turn."""
     turn = turn % size
     angle = 2 * np.pi * turn / size
     cosine, sine = np.cos(angle), np.sin(angle)

@@ -1,4 +1,4 @@
-"""Calls of host functions from converters: compiled code calls Python for what no kernel can do."""
+"""Calls of host functions from converters: compiled code calls Python for operators without kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def host_call(
     pure: bool = True,
     **config: Any,
 ) -> Value:
-    """The tensor that a host function makes of values. shape: extents, or a tensor of them. dtype: "string" for strings."""
+    """The result of a host function of these values. shape: extents, or a tensor of them. dtype: "string" for strings."""
     held = [k for k, x in enumerate(inputs) if isinstance(x, StringTensor)]
     attrs: dict[str, Any] = {
         "function": function,
@@ -47,7 +47,7 @@ def host_call(
 
 
 def host_call_like(c: Builder, function: str, inputs: Sequence[Value], like: Value, dtype: str, **config: Any) -> Value:
-    """`host_call`, the result being of the shape of a value."""
+    """`host_call` with a result of the shape of a given value."""
     if any([isinstance(d, AnyDim) for d in like.shape]):
         sizes = c.call("shape_of", like, dtype="int64")
         return host_call(c, function, inputs, Value(sizes.expr), dtype, **config)
@@ -55,7 +55,7 @@ def host_call_like(c: Builder, function: str, inputs: Sequence[Value], like: Val
 
 
 def host_call_sized(c: Builder, function: str, inputs: Sequence[Value], rank: int, dtype: str, **config: Any) -> Value:
-    """`host_call`, where the shape is known from the data only: the host function `<function>.shape` computes it."""
+    """`host_call` with a shape that depends on the data: the host function `<function>.shape` computes it."""
     shape = host_call(c, f"{function}.shape", inputs, (rank,), "int64", **config)
     return host_call(c, function, inputs, shape, dtype, **config)
 
@@ -63,7 +63,7 @@ def host_call_sized(c: Builder, function: str, inputs: Sequence[Value], rank: in
 def linear_algebra(
     c: Builder, f: Callable[..., Any], matrices: Sequence[Value], shapes: Sequence[Sequence[Dim]], **config: Any
 ) -> list[Value]:
-    """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
+    """The results of a host function, with these shapes for one matrix. Axes before the last two are batch axes."""
     lead = max([m.shape[:-2] for m in matrices], key=len)
     dtype = matrices[0].dtype
     counts = [int(np.prod(c.static(s, "the extents of its matrix"))) for s in shapes]
@@ -82,7 +82,7 @@ def linear_algebra(
 
 
 def special(c: Builder, name: str, *xs: Value) -> Value:
-    """A special function of tensors, element by element."""
+    """A special function of tensors, computed by element."""
     shape: Sequence[Dim] = ()
     for x in xs:
         shape = broadcast_shapes(shape, x.shape)

@@ -1,4 +1,4 @@
-"""The results of a model's nodes in an imported program: found by the spans that importers leave, kept as outputs of it."""
+"""Results of a model's nodes in an imported program, found by the importer's spans and added to its outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Layer:
-    """A node of a model: `name`, the values (`exprs`) that leave it, in order, and the names of the nodes whose values it reads."""
+    """A node of a model: `name`, its results (`exprs`) in order, and the names of the nodes that it reads."""
 
     __slots__ = ("exprs", "name", "reads")
 
@@ -28,23 +28,23 @@ class Layer:
 
     @property
     def bytes(self) -> int:
-        """Size of its values in bytes."""
+        """Size of the results in bytes."""
         return sum([_bytes(e.checked_type) for e in self.exprs])
 
 
 def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
-    """The nodes of these names in the main function of a typed module, in an order in which they can run. What stands in branches,
-    loops and functions is left out: it has no single value."""
+    """The nodes of these names in the main function of a typed module, in an order of execution. Nodes inside branches,
+    loops and functions are left out, since they do not have one value per run."""
     main: Any = mod["main"]
     order, conditions = _outside(main.body)
     node: dict[Expr, str] = {}
     origin: dict[Expr, tuple[str, ...]] = {}
-    """The nodes that a value comes from: itself, or those whose values a tuple or a call without a name takes."""
+    """The nodes that a value comes from: its own node, or for tuples and calls without a name, those of their operands."""
     layers: dict[str, Layer] = {}
     left: dict[str, dict[Expr, None]] = {}
 
     def read(e: Expr, reader: str) -> None:
-        """`e` is read by a node of this name, or ("") is an output."""
+        """Records that a node of this name reads `e`; "" stands for the outputs."""
         for v in e.fields if isinstance(e, Tuple) else (e,):
             if node.get(v, reader) != reader and isinstance(v.checked_type, TensorType):
                 left[node[v]][v] = None
@@ -80,7 +80,7 @@ def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
 
 
 def _outside(body: Expr) -> tuple[list[Expr], list[Expr]]:
-    """Expressions that run once per run of the program, operands first: the body without branches and loops, and conditions of branches."""
+    """Expressions that run once per run of the program, operands first: the body without branches and loops, with their conditions."""
     conditions: dict[Expr, None] = {}
 
     def skipped(e: Expr) -> bool:
@@ -97,7 +97,7 @@ def _outside(body: Expr) -> tuple[list[Expr], list[Expr]]:
 
 
 def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRModule:
-    """The module with these values of `main` as further outputs, after its own (or instead of them)."""
+    """The module with these values of `main` as additional outputs after its own, or in their place."""
     main: Any = mod["main"]
     fields: list[Expr] = []
     if outputs:
@@ -109,8 +109,8 @@ def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRMod
 
 
 def matched(exprs: Sequence[Expr], results: Sequence[Array]) -> list[tuple[int, int]]:
-    """Which of a node's values is which of the reference's results: pairs of places. By shapes, and by order among results of a tuple; what
-    is not certain is left out."""
+    """Pairs of equal results: (index in a node's values, index in the reference's results). They are matched by shape, and by order for
+    results of a tuple. Ambiguous ones are left out."""
     forms = [_form(e) for e in exprs]
     given = [(r.shape, _is_float(r.dtype.name)) for r in results]
     if len(results) == 1:
@@ -123,7 +123,7 @@ def matched(exprs: Sequence[Expr], results: Sequence[Array]) -> list[tuple[int, 
         if len(mine) == len(theirs) == 1:
             pairs.append((mine[0], theirs[0]))
             continue
-        # Parts of one tuple: all of them are results, in order.
+        # All elements of one tuple are results, in order.
         parts = [exprs[k] for k in mine]
         whole = {p.tuple_value if isinstance(p, TupleGetItem) else p for p in parts}
         if parts and len(whole) == 1 and isinstance(parts[0], TupleGetItem):
@@ -134,14 +134,14 @@ def matched(exprs: Sequence[Expr], results: Sequence[Array]) -> list[tuple[int, 
 
 
 def _form(e: Expr) -> tuple[tuple[int, ...], bool]:
-    """Extents, and whether elements are floating-point numbers: what is float32 in a model may be integers here."""
+    """The extents, and whether elements are floats: float32 values of the model may be integers here."""
     t = e.checked_type
     assert isinstance(t, TensorType)
     return tuple([int(getattr(d, "value", -1)) for d in t.shape]), _is_float(str(t.dtype))
 
 
 def _fits(form: tuple[tuple[int, ...], bool], result: tuple[tuple[int, ...], bool]) -> bool:
-    """Whether a result may be of a form, some of whose extents only a run knows (-1)."""
+    """Whether a result may have a form with dynamic extents (-1)."""
     same = len(form[0]) == len(result[0]) and all([d in (-1, n) for d, n in zip(form[0], result[0], strict=True)])
     return same and form[1] == result[1]
 

@@ -1,4 +1,4 @@
-"""Loops of models: unrolled where they are short and known, else functions that call themselves, which the virtual machine runs."""
+"""Loops of models: short loops with known counts are unrolled. Others become recursive functions for the virtual machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 MOST_UNROLLED = 256
-"""Recurrent layers of so many steps are unrolled."""
+"""The largest number of steps for which recurrent layers are unrolled."""
 SETTLE = 4
-"""How often the types of a loop's state may widen."""
+"""The largest number of times that the types of a loop's state may widen."""
 
 Made = TypeVar("Made")
 Going = Callable[[list[Value]], Value]
@@ -26,9 +26,9 @@ Step = Callable[[list[Value]], list[Value]]
 
 
 def while_loop(c: Builder, state: Sequence[Value], going: Going, step: Step, title: str = "state") -> list[Value]:
-    """The last state of a loop that decides at run time whether it goes on. Extents that change from round to round are dynamic.
+    """The final state of a loop with a condition at run time. Extents that change between rounds become dynamic.
 
-    Raises OpNotImplemented where a rank or element type changes.
+    Raises OpNotImplemented if a rank or element type changes.
     """
 
     def once(now: list[Var]) -> tuple[list[Value], list[Value]]:
@@ -47,8 +47,8 @@ def while_loop(c: Builder, state: Sequence[Value], going: Going, step: Step, tit
 def settled(
     state: Sequence[Value], step: Callable[[list[Var]], tuple[Sequence[Any], Made]], title: str = "state"
 ) -> tuple[list[Var], Sequence[Any], Made]:
-    """Variables for a loop's state, whose types take in what each round makes of them, and the result of `step` for these: (the state after
-    a round, anything else). Raises OpNotImplemented where a rank or element type changes."""
+    """(variables for a loop's state, the result of `step` for them: (the state after a round, anything else)). The types of the
+    variables include the results of all rounds. Raises OpNotImplemented if a rank or element type changes."""
     types = [tensor_type(s.shape, s.dtype) for s in state]
     for _ in range(SETTLE):
         now = [Var(f"{title}{k}", t) for k, t in enumerate(types)]
@@ -61,7 +61,7 @@ def settled(
 
 
 def _joined(t: TensorType, v: Any) -> TensorType:
-    """The type of a state that takes in what a round makes of it: the same object where nothing is new."""
+    """The join of a state's type and the type after a round; the same object if they are equal."""
     if not isinstance(v, Value) or v.ndim != len(t.shape) or v.dtype != t.dtype:
         raise OpNotImplemented(
             f"its state of type {t} becomes {v.type if isinstance(v, Value) else 'no tensor'}; its rank and element type must stay"
@@ -73,13 +73,13 @@ def _joined(t: TensorType, v: Any) -> TensorType:
 
 
 Row = Callable[[list[Value], list[Value]], tuple[list[Value], Value]]
-"""(rows of the sequences, state) -> (state, what is gathered)."""
+"""A step: (rows of the sequences, state) -> (state, values to gather)."""
 
 
 def scan(
     c: Builder, sequences: Sequence[Value], axis: int, state: Sequence[Value], row: Row, backwards: bool = False
 ) -> tuple[list[Value], Callable[[], Value]]:
-    """Steps along an axis: (the last state, all that was gathered, along the same axis in the order of the steps)."""
+    """Runs steps along an axis: (the final state, the gathered values along the same axis, in the order of the steps)."""
     length = c.sizes.named(sequences[0], axis)
     if isinstance(length, int) and length <= MOST_UNROLLED:
         parts = [c.steps(s, axis) for s in sequences]
@@ -111,5 +111,5 @@ def scan(
 
 
 def known_rounds(value: Value) -> bool | None:
-    """A condition that is known, else None."""
+    """The value of a known condition, else None."""
     return bool(np.asarray(value.array).reshape(-1)[0]) if value.is_number and value.array is not None else None

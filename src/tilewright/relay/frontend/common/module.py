@@ -1,4 +1,4 @@
-"""The module that an importer returns: `main`, a function of the model's inputs and weights; and the executor that it needs."""
+"""The module that an importer returns, with `main` as a function of the model's inputs and weights, and the executor that it needs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def module_of(
     names: Sequence[str],
     attrs: Mapping[str, Any] | None = None,
 ) -> IRModule:
-    """`main(*params)` that returns one result, or a tuple of several, with its types.
+    """`main(*params)` with its types. It returns one result, or a tuple of several.
 
-    title: the model's, for messages; names: of the results, as the model has them; attrs: more attributes of `main`. Raises
-    DiagnosticError where types do not fit.
+    title: the model's name in messages; names: the names of the results in the model; attrs: more attributes of `main`. Raises
+    DiagnosticError for types that do not fit.
     """
     body = results[0] if len(results) == 1 else Tuple(tuple(results))
     main = Function(list(params), body, attrs={"output_tensor_names": tuple(names), **(attrs or {})})
@@ -37,18 +37,18 @@ def module_of(
 
 
 def string_attrs(inputs: Iterable[str], outputs: Iterable[str]) -> dict[str, Any]:
-    """Attributes of `main` that name the inputs and outputs that hold strings: int64 numbers, which encode_strings and decode_strings
-    convert."""
+    """Attributes of `main` with the names of the inputs and outputs of strings. They are int64 numbers, which encode_strings and
+    decode_strings convert."""
     named = {"string_inputs": tuple(inputs), "string_outputs": tuple(outputs)}
     return {key: names for key, names in named.items() if names}
 
 
 def is_static(mod: IRModule) -> bool:
-    """Whether a module is one graph of tensors whose sizes are known."""
+    """Whether a module is one graph of tensors of static shape."""
     main: Any = mod["main"]
     if len(mod.functions) != 1:
         return False
-    # A parameter that nothing reads counts, too: its place has a type.
+    # Parameters without uses count too, since executors need their types.
     return all([_is_static(e) for e in [*main.params, *post_order(main.body)]])
 
 

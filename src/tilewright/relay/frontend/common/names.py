@@ -1,4 +1,4 @@
-"""A model's inputs, and their names as users write them: "x:0" of "x", a signature's name, "input_1" of the only input."""
+"""Names of a model's inputs as users write them: "x:0" for "x", a signature's name, "input_1" for the only input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.relay.expr import Var
 from tilewright.support.errors import ModelError
 
 NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
-"""Names that Keras gives inputs, by the order in which a process makes them."""
+"""Names that Keras gives inputs, numbered in the order of their creation in a process."""
 
 
 def plain_name(name: str) -> str:
@@ -25,7 +25,7 @@ def plain_name(name: str) -> str:
 
 
 def unused_name(name: str, *taken: Container[str]) -> str:
-    """The name, with a number behind it where it is taken."""
+    """The name, with a number added if it is already used."""
     free, k = name, 0
     while any([free in names for names in taken]):
         k += 1
@@ -36,10 +36,10 @@ def unused_name(name: str, *taken: Container[str]) -> str:
 def by_input(
     title: str, given: Iterable[str], inputs: Sequence[tuple[str, Sequence[str]]], numbered: bool = False
 ) -> dict[str, str]:
-    """The input that each name means: {name as given: the input's}; names that mean none stay out.
+    """The input for each given name: {given name: the input's name}, without names that match no input.
 
-    inputs: (name, other names of the tensor). numbered: names that Keras numbers mean the inputs in their order, where each input has
-    one. Raises ModelError where two names mean one input.
+    inputs: (name, other names of the tensor). numbered: names with Keras's numbers stand for the inputs in order, if each input has
+    one. Raises ModelError if two names match one input.
     """
     names = [n for n, _ in inputs]
     found: dict[str, str] = {}
@@ -62,12 +62,12 @@ def by_input(
 
 
 def renamed(given: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
-    """Entries by the inputs' own names; those that mean no input keep theirs."""
+    """Entries by the inputs' own names. Names that match no input are kept."""
     return {found.get(key, key): value for key, value in given.items()}
 
 
 def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -> dict[str, tuple[Any, ...]]:
-    """Extents by input name, as a user gave them. names: an extent may be the name of a dynamic dimension. Raises ModelError."""
+    """A user's extents by input name. names: an extent may be the name of a dynamic dimension. Raises ModelError."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -92,7 +92,7 @@ def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -
 
 
 def input_variable(title: str, name: str, shape: Iterable[Any], dtype: str) -> Var:
-    """A parameter for an input of the model `title`. Raises ModelError for a shape or a type that no array can have."""
+    """A parameter for an input of the model `title`. Raises ModelError for an invalid shape or element type."""
     try:
         numpy_dtype(dtype)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The best elements of an axis, for all importers."""
+"""Selection of the k best elements of an axis, for all importers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tilewright.relay.frontend.common.value import Value, make_call, make_calls
 
 
 def best(span: Span, x: Value, k: Any, axis: int = -1, is_ascend: bool = False, dtype: str = "int32") -> list[Expr]:
-    """The k largest (smallest when `is_ascend`) in order, and their places. `k`: a number, or a vector of one that the program computes.
+    """The k largest elements (smallest with `is_ascend`) in order, and their indices. `k`: a number, or a computed vector of one element.
 
-    None for 0: relay's topk takes that for all, so they are cut off.
+    For k = 0 the results are empty. relay's topk takes 0 as all elements, so a slice removes them.
     """
     attrs = {"axis": axis, "ret_type": "both", "is_ascend": is_ascend, "dtype": dtype}
     if isinstance(k, Value):

@@ -1,4 +1,4 @@
-"""Facts about a model file before it is compiled: operators, unsupported ones, inputs, weights, work and memory."""
+"""Facts about a model file before it is compiled: operators, unsupported parts, inputs, weights, work and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
 
 
 class OperatorRow:
-    """One operator of a model: how many nodes, their operations (`flops`: of those that are known, `uncounted`: how many are not),
+    """One operator of a model: the number of its nodes, their arithmetic operations (`flops`, without the `uncounted` nodes),
     and whether it is supported."""
 
     __slots__ = ("count", "flops", "name", "supported", "uncounted")
@@ -26,7 +26,7 @@ class OperatorRow:
         self.flops = self.uncounted = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain values."""
         return {
             "operator": self.name, "count": self.count, "supported": self.supported, "flops": self.flops,
             "nodes_of_unknown_flops": self.uncounted,
@@ -34,9 +34,9 @@ class OperatorRow:
 
 
 class Preflight:
-    """The report. survey: what the file says; problems: what is not supported (`advice` on all of it), or `fault`: what is wrong with the
-    model; notes: what its framework has of its own and the importer handled; module: the imported program, if there is
-    one; memory: planned bytes by use, or `why_no_memory`."""
+    """The report. survey: the description of the file; problems: unsupported parts (`advice` on all of them), or `fault`: the error of
+    the model; notes: special cases of its framework that the importer handled; module: the imported program, or None;
+    memory: planned bytes by use, or `why_no_memory`."""
 
     def __init__(self, path: Path, model_format: ModelFormat, survey: Survey) -> None:
         self.path, self.format, self.survey = path, model_format, survey
@@ -61,7 +61,7 @@ class Preflight:
 
     @property
     def parameter_types(self) -> dict[str, tuple[int, int]]:
-        """(how many weights, their bytes) by element type, the largest first."""
+        """Element type -> (number of weights, their bytes), with the largest first."""
         found: dict[str, tuple[int, int]] = {}
         for p in self.survey.parameters:
             count, size = found.get(p.dtype, (0, 0))
@@ -70,16 +70,16 @@ class Preflight:
 
     @property
     def flops(self) -> int:
-        """Operations of a run, as far as they are known."""
+        """Arithmetic operations of a run, without the uncounted calls."""
         return sum([w.flops or 0 for w in self.work])
 
     @property
     def uncounted_calls(self) -> int:
-        """Calls whose operations are not known: dimensions are dynamic, or no formula is."""
+        """The number of calls with unknown operation counts: they have dynamic dimensions, or no formula exists."""
         return len([w for w in self.work if w.flops is None])
 
     def rows(self) -> list[OperatorRow]:
-        """The operators, those with the most work first; work of calls that stand for no node of the model is in "(other)"."""
+        """The operators, sorted by work, largest first. "(other)" has the work of calls that belong to no node of the model."""
         refused = {p.operator for p in self.problems}
         rows = {
             name: OperatorRow(name, len(nodes), name not in refused) for name, nodes in self.survey.operators.items()
@@ -125,12 +125,12 @@ class Preflight:
 
 
 def unread(path: Path, fault: str) -> dict[str, Any]:
-    """The plain values of a report on a file that cannot be read."""
+    """The plain values of a report on an unreadable file."""
     return {"model": str(path), "supported": False, "problems": [], "fault": fault}
 
 
 def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
-    """Looks at a model file and imports it; no kernel is compiled. Raises TVMError for a file that cannot be read at all."""
+    """Describes and imports a model file, without compiling kernels. Raises TVMError for an unreadable file."""
     chosen = format_of(path)
     params: Mapping[str, Any] = {}
     mod: IRModule | None = None
@@ -164,7 +164,7 @@ def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
 
 
 def planned(mod: IRModule, params: Mapping[str, Any], target: Any) -> tuple[dict[str, int], str]:
-    """(bytes by use, or nothing; why there are none)."""
+    """(bytes by use, or None; the reason if there are none)."""
     try:
         found = plan_memory(mod, target, params).to_dict()
     except InternalError:

@@ -1,4 +1,4 @@
-"""Unsupported parts of a model: lines for people, with fields for programs."""
+"""Unsupported parts of a model, as lines of text and as fields for programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tilewright.support.errors import OpNotImplemented
 
 
 class Problem(str):
-    """A line that tells of one thing that is not supported; `operator`, `nodes` that use it and the `nearest` supported operators,
-    where they are known."""
+    """One unsupported part of a model, as a line of text. If they are known: `operator`, the `nodes` that use it, and the `nearest`
+    supported operators."""
 
     operator: str
     nodes: tuple[str, ...]
@@ -22,7 +22,7 @@ class Problem(str):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain values."""
         return {"text": str(self), "operator": self.operator, "nodes": [*self.nodes], "nearest": [*self.nearest]}
 
 
@@ -33,12 +33,12 @@ DAMAGE = (
 
 
 def finding_of(error: Exception, name: str) -> str:
-    """The text of an error without the node's name, which the message has already and with which type rules begin."""
+    """The text of an error without the node's name. Type rules begin with that name, and the message already has it."""
     return str(error).removeprefix(f"{name}: ")
 
 
 class UnsupportedModel(OpNotImplemented):
-    """All that is not supported in a model, at once: `problems`; `advice`: what to do about them all, where there is something."""
+    """The error with all unsupported parts of a model: `problems`; `advice`: a remedy for all of them, or ""."""
 
     def __init__(self, message: str, problems: Sequence[str], advice: str = "") -> None:
         super().__init__(f"{message}\n{advice}" if advice else message)
@@ -47,7 +47,7 @@ class UnsupportedModel(OpNotImplemented):
 
 
 def problems_of(error: OpNotImplemented) -> list[Problem]:
-    """The problems of an importer's error; where it has only a text, one for each line."""
+    """The problems of an importer's error. An error with only a text gives one problem per line."""
     if isinstance(error, UnsupportedModel):
         return error.problems
     first, *rest = str(error).splitlines()

@@ -1,4 +1,4 @@
-"""Dynamic dimensions as tensors: what a program computes of the extents of its inputs, read from their shapes when it runs."""
+"""Dynamic dimensions as tensors: sizes that a program computes from the shapes of its inputs at run time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class InputSizes:
-    """The inputs of a program, `homes`, in whose shapes its dynamic dimensions are found. `remedy` ends messages."""
+    """The inputs of a program, `homes`. Dynamic dimensions are read from their shapes. `remedy` ends messages."""
 
     remedy = "Pin it: shape={input name: [...]}"
 
     def __init__(self) -> None:
         self.homes: list[Var] = []
         self.measured: dict[SizeVariable, tuple[Value, int]] = {}
-        """Extents that are known only at run time. Each has a name, which stands for it in expressions."""
+        """Extents that are known only at run time, by the name that stands for them in expressions."""
         self._names: dict[tuple[int, int], SizeVariable] = {}
 
     def named(self, x: Value, axis: int) -> Dim:
-        """The extent of an axis, under a name where nothing is known of it."""
+        """The extent of an axis. An unknown extent gets a name."""
         d = x.shape[axis]
         if not isinstance(d, AnyDim):
             return d
@@ -40,7 +40,7 @@ class InputSizes:
         return self._names[key]
 
     def is_measured(self, e: Any) -> bool:
-        """Whether an expression has extents in it that only the running program knows."""
+        """Whether an expression contains extents that are known only at run time."""
         if isinstance(e, SizeVariable):
             return e in self.measured
         if not isinstance(e, PrimExpr) or isinstance(e, IntImm) or not self.measured:
@@ -49,7 +49,7 @@ class InputSizes:
         return any([self.is_measured(p) for p in parts if isinstance(p, PrimExpr)])
 
     def tensor(self, c: Builder, e: PrimExpr) -> Value:
-        """A size as a tensor of int64: read from an input's shape when the program runs. `c` makes operators."""
+        """A size as a tensor of int64, read from an input's shape at run time. `c` makes operators."""
         if isinstance(e, IntImm):
             return c.size(e.value)
         if isinstance(e, SizeVariable):

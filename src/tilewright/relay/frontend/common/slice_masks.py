@@ -1,4 +1,4 @@
-"""Masks of strided slices, as TensorFlow and TensorFlow Lite write them: bit k of each speaks of entry k of begin, end and strides."""
+"""Masks of strided slices of TensorFlow and TensorFlow Lite: bit k of each mask is for entry k of begin, end and strides."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 
 class SliceMasks(NamedTuple):
-    """begin, end: the slice begins or ends where the axis does; ellipsis: the entry stands for all axes between; new_axis: for an axis
-    that is added; shrink_axis: for one element, whose axis goes."""
+    """begin, end: the slice begins or ends with the axis; ellipsis: the entry stands for all axes between; new_axis: the entry adds
+    an axis; shrink_axis: the entry selects one element and removes its axis."""
 
     begin: int
     end: int
@@ -18,11 +18,11 @@ class SliceMasks(NamedTuple):
 
     @classmethod
     def read(cls, attribute: Callable[[str], Any]) -> SliceMasks:
-        """From the attributes of a node."""
+        """The masks in the attributes of a node."""
         return cls(*[int(attribute(f"{name}_mask")) for name in cls._fields])
 
     def key(self, begins: Iterable[Any], ends: Iterable[Any], steps: Iterable[Any]) -> tuple[Any, ...]:
-        """The slice as an index of NumPy."""
+        """The slice as a NumPy index."""
         found: list[Any] = []
         for k, (b, e, s) in enumerate(zip(begins, ends, steps, strict=True)):
             if self.ellipsis >> k & 1:

@@ -20,7 +20,7 @@ from tilewright.support.errors import OpError, OpNotImplemented
 
 
 class Value:
-    """A tensor of the model: `array` when its elements are known (dtype object: a shape with symbols), else only an expression."""
+    """A tensor of the model: `array` if its elements are known (dtype object: a shape with symbols), else only an expression."""
 
     __slots__ = ("_expr", "array", "name")
 
@@ -29,7 +29,7 @@ class Value:
 
     @property
     def expr(self) -> Expr:
-        """The relay expression; a known array becomes one constant, shared by all its uses."""
+        """The relay expression. A known array becomes one constant for all its uses."""
         if self._expr is None:
             assert self.array is not None
             if self.array.dtype == object:
@@ -42,12 +42,12 @@ class Value:
         return self._expr
 
     def unknown(self, why: str) -> OpNotImplemented:
-        """The error for a value that would be known if shapes were pinned."""
+        """The error for an unknown value that pinned shapes would make known."""
         return OpNotImplemented(why)
 
     @property
     def is_number(self) -> bool:
-        """Whether all elements are known, none of them as a symbol."""
+        """Whether all elements are known numbers, without symbols."""
         return self.array is not None and self.array.dtype != object
 
     @property
@@ -56,7 +56,7 @@ class Value:
         return list(self.array.shape) if self.array is not None else dims(self.type)
 
     def known_extent(self, axis: int) -> int:
-        """The extent of an axis where it is a number. Raises TypeError for a symbol."""
+        """The extent of an axis as a number. Raises TypeError for a symbol."""
         return int(self.shape[axis])  # type: ignore[arg-type]
 
     @property
@@ -82,7 +82,7 @@ class Value:
 
 
 def known_extents(dims: Iterable[Dim]) -> list[int]:
-    """Extents that are numbers. Raises TypeError for a symbol."""
+    """The extents as numbers. Raises TypeError for a symbol."""
     return [int(d) for d in dims]  # type: ignore[arg-type]
 
 
@@ -92,25 +92,25 @@ def are_numbers(dims: Sequence[Dim]) -> TypeGuard[list[int]]:
 
 
 class StringTensor(Value):
-    """A tensor of strings, which are numbers here."""
+    """A tensor of strings. A program has their numbers."""
 
     __slots__ = ()
 
     @property
     def numbers(self) -> Value:
-        """The numbers, as a tensor like others."""
+        """The numbers of the strings, as a tensor of int64."""
         return Value(self._expr, self.array, self.name)
 
 
 def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> Expr:
-    """A call of the operator `key`, which has one result, on values, expressions or lists of them. Attributes may hold sizes that are
+    """A call of the operator `key` with one result, on values, expressions or lists of them. Sizes in attributes may be
     symbols."""
     made: Expr = _made(key, args, attrs, span)
     return made
 
 
 def make_calls(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> TupleWrapper:
-    """`make_call` of an operator with several results."""
+    """`make_call` for an operator with several results."""
     made: TupleWrapper = _made(key, args, attrs, span)
     return made
 
@@ -123,12 +123,12 @@ def _made(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | 
 
 
 def scalar(value: Any, like: Any) -> Expr:
-    """A constant of a dtype, or of another value's dtype."""
+    """A constant of a dtype, or of the dtype of another value."""
     return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
 
 
 MOST_MADE = 1 << 24
-"""Most elements that importers make of a few numbers (a shape, bounds, how often to repeat); more are made when the program runs."""
+"""The largest number of elements that importers make of a few numbers (a shape, bounds, repeats). Larger results are made at run time."""
 
 
 def is_large(value: Value) -> bool:
@@ -140,7 +140,7 @@ def is_large(value: Value) -> bool:
 
 
 def evaluate(value: Value) -> Value:
-    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
+    """The value of a small expression without unknown inputs, computed by the operators' NumPy references."""
     if value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
         try:
             if is_large(value):
@@ -165,13 +165,13 @@ def as_values(result: Any) -> list[Value]:
 
 
 def use_text(title: str, uses: list[str], noun: str = "node") -> str:
-    """An operator and where a model uses it, the first eight places named."""
+    """The text for an operator with the first eight places where a model uses it."""
     shown = ", ".join(repr(n) for n in uses[:8]) + (f" and {len(uses) - 8} more" if len(uses) > 8 else "")
     return f"{title} ({len(uses)} {noun if len(uses) == 1 else noun + 's'}: {shown})"
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The two nearest names, if they are near. Namespaces, as in aten::sum, do not count: all names of a model have the same."""
+    """The two nearest names, if they are near. Namespaces, as in aten::sum, are ignored, since all names of a model have the same."""
     ends = {n: n.rpartition("::")[2] for n in known}
     close = difflib.get_close_matches(name.rpartition("::")[2], dict.fromkeys(ends.values()), n=2, cutoff=0.65)
     return [n for c in close for n, end in ends.items() if end == c][:2]
@@ -184,14 +184,14 @@ def near_text(name: str, known: Iterable[str]) -> str:
 
 
 def missing_operator(title: str, uses: list[str], known: Iterable[str], noun: str = "node") -> Problem:
-    """An operator without a converter: where a model uses it, and what is nearest."""
+    """The problem of an operator without a converter: its uses in the model, and the nearest supported operators."""
     near = nearest(title, known)
     text = use_text(title, uses, noun) + (f"; nearest supported: {', '.join(near)}" if near else "")
     return Problem(text, title, uses, near)
 
 
 def problems_text(name: str, problems: list[str]) -> str:
-    """All that is not supported in a model, a line each."""
+    """The unsupported parts of a model, one per line."""
     count = len(problems)
     head = f"{name}: {count} {'thing is' if count == 1 else 'things are'} not supported"
     return "\n  ".join([head, *problems])
@@ -204,7 +204,7 @@ def _has_symbols(value: Any) -> bool:
 
 
 def unwrap(a: Any) -> Any:
-    """Values as expressions, in lists too."""
+    """Values as expressions, also inside lists."""
     if isinstance(a, Value):
         return a.expr
     if isinstance(a, (list, tuple)):

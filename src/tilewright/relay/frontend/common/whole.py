@@ -1,5 +1,5 @@
-"""Integers as importers fold them, by the rules of the operators: a quotient or remainder by 0 is 0, an index that is outside
-stands for the nearest one."""
+"""Integer arithmetic of constant folding, with the rules of the operators: a quotient or remainder by 0 is 0, and an index outside
+of the range becomes the nearest valid one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tilewright.relay.op.movement.indexing import within
 
 
 def floored(a: Any, b: Any) -> Any:
-    """a / b rounded down, of numbers or of sizes that only a run knows."""
+    """a / b rounded down, for numbers and for symbolic sizes."""
     return 0 if isinstance(b, int) and b == 0 else a // b
 
 
 def truncated(a: Any, b: Any) -> Any:
-    """a / b rounded towards zero; sizes are not negative."""
+    """a / b rounded towards zero; symbolic sizes are not negative."""
     if not isinstance(a, int) or not isinstance(b, int):
         return floored(a, b)
     quotient = floored(abs(a), abs(b))
@@ -24,12 +24,12 @@ def truncated(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """The remainder of `floored`."""
+    """The remainder that belongs to `floored`."""
     return 0 if isinstance(b, int) and b == 0 else a % b
 
 
 def each(f: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """f of the elements of two arrays, of numbers or of sizes that only a run knows, as an array of objects."""
+    """f of the pairs of elements of two arrays of numbers or symbolic sizes, as an array of objects."""
     x, y = np.broadcast_arrays(a, b)
     made = np.empty(x.shape, object)
     made.reshape(-1)[:] = [f(p, q) for p, q in zip(x.reshape(-1).tolist(), y.reshape(-1).tolist(), strict=True)]

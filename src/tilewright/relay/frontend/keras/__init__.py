@@ -1,8 +1,8 @@
 """The Keras importer.
 
-`reader` opens live models, `.keras` archives and `.h5` files as one thing: layers as Keras serialises them, and a store of weights
-(`weights`); `graph` walks the layers, those of models inside models too; the `layers_*` files hold one converter per layer, the
-`ops*` files those of keras.ops.
+`reader` opens live models, `.keras` archives and `.h5` files in one form: layers as Keras serialises them, and a store of weights
+(`weights`). `graph` walks the layers and nested models. The `layers_*` files have one converter per layer, the
+`ops*` files the converters of keras.ops.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["from_keras", "supported_layers", "supported_operations"]
 
 
 def supported_layers() -> list[str]:
-    """Class names of the layers that are imported."""
+    """Class names of the layers that the importer supports."""
     return sorted(layers)
 
 
 def supported_operations() -> list[str]:
-    """Class names of the operations of keras.ops that are imported."""
+    """Class names of the operations of keras.ops that the importer supports."""
     return sorted(operations)

@@ -200,7 +200,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def activate(c: LayerCall, x: Value, which: Any) -> Value:
-    """x through an activation: a name, a serialised function or layer, or None."""
+    """x after an activation: a name, a serialised function or layer, or None."""
     if which is None:
         return x
     if isinstance(which, Mapping):
@@ -217,7 +217,7 @@ def activate(c: LayerCall, x: Value, which: Any) -> Value:
 
 
 def activated(c: LayerCall, x: Value, default: Any = None, key: str = "activation") -> Value:
-    """x through the function that the configuration of the layer gives under a key; null is none."""
+    """x after the activation under a key of the layer's configuration; None is the identity."""
     return activate(c, x, c.config.get(key, default))
 
 

@@ -1,4 +1,4 @@
-"""from_keras: what was given, and where it goes."""
+"""from_keras: the entry of the Keras importer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def from_keras(
 ) -> tuple[IRModule, dict[str, Any]]:
     """A module with `main`, and its parameters, from a Keras model.
 
-    model: a live model (functional or sequential, of any Keras backend), or the path of a `.keras` or `.h5` file, for which Keras
-    need not be there. shape: extents by input name, in the layout of the program's inputs; without, and for None or -1, those that
-    Keras does not state stay symbolic. layout: "NCHW": inputs and outputs of four axes have their channels in front, as in
-    classic TVM; "NCDHW": those of five; "NHWC", "NDHWC", "NWC": all as the model has them. Models whose own data_format is
-    channels_first stay as they are.
+    model: a live model (functional or sequential, of any Keras backend), or the path of a `.keras` or `.h5` file, which does not need
+    an installed Keras. shape: extents by input name, in the layout of the program's inputs. Dimensions that neither Keras nor
+    `shape` gives (or gives as None or -1) stay symbolic. layout: "NCHW": inputs and outputs of four axes have channels first, as in
+    classic TVM; "NCDHW": the same for five axes; "NHWC", "NDHWC", "NWC": the model's layouts. Models with data_format
+    channels_first keep their layout.
 
-    Parameters of main are the inputs, then the weights, whose values the dictionary holds (not copied). Raises ModelError (what was
-    given does not fit, a damaged file) and OpNotImplemented, which lists all that is not supported.
+    Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (not copied). Raises ModelError
+    (arguments that do not fit, a damaged file) and OpNotImplemented, which lists all unsupported parts.
     """
     if layout not in LAYOUTS:
         raise ModelError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
@@ -44,7 +44,7 @@ def from_keras(
 
 @contextmanager
 def guarded(title: str) -> Iterator[None]:
-    """Errors in the body name the model, where it is a file; what a damaged one raises is a ModelError."""
+    """Adds the model's name to errors in the body, if it is a file. Exceptions caused by damage become a ModelError."""
     if not title:
         yield
         return

@@ -1,4 +1,4 @@
-"""The walk over a Keras model: layer by layer to relay, models inside models, all that is not supported reported at once."""
+"""The walk over a Keras model: converts layers and nested models to relay, and reports all unsupported parts at once."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ PASS_MASKS = (
     "Minimum", "Multiply", "Subtract", "TimeDistributed", "EinsumDense", "MultiHeadAttention", "UnitNormalization", "Attention",
     "ActivityRegularization",
 )  # fmt: skip
-"""Layers whose outputs count where their inputs do."""
+"""Layers that pass the masks of their inputs on to their outputs."""
 NEVER = {
     "Lambda": "it runs Python code of the model's author, which a file does not describe. Use operations of keras.ops in the model instead"
 }
-"""Layers that no converter takes, and why."""
+"""Layers without a converter, with the reason."""
 LAYOUTS = {"NCHW": 4, "NCDHW": 5, "NHWC": 0, "NDHWC": 0, "NWC": 0}
-"""The layouts that `from_keras` takes: the rank of inputs and outputs whose channels are brought to the front."""
+"""The layouts that `from_keras` takes -> the rank of inputs and outputs that become channels first."""
 FLAT = "\0flat"
 
 
 class KerasImporter:
-    """One import."""
+    """One import of a Keras model."""
 
     def __init__(self, title: str, version: int) -> None:
         self.title, self.version = title, version
@@ -58,11 +58,11 @@ class KerasImporter:
         self.inputs: list[Var] = []
         self.problems: list[Problem] = []
         self.masks: dict[int, Value] = {}
-        """Which steps of a value count, by the value's id; `kept` keeps the values, and so their ids."""
+        """The mask of valid steps of a value, by the value's id. `kept` holds the values, so their ids stay unique."""
         self.kept: list[Any] = []
         self.batch = SizeVar("batch", "int64")
         self.strings: list[str] = []
-        """Inputs that are strings."""
+        """The names of inputs that hold strings."""
 
     def run(
         self,
@@ -72,7 +72,7 @@ class KerasImporter:
         layout: str,
         tensors: Sequence[str] = (),
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """Import a serialised model. tensors: other names of its inputs."""
+        """Imports a serialised model. tensors: other names of its inputs."""
         self.check_supported(spec)
         turned = 0 if _channels_first(spec) else LAYOUTS[layout]
         first, last = (layout, f"N{layout[2:]}C") if turned else ("", "")
@@ -119,12 +119,12 @@ class KerasImporter:
         return mod, dict(self.params)
 
     def turn(self, x: Value, name: str, source: str, target: str) -> Value:
-        """A value in another layout."""
+        """A value converted to another layout."""
         builder = Builder(name, self.sizes)
         return builder.call("layout_transform", x, src_layout=source, dst_layout=target)
 
     def extents(self, name: str, declared: Sequence[Any], given: Sequence[Any] | None) -> list[Any]:
-        """An input's extents: what is given, what is declared, and symbols for dynamic ones. Raises ModelError where they differ."""
+        """An input's extents: given ones, declared ones, and symbols for dynamic ones. Raises ModelError if they differ."""
         if given is not None and len(given) != len(declared):
             raise ModelError(
                 f"{self.title}: shape gives the input {name!r} {len(given)} extents, {tuple(given)}, but it has"
@@ -148,7 +148,7 @@ class KerasImporter:
         return result
 
     def weight(self, path: str, array: np.ndarray) -> Value:
-        """A parameter of main; integers are constants."""
+        """A weight as a parameter of main; integers become constants."""
         if array.dtype.kind in "iub":
             return Value(array=array, name=path)
         key = path.replace("/", ".")
@@ -158,15 +158,15 @@ class KerasImporter:
         return Value(self.weights[key], None, key)
 
     def note_stateful(self, path: str) -> None:
-        """Note a layer that keeps its state between calls."""
+        """Records a layer that keeps its state between calls."""
         raise OpNotImplemented(
             "it is stateful: its state lives on between calls. Give initial_state, and take return_state"
         )
 
-    # ---- what is supported
+    # ---- checks of supported layers
 
     def check_supported(self, spec: Spec) -> None:
-        """List every layer, in models inside too, that no converter takes."""
+        """Reports every layer without a converter, including those of nested models."""
         missing: dict[str, list[str]] = {}
         own: set[str] = set()
         for inner in all_layers(spec):
@@ -196,16 +196,16 @@ class KerasImporter:
         self.finish()
 
     def finish(self) -> None:
-        """Raise what was found so far."""
+        """Raises the errors that were collected so far."""
         if self.problems:
             raise UnsupportedModel(problems_text(self.title, list(self.problems)), self.problems)
 
     # ---- models
 
     def model(self, spec: Spec, store: Store, inputs: Sequence[Nested], path: str) -> Nested:
-        """The outputs of a model on values."""
+        """The outputs of a model for these values."""
         config = spec.get("config")
-        if isinstance(config, list):  # the first Sequential models were only lists
+        if isinstance(config, list):  # The first Sequential models were plain lists.
             config = {"layers": config}
         if not isinstance(config, Mapping) or not isinstance(config.get("layers"), (list, tuple)):
             raise ModelError(f"{self.title}: the model {path or name_of(spec)!r} has no list of layers")
@@ -214,7 +214,7 @@ class KerasImporter:
         return self.functional(config, store, inputs, path)
 
     def layer(self, spec: Spec, store: Store, path: str) -> LayerCall:
-        """The call of a serialised layer."""
+        """The results of a serialised layer on the tensors that the model gives it."""
         name = name_of(spec)
         kind = str(spec.get("class_name", ""))
         config = spec.get("config") or {}
@@ -261,7 +261,7 @@ class KerasImporter:
         return _picked(config.get("output_layers"), made, self.title)
 
     def call(self, layer: LayerCall, args: Sequence[Nested], kwargs: Mapping[str, Nested]) -> Nested:
-        """The results of a layer. Unsupported parts are noted."""
+        """The results of a layer. It collects unsupported parts."""
         if any([v is _BROKEN for v in _leaves([*args, *kwargs.values()])]):
             return _BROKEN
         try:
@@ -286,7 +286,7 @@ class KerasImporter:
             ) from error
 
     def convert(self, layer: LayerCall, args: Sequence[Nested], kwargs: Mapping[str, Nested]) -> Nested:
-        """The results of a layer."""
+        """The results of a layer, by its converter."""
         if FLAT in layer.config:
             result = self.model(layer.config[FLAT], layer.store, flat_values([*args]), layer.path)
             self.finish()
@@ -312,12 +312,12 @@ class KerasImporter:
         return found
 
     def keep(self, found: Nested) -> Nested:
-        """A result, whose values live as long as the import: masks are known by them."""
+        """A result, held until the import ends, since masks are found by ids of values."""
         self.kept.append(found)
         return found
 
     def cast(self, layer: LayerCall, x: Nested) -> Nested:
-        """Floats in the type that a layer computes in."""
+        """Floats converted to the type in which a layer computes."""
         if isinstance(x, Value):
             want = layer.compute_dtype
             if (
@@ -336,7 +336,7 @@ class KerasImporter:
         return {k: self.cast(layer, v) for k, v in x.items()} if isinstance(x, dict) else x
 
     def module(self, outputs: Sequence[Value], names: Sequence[str]) -> IRModule:
-        """The module of the outputs."""
+        """The module with these outputs."""
         self.finish()
         if not outputs:
             raise ModelError(f"{self.title}: the model has no outputs")
@@ -347,7 +347,7 @@ class KerasImporter:
 
 
 class _Broken:
-    """The result of a layer that was reported."""
+    """The placeholder for the result of a layer with a reported error."""
 
 
 _BROKEN: Any = _Broken()
@@ -357,7 +357,7 @@ _BROKEN: Any = _Broken()
 
 
 def is_operation(spec: Spec) -> bool:
-    """Whether a serialised layer is an operation of keras.ops. Legacy files do not say so; but all layers may be trainable."""
+    """Whether a serialised layer is an operation of keras.ops. In legacy files only layers have entries such as `trainable`."""
     if spec.get("module"):
         return ".ops" in str(spec["module"])
     config = spec.get("config")
@@ -369,7 +369,7 @@ def is_operation(spec: Spec) -> bool:
 
 
 def all_layers(spec: Any) -> Iterable[Spec]:
-    """Serialised layers in a model, those inside others too."""
+    """The serialised layers of a model, including those of nested models."""
     if isinstance(spec, (list, tuple)):
         for s in spec:
             yield from all_layers(s)
@@ -384,7 +384,7 @@ def all_layers(spec: Any) -> Iterable[Spec]:
 
 
 def _channels_first(spec: Spec) -> bool:
-    """Whether the model's own data has its channels in front."""
+    """Whether the model's own data has channels first."""
     for inner in all_layers(spec):
         config = inner.get("config")
         if isinstance(config, Mapping) and config.get("data_format") == "channels_first":
@@ -437,7 +437,7 @@ def _input_shape(spec: Spec) -> Any:
 
 
 def output_names(spec: Spec, count: int) -> list[str]:
-    """A name for each output: its key, or its layer's."""
+    """A name for each output: its key, or the name of its layer."""
     config = spec.get("config")
     given = config.get("output_layers") if isinstance(config, Mapping) else None
     if isinstance(given, Mapping):
@@ -453,7 +453,7 @@ History = tuple[str, int, int]
 
 
 def histories(entry: Any) -> list[History]:
-    """Where tensors come from: (layer, number of its call, place among its results), in any nesting."""
+    """The sources of tensors in any nesting: (layer, number of its call, index among its results)."""
     if _is_history(entry):
         return [(str(entry[0]), int(entry[1]), int(entry[2]))]
     if isinstance(entry, Mapping):
@@ -474,7 +474,7 @@ def _is_history(entry: Any) -> bool:
 
 
 def _first_calls(config: Spec) -> dict[str, int]:
-    """Layers whose calls are not counted from 0: those of a functional model inside begin after the one that made it."""
+    """Layer -> the number of its first call, if it is not 0: a nested functional model counts its calls after the call that built it."""
     last: dict[str, int] = {}
     counts = {name_of(s): len(s.get("inbound_nodes") or ()) for s in config["layers"]}
     nodes = [_arguments(node) for s in config["layers"] for node in s.get("inbound_nodes") or ()]
@@ -484,7 +484,7 @@ def _first_calls(config: Spec) -> dict[str, int]:
 
 
 def _picked(entry: Nested, made: Mapping[tuple[str, int], list[Nested]], title: str) -> Nested:
-    """Tensors by where they come from, nested as the model nests them."""
+    """The tensors of these sources, nested as the model nests them."""
     if _is_history(entry):
         try:
             return made[entry[0], entry[1]][entry[2]]
@@ -498,7 +498,7 @@ def _picked(entry: Nested, made: Mapping[tuple[str, int], list[Nested]], title: 
 
 
 class _Tensor:
-    """A tensor that an argument names."""
+    """A tensor to which an argument refers."""
 
     __slots__ = ("history",)
 
@@ -507,7 +507,7 @@ class _Tensor:
 
 
 def _arguments(node: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call: as Keras 3 writes them, or as the list of tensors that Keras 2 wrote."""
+    """The arguments of a call, in Keras 3's form or as Keras 2's list of tensors."""
     if isinstance(node, Mapping):
         return _parsed(list(node.get("args", ()))), _parsed(dict(node.get("kwargs", {})))
     node = [node] if _is_history(node) else node
@@ -528,7 +528,7 @@ def _arguments(node: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _parsed(x: Nested) -> Nested:
-    """Serialised arguments: tensors, slices, types and plain values."""
+    """Serialised arguments converted to tensors, slices, types and plain values."""
     if isinstance(x, Mapping):
         kind, config = x.get("class_name"), x.get("config")
         if kind == "__keras_tensor__":

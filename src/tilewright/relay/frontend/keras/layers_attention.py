@@ -1,4 +1,4 @@
-"""Attention."""
+"""Converters of the attention layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
 
 
 def _projected(c: LayerCall, x: Value, attribute: str, name: str, spread: int) -> Value:
-    """x through an EinsumDense that this layer holds: its last axis becomes `spread` axes."""
+    """x through the projection (EinsumDense) of this name: its last axis becomes `spread` axes."""
     config = {"use_bias": c.get("use_bias", True), "dtype": c.config.get("dtype")}
     inner = LayerCall("EinsumDense", config, c.store.child(attribute, name), f"{c.path}/{name}", c.home, c.version)
     kernel, *bias = inner.weights("kernel", *(["bias"] if c.get("use_bias", True) else []))
@@ -28,13 +28,13 @@ def _projected(c: LayerCall, x: Value, attribute: str, name: str, spread: int) -
 
 
 def _triangle(c: LayerCall, rows: Any, columns: Any) -> Value:
-    """(1, rows, columns): whether a place may see another."""
+    """The causal mask (1, rows, columns) of bool: true if a query may attend to a key."""
     m, n = c.static([rows, columns], "the number of its steps")
     return Value(array=np.tri(m, n, dtype=bool)[None])
 
 
 def joined_mask(c: LayerCall, *masks: Value | None) -> Value | None:
-    """Masks that all must hold."""
+    """The conjunction of masks."""
     given = [m for m in masks if m is not None]
     out = given[0] if given else None
     for m in given[1:]:
@@ -43,7 +43,7 @@ def joined_mask(c: LayerCall, *masks: Value | None) -> Value | None:
 
 
 def masked_softmax(c: LayerCall, scores: Value, mask: Value | None, lowest: float = -1e9) -> Value:
-    """softmax over the last axis of what the mask lets through."""
+    """softmax over the last axis, only of elements that the mask admits."""
     if mask is not None:
         if scores.dtype == "float16":
             lowest = -3e4
@@ -103,7 +103,7 @@ def _multi_head(
 
 
 def _step_masks(c: LayerCall, *pairs: tuple[Value, Any]) -> list[Value]:
-    """The masks of query, value and key, as masks of (query, key)."""
+    """The masks of query, value and key, combined into masks (query, key)."""
     found = []
     for place, (x, given) in enumerate(pairs):
         mask = given if isinstance(given, Value) else c.mask(x)

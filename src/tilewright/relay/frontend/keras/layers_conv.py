@@ -1,4 +1,4 @@
-"""Convolutions and pooling."""
+"""Converters of convolutions, pooling and normalisation."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ SPACE = ("", "W", "HW", "DHW")
 
 
 def is_first(c: LayerCall) -> bool:
-    """Whether channels come before the extents of an image."""
+    """Whether channels come before the spatial axes."""
     return bool(c.get("data_format", "channels_last") == "channels_first")
 
 
 def layout(n: int, first: bool) -> str:
-    """The layout of data: NHWC, or NCHW."""
+    """The layout of the data: NHWC, or NCHW."""
     return f"NC{SPACE[n]}" if first else f"N{SPACE[n]}C"
 
 
 def window_padding(
     padding: str, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Dim, ...]:
-    """Befores, then afters, of "same", "valid" or "causal"."""
+    """Padding (all befores, then all afters) for "same", "valid" or "causal"."""
     if padding == "valid":
         return (0,) * (2 * len(kernel))
     if padding == "causal":
@@ -58,7 +58,7 @@ def convolve(
 
 
 def biased(c: LayerCall, x: Value, bias: Value | None) -> Value:
-    """x plus a number for each channel."""
+    """x plus a bias for each channel."""
     axis = 1 if is_first(c) else x.ndim - 1
     return x if bias is None else c.call("nn.bias_add", x, bias, axis=axis)
 
@@ -92,7 +92,7 @@ def depthwise(
 @keras_layer("DepthwiseConv1D", "DepthwiseConv2D")
 def _depthwise(c: LayerCall, x: Value) -> Value:
     n = axes_of(c.kind)
-    # Keras 2 called it otherwise.
+    # Keras 2 has another name for it.
     kernel, bias = kernel_and_bias(c, "kernel" if c.version >= 3 else "depthwise_kernel")
     out = depthwise(
         c, x, kernel, extents(c.get("strides", 1), n), str(c.get("padding", "valid")), extents(c.get("dilation_rate", 1), n), is_first(c)
@@ -123,7 +123,7 @@ def _transposed(c: LayerCall, x: Value) -> Value:
     before, after, added = [], [], []
     for k, s, d, e in zip(window, strides, dilation, more, strict=True):
         reach = (k - 1) * d + 1
-        # The result's extent is (extent - 1) * s + `goal`; without cutting it would be (extent - 1) * s + reach.
+        # The result's extent is (extent - 1) * s + `goal`; before cropping it is (extent - 1) * s + reach.
         if e is None:
             goal = s if same else max(reach, s)
         else:
@@ -150,7 +150,7 @@ def _transposed(c: LayerCall, x: Value) -> Value:
 def pool(
     c: LayerCall, x: Value, key: str, size: Sequence[int], strides: Sequence[int], padding: str, first: bool
 ) -> Value:
-    """Maxima or means of windows; means leave out the padding."""
+    """Maxima or means of windows. Means do not count the padding."""
     n = len(size)
     start = 2 if first else 1
     pads = window_padding(padding, x.shape[start : start + n], size, strides, (1,) * n)
@@ -233,13 +233,13 @@ def _batch_norm(c: LayerCall, x: Value, mask: Value | None = None) -> Value:
 
 
 def moments(c: LayerCall, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """(x less its mean, its variance) over axes, which stay as 1."""
+    """(x minus its mean, its variance) over axes, which are kept with extent 1."""
     moved = c.call("subtract", x, c.reduce("mean", x, axes, True))
     return moved, c.reduce("mean", c.call("multiply", moved, moved), axes, True)
 
 
 def scaled(c: LayerCall, x: Value, axes: Sequence[int], names: Sequence[str]) -> Value:
-    """x times gamma plus beta, of which there is one number for each place of the axes."""
+    """x times gamma plus beta. Both have one number for each position of the axes."""
     if not names:
         return x
     shape = [x.shape[k] if k in axes else 1 for k in range(x.ndim)]

@@ -1,4 +1,4 @@
-"""Layers that multiply, look up, reshape, merge, and those that do nothing when a model is only run."""
+"""Converters of layers that multiply, look up, reshape and merge, and of layers for training only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.support.errors import OpNotImplemented
     "RandomElasticTransform", "RandomPerspective", "RandAugment", "AugMix", "MixUp", "CutMix", "RandomApply", "RandomChoice",
 )  # fmt: skip
 def _nothing(c: LayerCall, x: Any, *rest: object, **kwargs: object) -> Nested:
-    # What these do is done in training only.
+    # These layers change their input in training only.
     return x
 
 
@@ -39,7 +39,7 @@ def dense(c: LayerCall, x: Value, kernel: Value, bias: Value | None = None) -> V
 
 
 def kernel_and_bias(c: LayerCall, kernel: str = "kernel") -> tuple[Value, Value | None]:
-    """The kernel, and the bias where the layer has one."""
+    """The kernel, and the bias or None."""
     found = c.weights(kernel, *(["bias"] if c.get("use_bias", True) else []))
     return found[0], found[1] if len(found) > 1 else None
 
@@ -54,13 +54,13 @@ def _dense(c: LayerCall, x: Value) -> Value:
 
 @keras_layer("LayerScale")
 def _layer_scale(c: LayerCall, x: Value) -> Value:
-    # What keras.applications' ConvNeXt has of its own; its weight was given no name.
+    # A layer of keras.applications' ConvNeXt. Its weight has no name.
     (scale,) = c.weights("variable")
     return c.call("multiply", x, scale)
 
 
 def einsum(c: LayerCall, equation: str, *operands: Value) -> Value:
-    """An einsum whose ellipses stand for leading axes."""
+    """An einsum in which an ellipsis stands for leading axes."""
     equation = equation.replace(" ", "")
     if "..." in equation:
         inputs, _, result = equation.partition("->")
@@ -198,7 +198,7 @@ def _merged(key: str) -> Callable[..., Value]:
 
 
 def _aligned(c: LayerCall, xs: Sequence[Value]) -> list[Value]:
-    """Operands of one rank: those of fewer axes get some after the batch."""
+    """Operands of one rank: lower ranks get axes of extent 1 after the batch."""
     rank = max([x.ndim for x in xs])
     return [x if x.ndim == rank else c.reshape(x, [x.shape[0], *[1] * (rank - x.ndim), *x.shape[1:]]) for x in xs]
 
@@ -239,13 +239,13 @@ def _dot(c: LayerCall, xs: Sequence[Value]) -> Value:
 
 
 def l2_normalized(c: LayerCall, x: Value, axes: Sequence[int], epsilon: float = 1e-12) -> Value:
-    """x over its length along axes."""
+    """x divided by its length (L2 norm) along axes."""
     power = c.reduce("sum", c.call("multiply", x, x), axes, True)
     return c.call("multiply", x, c.call("rsqrt", c.call("maximum", power, epsilon)))
 
 
 def batch_dot(c: LayerCall, a: Value, b: Value, i: int, j: int) -> Value:
-    """Products over axis i of a and j of b, example by example."""
+    """Products over axis i of a and axis j of b, for each example of the batch."""
     letters = "bcdefghijklmnop"
     left = "".join(["a" if k == 0 else "z" if k == i else letters[k] for k in range(a.ndim)])
     right = "".join(["a" if k == 0 else "z" if k == j else letters[k].upper() for k in range(b.ndim)])
@@ -274,7 +274,7 @@ def _time_distributed(c: LayerCall, x: Value, mask: Value | None = None) -> Valu
 
 @keras_layer("SpectralNormalization")
 def _spectral(c: LayerCall, x: Value) -> Nested:
-    # The weights are divided while training, and stay so.
+    # Training normalises the weights in place, so inference uses them as they are.
     return c.run(c.inner(c.config["layer"], "layer"), x)
 
 
@@ -299,7 +299,7 @@ def _category(c: LayerCall, x: Value, count_weights: Value | None = None) -> Val
 
 
 def one_hot(c: LayerCall, places: Value, depth: int, dtype: str = "float32", axis: int = -1) -> Value:
-    """1 at each place of `depth`."""
+    """One-hot vectors of length `depth`, with 1 at the given indices."""
     values = [c.number(v, dtype) for v in (1, 0)]
     return c.call("one_hot", places, *values, depth=depth, axis=axis, dtype=dtype)
 

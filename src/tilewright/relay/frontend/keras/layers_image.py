@@ -1,4 +1,4 @@
-"""Layers that prepare data: scaling, normalising, resizing."""
+"""Converters of layers that preprocess data: scaling, normalising, resizing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESIZE_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 def resized(
     c: LayerCall, x: Value, size: Sequence[Any], how: str, first: bool = False, antialias: bool = False
 ) -> Value:
-    """Images (batch, .., channels) brought to a size, pixels as areas (half-pixel centres)."""
+    """Images (batch, .., channels) resized; pixels are areas (half-pixel centres)."""
     if how not in METHODS:
         raise OpNotImplemented(f"its interpolation is {how!r}; supported: {', '.join(METHODS)}")
     n = x.ndim - 2
@@ -39,7 +39,7 @@ def resized(
 
 
 def _along(c: LayerCall, x: Value, axis: int, target: int, cubic: bool) -> Value:
-    """One axis through a table of weights, whose kernel is as wide as its step."""
+    """One axis resampled by a table of weights with a kernel as wide as its step."""
     (extent,) = c.static([x.shape[axis]], "the extent that it resizes")
     step = extent / target
     wide = max(step, 1.0)
@@ -88,14 +88,14 @@ def _normalization(c: LayerCall, x: Value) -> Value:
 
 
 def _window(c: LayerCall, x: Value, first: int, height: int, width: int) -> Value:
-    """The middle of images."""
+    """The central crop of images."""
     h, w = c.static(x.shape[first : first + 2], "the size of its images")
     top, left = (h - height) // 2, (w - width) // 2
     return c.cut(c.cut(x, first, top, top + height), first + 1, left, left + width)
 
 
 def _images(c: LayerCall, x: Value) -> tuple[Value, bool, int]:
-    """(a batch of images, whether it was one image only, the first axis of its extents)."""
+    """(a batch of images, whether the input was a single image, the index of its first spatial axis)."""
     single = x.ndim == 3
     batch = c.call("expand_dims", x, axis=0) if single else x
     return batch, single, 2 if c.get("data_format", "channels_last") == "channels_first" else 1

@@ -1,4 +1,4 @@
-"""Recurrent layers: cells, their repetition, bidirectional and convolutional layers."""
+"""Converters of recurrent layers: cells, loops over steps, bidirectional and convolutional layers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tilewright.relay.frontend.keras.value import LayerCall, Nested, extents, fl
 from tilewright.support.errors import OpNotImplemented
 
 Step = Callable[[Value, list[Value]], list[Value]]
-"""(what the input contributes, state) -> state, of which the first tensor is the output."""
+"""A step: (projected input, state) -> state, with the output as its first tensor."""
 
 
 class Cell:
-    """One step of a recurrent layer. `given` turns inputs (any number of leading axes) into what they contribute; `shapes` are the
-    state's, without the batch."""
+    """One step of a recurrent layer. `given` projects inputs (with any number of leading axes); `shapes` are the shapes of the
+    state without the batch."""
 
     def __init__(self, given: Callable[[Value], Value], step: Step, shapes: Sequence[Sequence[int]]) -> None:
         self.given, self.step, self.shapes = given, step, shapes
@@ -111,7 +111,7 @@ def _stacked(c: LayerCall) -> Cell:
 
 
 class _Stack(Cell):
-    """Cells one above the other: the output stands before the state."""
+    """Stacked cells. The output comes before the state."""
 
     def __init__(self, step: Step, shapes: Sequence[Sequence[int]]) -> None:
         super().__init__(lambda x: x, step, shapes)
@@ -124,7 +124,7 @@ CELLS: dict[str, Callable[[LayerCall], Cell]] = {
 
 
 def cell_of(c: LayerCall) -> Cell:
-    """The cell of a serialised one."""
+    """The cell for a serialised cell."""
     found = CELLS.get(c.kind)
     if found is None:
         raise OpNotImplemented(f"its cell is a {c.kind}{near_text(c.kind, CELLS)}")
@@ -137,7 +137,7 @@ def _advance(cell: Cell, x: Value, state: list[Value]) -> tuple[Value, list[Valu
 
 
 def _zeros(c: LayerCall, x: Value, shape: Sequence[int]) -> Value:
-    """Zeros for each example of a batch."""
+    """Zeros of a shape for each example of a batch."""
     if isinstance(x.shape[0], int):
         return c.full([x.shape[0], *shape], 0, x.dtype)
     first = x
@@ -150,14 +150,14 @@ def _zeros(c: LayerCall, x: Value, shape: Sequence[int]) -> Value:
 def run_cell(
     c: LayerCall, cell: Cell, x: Value, initial: Sequence[Value] | None, mask: Value | None, backwards: bool
 ) -> Value | list[Value]:
-    """The results of a recurrent layer: its last output or all outputs, and its state, by the configuration."""
+    """The results of a recurrent layer: its last output or all outputs, and its state if the configuration asks for it."""
     state = list(initial) if initial else [_zeros(c, x, s) for s in cell.shapes]
     given = cell.given(x)
     sequences = [given] if mask is None else [given, c.cast(mask, "bool")]
     carried = mask is not None or isinstance(cell, _Stack)
     zeros = bool(c.get("zero_output_for_mask", False))
     if carried:
-        # The output is not part of the state, or must survive steps that do not count.
+        # The output is carried separately if it is not part of the state, or if masked steps repeat it.
         state.append(c.call("multiply", _advance(cell, c.at(given, 1, 0), state)[0], 0.0))
 
     def row(parts: list[Value], now: list[Value]) -> tuple[list[Value], Value]:
@@ -283,7 +283,7 @@ def _conv_lstm(
     ones = (1,) * n
 
     def given(frames: Value) -> Value:
-        # All frames of all examples are one batch.
+        # Frames of all examples become one batch.
         flat = c.reshape(frames, [-1, *frames.shape[2:]])
         out = convolve(c, flat, kernel, strides, str(c.get("padding", "valid")), dilation, 1, first)
         out = out if bias is None else c.call("nn.bias_add", out, bias, axis=axis)

@@ -1,4 +1,4 @@
-"""Layers that take strings, and look up what models know in vocabularies: strings are numbers here, so kernels look them up."""
+"""Converters of layers that take strings or look up vocabularies. Strings are numbers here, so kernels can look them up."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ STRING_LAYERS = ("TextVectorization", "StringLookup", "Hashing", "HashedCrossing
 
 
 def known_strings(c: LayerCall, x: Value) -> Value:
-    """The numbers of a tensor of strings. Raises OpNotImplemented where it is none."""
+    """The numbers of a tensor of strings. Raises OpNotImplemented for other tensors."""
     if not isinstance(x, StringTensor):
         raise OpNotImplemented(f"its input is a tensor of {x.dtype}; it takes strings")
     return x.numbers
 
 
-# ---- looking up
+# ---- look-ups
 
 
 def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[str | int]:
@@ -60,7 +60,7 @@ def _vocabulary(c: LayerCall, specials: Sequence[Any]) -> list[str | int]:
 
 
 class Lookup:
-    """A vocabulary: `tokens` with their places from `first` on, the places of what is unknown before them."""
+    """A vocabulary: `tokens` with indices from `first` on. The indices before it are those of the mask and of unknown tokens."""
 
     def __init__(self, c: LayerCall, strings: bool, mode: str, mask: Any) -> None:
         self.c, self.strings, self.mode, self.mask = c, strings, mode, mask
@@ -75,11 +75,11 @@ class Lookup:
         self.depth = int(c.get("max_tokens") or size) if c.get("pad_to_max_tokens", False) else size
 
     def keys(self, tokens: Sequence[Any]) -> np.ndarray:
-        """Tokens as the program has them."""
+        """Tokens in the program's form: numbers of strings, or integers."""
         return string_table.encode(np.array(tokens, object), keep=True) if self.strings else np.array(tokens, np.int64)
 
     def places(self, x: Value, given: Value) -> Value:
-        """The place of each element; -1 of what is dropped. given: x, or its strings."""
+        """The index of each element; -1 for dropped ones. given: x, or its strings."""
         c, keys = self.c, self.keys(self.tokens)
         other = self.others(x, given)
         order = np.argsort(keys, kind="stable")
@@ -95,7 +95,7 @@ class Lookup:
         return other
 
     def others(self, x: Value, given: Value) -> Value:
-        """The places of what is not known."""
+        """The indices of unknown tokens."""
         c = self.c
         begin = c.number(int(self.masked), "int64")
         if self.unknown < 2:
@@ -108,7 +108,7 @@ class Lookup:
         return c.call("add", made, begin)
 
     def weights(self) -> Value:
-        """The weight of each position."""
+        """The weight of each index."""
         c, given = self.c, self.c.config.get("idf_weights")
         if isinstance(given, Mapping):
             given = (given.get("config") or {}).get("value")
@@ -120,7 +120,7 @@ class Lookup:
 
 
 def encoded(c: LayerCall, places: Value, mode: str, depth: int, weights: Value | None = None) -> Value:
-    """Places as the output mode has them."""
+    """Indices converted to the output mode."""
     if mode == "int":
         return places
     if c.get("sparse", False):
@@ -178,7 +178,7 @@ def _vectorization(c: LayerCall, x: Value) -> Value:
         else:
             made = host_call_sized(c, "keras.tokens", [rows], 2, "string", **config)
             assert isinstance(made, StringTensor)
-            # How many strings there are is known.
+            # The number of strings is known at import.
             tokens = StringTensor(c.reshape(made.numbers, [rows.shape[0], -1]).expr)
     lookup = Lookup(c, True, mode, "")
     assert isinstance(tokens, StringTensor)
@@ -188,7 +188,7 @@ def _vectorization(c: LayerCall, x: Value) -> Value:
 
 def _standard(config: Config, value: str) -> str:
     how, data = config["standardize"] or "", as_bytes(value)
-    # Letters of ASCII only, as in Keras.
+    # Only ASCII letters, as in Keras.
     data = data.lower() if "lower" in how else data
     return as_string(MARKS.sub(b"", data) if "strip" in how else data)
 

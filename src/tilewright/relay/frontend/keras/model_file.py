@@ -1,4 +1,4 @@
-"""Keras files for the command line: what they say of themselves, their import, and Keras as their reference."""
+"""Keras files for the command line: description, import, and Keras as the reference."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tilewright.runtime.host_functions.strings import decode_strings
 from tilewright.support.errors import ModelError, TVMError
 
 BACKENDS = ("torch", "tensorflow", "jax")
-"""Keras's, in the order in which they are taken where nothing says which."""
+"""Keras's backends, in the order of preference if no backend is configured."""
 LAYOUT = "NHWC"
-"""The command line's programs take what the file says."""
+"""The layout of the command line's programs: that of the file."""
 
 
 class KerasFormat(formats.ModelFormat):
@@ -31,11 +31,11 @@ class KerasFormat(formats.ModelFormat):
     name, title, suffixes, runtimes = "keras", "Keras", (".keras", ".h5", ".hdf5"), ("keras",)
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """The module; its inputs are as Keras has them, channels last."""
+        """The module, with inputs in Keras's layout, channels last."""
         return from_keras(path, shape=dict(shapes) or None, layout=LAYOUT)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """The description of the file, unsupported layers included."""
+        """The description of the file, with unsupported layers."""
         with guarded(str(path)):
             opened = open_model(path)
             operators: dict[str, list[str]] = {}
@@ -61,12 +61,12 @@ class KerasFormat(formats.ModelFormat):
         )
 
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
-        """Keras itself, on the backend that it is configured for."""
+        """Keras on its configured backend."""
         return KerasReference(path)
 
 
 class KerasReference(formats.Reference):
-    """A model in Keras. What layers make is had by a model with more outputs."""
+    """A model in Keras. A model with more outputs gives the results of its layers."""
 
     title = "Keras"
 
@@ -80,7 +80,7 @@ class KerasReference(formats.Reference):
         self.keras = keras
         try:
             self.model = keras.models.load_model(path, compile=False)
-        except Exception as error:  # its own kinds, which share no base
+        except Exception as error:  # Keras's own exceptions have no common base
             raise TVMError(f"Keras does not take {path}: {error}") from error
         self.nodes = {
             x.name: type(x).__name__
@@ -89,7 +89,7 @@ class KerasReference(formats.Reference):
         }
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
-        """Outputs, and what layers make."""
+        """Outputs, and the results of layers."""
         keras = self.keras
         strings = [str(x.dtype) == "string" for x in self.model.inputs]
         data = [self.strings(v) if is_string else v for is_string, v in zip(strings, inputs.values(), strict=True)]
@@ -103,7 +103,7 @@ class KerasReference(formats.Reference):
         return arrays(made), {n: arrays(inner[n]) for n in nodes}
 
     def strings(self, numbers: formats.Array) -> Any:
-        """Strings as Keras takes them."""
+        """Strings in the form that Keras takes."""
         return self.keras.ops.convert_to_tensor(decode_strings(numbers).tolist(), dtype="string")
 
 

@@ -1,4 +1,4 @@
-"""Operations of keras.ops in functional models: what they were made with is their configuration, their arguments are those of the call."""
+"""Converters of keras.ops in functional models. The configuration has the constructor's arguments; the converter gets the call's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNARY = {
     "Cos": "cos", "Tan": "tan", "Tanh": "tanh", "Sinh": "sinh", "Cosh": "cosh", "Arcsin": "asin", "Arccos": "acos",
     "Arctan": "atan", "Arcsinh": "asinh", "Arccosh": "acosh", "Arctanh": "atanh", "Sigmoid": "sigmoid", "Erf": "erf", "Rsqrt": "rsqrt",
 }  # fmt: skip
-"""Of floating-point numbers: integers become float32."""
+"""Operators of floats; integers are converted to float32."""
 WHOLE = {"Negative": "negative", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Trunc": "trunc", "Round": "round"}
 TESTS = {"Isnan": "isnan", "Isinf": "isinf", "Isfinite": "isfinite"}
 BINARY = {
@@ -50,7 +50,7 @@ def _two(key: str) -> Callable[..., Value]:
 
 
 def _plain(c: LayerCall, *operands: ArrayLike) -> list[Value | int | float]:
-    """Lists and arrays as tensors; numbers stay."""
+    """Lists and arrays as tensors; numbers are returned unchanged."""
     return [x if isinstance(x, (Value, int, float)) else c.tensor(x) for x in operands]
 
 
@@ -551,7 +551,7 @@ def _rms_norm(c: LayerCall, x: Value, scale: Value | None = None) -> Value:
 
 
 def _along(c: LayerCall, weight: Any, x: Value, axes: Sequence[int]) -> Value:
-    """A weight of the axes that are normalised."""
+    """A weight reshaped to the normalised axes."""
     return c.reshape(c.tensor(weight), [d if k in axes else 1 for k, d in enumerate(x.shape)])
 
 

@@ -1,4 +1,4 @@
-"""Operations of keras.ops that are whole layers: normalisation, attention, convolutions, losses, images."""
+"""Converters of keras.ops for whole layers: normalisation, attention, convolutions, losses, images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _batch_norm(c: LayerCall, x: Value, mean: Any, variance: Any, offset: Any = 
 def _attention(
     c: LayerCall, q: Value, k: Value, v: Value, bias: Any = None, mask: Value | None = None, scale: Any = None
 ) -> Value:
-    """Tensors of (batch, steps, heads, depth); fewer heads of keys serve several of queries."""
+    """Attention on tensors (batch, steps, heads, depth). Several heads of queries may share a head of keys."""
     cap = c.config.get("attn_logits_soft_cap")
     heads, own = c.static([q.shape[2], k.shape[2]], "the number of heads")
     if own != heads:
@@ -135,7 +135,7 @@ def _pad_or_crop(c: LayerCall, x: Value) -> Value:
         (extent,) = c.static([x.shape[axis]], "the size of its images")
         given = [c.config.get(k) for k in (f"{a}_{ending}", f"{b}_{ending}", f"target_{goal}")]
         before, after, target = [None if v is None else int(v) for v in given]
-        # One of the two widths and the result's size is left out.
+        # Of each axis's two crop widths and size, one may be missing.
         total = abs((extent if target is None else target) - extent)
         before = (total - (after or 0) if target is not None else 0) if before is None else before
         after = (total - before if target is not None else 0) if after is None else after

@@ -1,4 +1,4 @@
-"""Operations of keras.ops.numpy: element-wise functions, statistics, joining and picking."""
+"""Converters of keras.ops.numpy: element-wise functions, statistics, joining and selection."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _infinite(c: LayerCall, x: Value) -> Value:
 
 @keras_op("Signbit")
 def _signbit(c: LayerCall, x: Value) -> Value:
-    # 1 / -0 lies below 0 too.
+    # 1 / x gives the sign of zeros: 1 / -0 is negative.
     x = c.floats(x)
     return c.call("less", c.call("where", c.call("equal", x, 0), c.call("divide", c.number(1, x.dtype), x), x), 0)
 
@@ -192,7 +192,7 @@ def _ptp(c: LayerCall, x: Value) -> Value:
 
 @keras_op("Median", "Quantile", "Percentile")
 def _quantile(c: LayerCall, x: Value, q: Any = 0.5) -> Value:
-    """Quantiles; `method`: how to interpolate between two elements."""
+    """Quantiles; `method`: the interpolation between two elements."""
     x, axes = c.floats(x), _axis(c, x)
     shares = np.asarray(c.known(q, "q"), np.float64) / (100 if c.kind.endswith("Percentile") else 1)
     kept = [k for k in range(x.ndim) if k not in axes]
@@ -267,7 +267,7 @@ def _search(c: LayerCall, a: ArrayLike, b: ArrayLike) -> Value:
     return c.call("searchsorted", table, x, right=right, dtype="int32")
 
 
-# ---- joining, cutting, turning
+# ---- joining, slicing, rotating
 
 
 @keras_op("Hstack", "Vstack", "Dstack", "Append")
@@ -315,7 +315,7 @@ def _rot90(c: LayerCall, x: Value) -> Value:
 
 
 def _diagonal_of(c: LayerCall, x: Value) -> Value:
-    """The diagonal between two axes, after the others."""
+    """The diagonal of two axes, as the last axis."""
     a, b, offset = (
         c.axis(int(c.get("axis1", 0)), x.ndim),
         c.axis(int(c.get("axis2", 1)), x.ndim),

@@ -1,4 +1,4 @@
-"""Opening of Keras models: live objects, `.keras` archives and `.h5` files, and clear words when something is missing."""
+"""Opening of Keras models: live objects, `.keras` archives and `.h5` files, with clear errors for missing parts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tilewright.support.errors import ModelError, said
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 MOST_CONFIG = 1 << 28
-"""Bytes of the largest description that is read."""
+"""The size limit of a model's description, in bytes."""
 LOCAL_HEAD = 30
-"""Bytes before the name of an archive's part, where it stands; those at 26 and 28 say how much follows."""
+"""The size in bytes of the fixed header before a file's name in a zip archive. The numbers at 26 and 28 give the lengths after it."""
 
 
 class OpenedModel:
-    """A model: its serialised form, its weights, the major version of the Keras that wrote it, its name for messages, its inputs' names."""
+    """A model: its serialised form, its weights, the major version of Keras that wrote it, its name in messages, its inputs' names."""
 
     def __init__(self, spec: Spec, store: Store, version: int, title: str, tensors: Sequence[str] = ()) -> None:
         self.spec, self.store, self.version, self.title = spec, store, version, title
@@ -35,7 +35,7 @@ class OpenedModel:
 
 
 def open_model(source: Any) -> OpenedModel:
-    """Open a live model or a file. Raises ModelError."""
+    """Opens a live model or a file. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.is_file():
@@ -94,7 +94,7 @@ def _member(archive: zipfile.ZipFile, name: str, title: str) -> bytes:
 
 @contextmanager
 def _reading(title: str, what: str) -> Iterator[None]:
-    """Turns exceptions of reading an archive into ModelError, except those about its content."""
+    """Turns exceptions of reading an archive into ModelError. ModelErrors of its content pass unchanged."""
     try:
         yield
     except ModelError:
@@ -127,7 +127,7 @@ def _archive(path: Path) -> OpenedModel:
 
 
 def _bytes_of(path: Path, archive: zipfile.ZipFile, name: str) -> memoryview:
-    """A part of an archive, mapped where it lies there as it is."""
+    """A file of the archive; memory-mapped if it is stored uncompressed."""
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
         return memoryview(archive.read(name))

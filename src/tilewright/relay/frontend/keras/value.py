@@ -1,4 +1,4 @@
-"""Context of converters: the layer or operation being converted, and the registers of converters by class name."""
+"""Context of converters: the layer or operation being converted, and the tables of converters by class name."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.keras.graph import KerasImporter
 
 Nested = Any
-"""What a layer takes or returns: tensors, numbers and names, in lists and dictionaries as the model nests them."""
+"""Arguments and results of a layer: tensors, numbers and names, in lists and dictionaries as the model nests them."""
 ArrayLike = Operand | np.ndarray | Sequence[Any]
-"""What operations take for a tensor: also numbers, arrays and nested lists of numbers."""
+"""Arguments of operations in place of tensors: also numbers, arrays and nested lists of numbers."""
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
 layers: dict[str, Converter] = {}
-"""By class name of `keras.layers`: f(call, *arguments, **keywords) as of the layer's call."""
+"""Converters by class name of `keras.layers`: f(call, *arguments, **keywords), with the arguments of the layer's call."""
 operations: dict[str, Converter] = {}
-"""By class name of `keras.ops`: f(call, *arguments, **keywords); what the operation was made with is in call.config."""
+"""Converters by class name of `keras.ops`: f(call, *arguments, **keywords). call.config has the constructor's arguments."""
 
 
 def keras_layer(*names: str) -> Callable[[Registered], Registered]:
-    """Register the converter of layers."""
+    """Registers the converter of layers."""
 
     def register(f: Registered) -> Registered:
         layers.update(dict.fromkeys(names, f))
@@ -38,7 +38,7 @@ def keras_layer(*names: str) -> Callable[[Registered], Registered]:
 
 
 def keras_op(*names: str) -> Callable[[Registered], Registered]:
-    """Register the converter of operations."""
+    """Registers the converter of operations."""
 
     def register(f: Registered) -> Registered:
         operations.update(dict.fromkeys(names, f))
@@ -48,7 +48,7 @@ def keras_op(*names: str) -> Callable[[Registered], Registered]:
 
 
 class LayerCall(Builder):
-    """The layer being converted: its configuration, its weights, and what makes the layers inside it."""
+    """The layer being converted: its configuration, its weights, and the importer of nested layers."""
 
     __slots__ = ("config", "home", "kind", "path", "store", "version")
 
@@ -64,12 +64,12 @@ class LayerCall(Builder):
         )
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An entry of the configuration."""
+        """An entry of the configuration, or the default."""
         found = self.config.get(name, default)
         return default if found is None else found
 
     def weights(self, *names: str) -> list[Value]:
-        """The layer's own variables, which are called so, as parameters of the program."""
+        """The layer's own variables of these names, as parameters of the program."""
         return [
             self.cast(self.home.weight(f"{self.path}/{n}", array), self.compute_dtype)
             if array.dtype.kind in "fV"
@@ -78,16 +78,16 @@ class LayerCall(Builder):
         ]
 
     def arrays(self, *names: str) -> list[np.ndarray]:
-        """The layer's own variables as arrays."""
+        """The layer's own variables of these names, as arrays."""
         return list(self.store.take(names))
 
     @property
     def compute_dtype(self) -> str:
-        """The element type that the layer computes in."""
+        """The element type in which the layer computes."""
         return policy_dtype(self.config.get("dtype"))
 
     def inner(self, spec: Spec, attribute: str) -> LayerCall:
-        """The layer that this one holds as an attribute, by its serialised form."""
+        """The layer in an attribute of this one, by its serialised form."""
         config = spec.get("config") or {}
         name = str(config.get("name") or attribute)
         return LayerCall(
@@ -100,15 +100,15 @@ class LayerCall(Builder):
         )
 
     def run(self, layer: LayerCall, *args: object, **kwargs: object) -> Any:
-        """The results of a layer inside this one."""
+        """The results of a nested layer."""
         return self.home.convert(layer, args, kwargs)
 
     def mask(self, x: Any) -> Value | None:
-        """Which steps of x count: (batch, steps) of bool; None: all."""
+        """The mask (batch, steps) of bool of the valid steps of x; None if all are valid."""
         return self.home.masks.get(id(x))
 
     def promote(self, *operands: Operand) -> list[Value]:
-        """Operands as tensors of the type that Keras computes in; numbers take the type of the tensors."""
+        """Operands as tensors of the type in which Keras computes. Numbers get the type of the tensors."""
         kinds = [x.dtype for x in operands if isinstance(x, Value)]
         dtype = kinds[0] if kinds else "float32"
         for other in kinds[1:]:
@@ -121,7 +121,7 @@ class LayerCall(Builder):
         return [self.cast(x, dtype) if isinstance(x, Value) else self.number(x, dtype) for x in operands]
 
     def floats(self, x: Value) -> Value:
-        """x, integers as float32."""
+        """x, with integers converted to float32."""
         return self.cast(x, "float32") if numpy_dtype(x.dtype).kind in "iub" else x
 
     def tensor(self, x: Any) -> Value:
@@ -133,7 +133,7 @@ class LayerCall(Builder):
 
 
 def wider(a: str, b: str) -> str:
-    """The type that operands of two types are computed in."""
+    """The type in which two types of operands are computed."""
     if a == b:
         return a
     rank = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}
@@ -147,7 +147,7 @@ def wider(a: str, b: str) -> str:
 
 
 def policy_dtype(policy: Any) -> str:
-    """The element type that a dtype policy computes in."""
+    """The element type in which a dtype policy computes."""
     if isinstance(policy, Mapping):
         policy = (policy.get("config") or {}).get("name", "float32")
     name = str(policy or "float32")
@@ -155,7 +155,7 @@ def policy_dtype(policy: Any) -> str:
 
 
 def extents(value: Any, n: int) -> tuple[int, ...]:
-    """One number for each of n axes."""
+    """A parameter as one number for each of n axes."""
     return tuple([int(v) for v in value]) if isinstance(value, Sequence) else (int(value),) * n
 
 
@@ -165,7 +165,7 @@ def axes_of(kind: str) -> int:
 
 
 def flat_values(x: Nested) -> list[Nested]:
-    """The tensors of a nested result, dictionaries by their sorted keys."""
+    """The tensors of a nested result, with dictionaries in the order of their keys."""
     if isinstance(x, Mapping):
         return [v for k in sorted(x) for v in flat_values(x[k])]
     if isinstance(x, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Stores of a layer's weights: a live model, the groups of a weights file, or the lists of names of a legacy file."""
+"""Stores of layers' weights: a live model, the groups of a weights file, or the lists of names of a legacy file."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tilewright.support.errors import ModelError, said
 
 Array = np.ndarray[Any, Any]
 Spec = Mapping[str, Any]
-"""The serialised form of a model or layer, or its configuration: what JSON says."""
+"""The serialised form of a model or layer, or its configuration, as decoded JSON."""
 
 
 class Store:
     """The weights of one layer."""
 
     def take(self, names: Sequence[str]) -> list[Array]:
-        """The layer's own variables, which are called so, in this order. Raises ModelError where they are missing."""
+        """The layer's own variables of these names, in this order. Raises ModelError if one is missing."""
         raise NotImplementedError
 
     def child(self, attribute: str, name: str = "") -> Store:
-        """The weights of a layer that this one holds as an attribute; `name`: of that layer."""
+        """The weights of the layer in an attribute; `name`: the layer's name."""
         raise NotImplementedError
 
     def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
-        """The weights of the layers in a list of it, by their serialised forms."""
+        """The weights of the layers in a list attribute, by their serialised forms."""
         raise NotImplementedError
 
     def vocabulary(self) -> list[Any] | None:
-        """The tokens that a layer of look-ups learned, its special ones first; None where nothing holds them."""
+        """The tokens that a look-up layer learned, with its special ones first; None if the store has none."""
         return None
 
 
@@ -43,10 +43,10 @@ class LiveStore(Store):
         self.layer = layer
 
     def take(self, names: Sequence[str]) -> list[Array]:
-        # Keras numbers the variables that were given no name.
+        # Keras numbers unnamed variables.
         found = {re.sub(r"^variable_\d+$", "variable", v.name.rpartition("/")[2]): v for v in self.layer.weights}
         for n in names:
-            # Weights of words are not variables of the layer that holds them.
+            # A layer does not list IDF weights among its variables.
             held = getattr(getattr(self.layer, "_lookup_layer", self.layer), n, None) if n == "idf_weights" else None
             found.update({n: held} if held is not None else {})
         missing = [n for n in names if n not in found]
@@ -75,7 +75,7 @@ class LiveStore(Store):
 
 
 def variable_array(variable: Any) -> Array:
-    """A variable's elements, not copied where its framework gives them as they lie in memory."""
+    """A variable's elements; a view without a copy if its framework provides one."""
     value = getattr(variable, "value", variable)
     value = value() if callable(value) else value
     if hasattr(value, "detach"):
@@ -86,7 +86,7 @@ def variable_array(variable: Any) -> Array:
 
 
 class FileStore(Store):
-    """The weights of a layer in a group of a `.weights.h5` file, `path`. `assets`: the archive's other files, in folders called so."""
+    """The weights of a layer in a group `path` of a `.weights.h5` file. `assets`: the archive's other files, by folder."""
 
     def __init__(
         self, group: Any, place: str, path: str = "", assets: Callable[[str], bytes | None] | None = None
@@ -122,7 +122,7 @@ class FileStore(Store):
     def members(self, layers: Sequence[Spec], container: str = "layers") -> list[Store]:
         group = self.group.get(container) if self.group is not None else None
         if group is None:
-            # The first files of Keras 3 had another name for it.
+            # The first files of Keras 3 have another name for it.
             group = self.group.get(f"_{container}") if self.group is not None else None
         named = {
             str(g["vars"].attrs["name"]): (key, g)
@@ -148,7 +148,7 @@ def _groups(group: Any) -> list[tuple[str, Any]]:
 
 
 DIRECTIONS = ("forward_layer", "backward_layer")
-"""Attributes of a layer whose weights are those of the one, then those of the other."""
+"""Attributes of a layer with two inner layers: its weights are those of the first, then those of the second."""
 
 
 Entries = Sequence[tuple[tuple[str, ...], Any]]
@@ -156,7 +156,7 @@ Entries = Sequence[tuple[tuple[str, ...], Any]]
 
 
 def weight_names(entries: Entries) -> list[str]:
-    """What weights are called in their layers."""
+    """Names of weights in their layers."""
     return [path[-1] for path, _ in entries]
 
 
@@ -182,7 +182,7 @@ class ListStore(Store):
         parts = self.entries[:half], self.entries[half:]
         inner = [e for e in self.entries if name in e[0][:-1]] if name else []
         if attribute in DIRECTIONS and (not inner or weight_names(parts[0]) == weight_names(parts[1])):
-            # Keras goes by the order of the list, whatever the layers are called now.
+            # Keras uses the order of the list, not the layers' current names.
             inner = parts[DIRECTIONS.index(attribute)]
         return ListStore(inner or self.entries, f"{self.place}/{name or attribute}")
 
@@ -191,7 +191,7 @@ class ListStore(Store):
 
 
 class LegacyFile(ListStore):
-    """The weights of the outermost model in a legacy `.h5` file: a group for each layer."""
+    """The weights of the outermost model in a legacy `.h5` file, with a group for each layer."""
 
     def __init__(self, group: Any) -> None:
         super().__init__([], "the model")
@@ -212,7 +212,7 @@ class LegacyFile(ListStore):
 
 
 def dataset_array(group: Any, key: Any, place: str) -> Array:
-    """The elements of a dataset. Raises ModelError where it cannot be read."""
+    """The elements of a dataset. Raises ModelError if reading it fails."""
     try:
         data = group[key]
         if not isinstance(data, Dataset):
@@ -237,7 +237,7 @@ def name_of(spec: Spec) -> str:
 
 
 def snake_case(name: str) -> str:
-    """The name that a class's layers have in weights files."""
+    """The name in weights files of layers of a class."""
     name = re.sub(r"\W+", "", name)
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()

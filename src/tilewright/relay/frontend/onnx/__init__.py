@@ -1,7 +1,7 @@
 """The ONNX importer.
 
-`reader` opens a model file and checks it; `importing` makes a module of it; `graph` walks the nodes, folds what is known and
-reports all that is not supported at once; the files of `ops` hold one converter per operator and opset.
+`reader` opens and checks a model file; `importing` builds its module; `graph` walks the nodes, folds known values and
+reports all unsupported parts at once; the files of `ops` have one converter per operator and opset.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Values of attributes that have a meaning. Of other values converters, the bodies that define operators, and ONNX's reference each
-make something of their own."""
+"""Checks of attributes with a fixed set of values. Converters, the bodies that define operators, and ONNX's reference each read other
+values differently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = {
     "noop_with_empty_axes", "normalize_variance", "onesided", "output_sequence", "periodic", "reverse", "saturate",
     "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB", "upper",
 }  # fmt: skip
-"""Attributes of ONNX's own operators that say yes or no."""
+"""Boolean attributes of ONNX's own operators."""
 PADDING = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 SCATTERED = ("none", "add", "mul", "min", "max")
@@ -58,17 +58,17 @@ CHOICES: dict[tuple[str, str], dict[str, Sequence[int | str]]] = {
     (ML, "LinearClassifier"): {"post_transform": TRANSFORMS},
     (ML, "LinearRegressor"): {"post_transform": TRANSFORMS},
     (ML, "Normalizer"): {"norm": ("MAX", "L1", "L2")},
-    (ML, "SVMClassifier"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS[:-1]},  # its scores are no probabilities
+    (ML, "SVMClassifier"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS[:-1]},  # its scores are not probabilities
     (ML, "SVMRegressor"): {"kernel_type": KERNELS, "post_transform": TRANSFORMS},
     (ML, "TreeEnsemble"): {"aggregate_function": range(4), "post_transform": range(len(TRANSFORMS))},
     (ML, "TreeEnsembleClassifier"): {"post_transform": TRANSFORMS},
     (ML, "TreeEnsembleRegressor"): {"aggregate_function": ("SUM", "AVERAGE", "MIN", "MAX"), "post_transform": TRANSFORMS},
 }  # fmt: skip
-"""The values of attributes that choose between a few, by domain and operator."""
+"""The allowed values of enumerated attributes, by domain and operator."""
 
 
 def check_attributes(node: OnnxNode, domain: str) -> None:
-    """Raises OpAttributeUnImplemented for a value of an attribute that has no meaning, or more than one."""
+    """Raises OpAttributeUnImplemented for an invalid or ambiguous value of an attribute."""
     for name, known in CHOICES.get((domain, node.op_type), {}).items():
         given = node.get(name)
         if given is not None and given not in known:

@@ -1,4 +1,4 @@
-"""Results of branches: values of one structure are joined; others stay apart until a node makes a common value of them."""
+"""Results of branches. Values of one structure are joined; others stay a choice until a node's results have a common type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tir import Any as AnyDim
 
 
 def same_array(a: Item, b: Item) -> bool | None:
-    """Whether two values that are known at import, sizes that are symbols among them, are the same; None where one is not known."""
+    """Whether two known values, which may contain symbols, are equal; None if one of them is unknown."""
     if not (isinstance(a, Value) and isinstance(b, Value)) or a.array is None or b.array is None:
         return None
     if a.array.shape != b.array.shape or a.element != b.element:
@@ -26,16 +26,16 @@ def same_array(a: Item, b: Item) -> bool | None:
 
 
 def known_apart(a: Item, b: Item) -> bool:
-    """Whether two values are known, and not the same. Made of a choice they tell its sides apart, as their ranks do, so a condition that
-    asks for them is decided on each side."""
+    """Whether two values are known and differ. Results of a choice that are known on both sides, or differ in rank, identify the side, so
+    a later condition on them is decided on each side."""
     return same_array(a, b) is False
 
 
 def either(
     node: OnnxNode, condition: Value, yes: list[Item], no: list[Item], question: Question, of_choice: bool = False
 ) -> list[Item]:
-    """What a node makes whether or not a condition holds; values without a common type stay apart. of_choice: the node makes them of a
-    choice; different known values stay apart, too."""
+    """The results of a node for both values of a condition. Values without a common type stay a choice. of_choice: the operands of the
+    node are a choice; then different known values stay apart, too."""
     if all([same_array(a, b) for a, b in zip(yes, no, strict=True)]):
         return yes
     pairs = [None if of_choice and known_apart(a, b) else common(node, a, b) for a, b in zip(yes, no, strict=True)]
@@ -49,7 +49,7 @@ def either(
 
 
 def common(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any] | None:
-    """Two values in one structure; None where there is none."""
+    """Two values converted to one structure; None if that is impossible."""
     if isinstance(a, Choice) or isinstance(b, Choice):
         return None
     try:
@@ -59,7 +59,7 @@ def common(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any] | None:
 
 
 def sheltered(node: OnnxNode, condition: Value, value: Item, taken: bool = True) -> Any:
-    """A value that can be computed whatever the condition is: zeros of its shape where it is not `taken`."""
+    """A value that both sides of the condition can compute: zeros of its shape on the side where it is not `taken`."""
     if isinstance(value, Choice):
         sides = [sheltered(node, condition, v, taken) for v in (value.yes, value.no)]
         return Choice(value.condition, sides[0], sides[1], value.question)
@@ -73,9 +73,9 @@ def sheltered(node: OnnxNode, condition: Value, value: Item, taken: bool = True)
 
 
 def of_choices(node: OnnxNode, inputs: list[Item], convert: Callable[[list[Any]], list[Any]]) -> list[Item]:
-    """The results of a node with inputs that are one of two values: a common value as soon as there is one.
+    """The results of a node whose inputs are choices. They become one value as soon as they have a common type.
 
-    Where it cannot take one of the two, a run that chooses that one ends with an error."""
+    If the node refuses one of the two values, a run that chooses it ends with an error."""
     importer = node.importer
     choice: Choice = next(v for v in inputs if isinstance(v, Choice))
     found: list[list[Any] | Exception] = []
@@ -99,7 +99,7 @@ def of_choices(node: OnnxNode, inputs: list[Item], convert: Callable[[list[Any]]
 
 
 def demanded(node: OnnxNode, choice: Choice, value: Item, yes: bool, who: str) -> Any:
-    """A value that there is only where one branch is taken: a run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
+    """A value that exists only in one branch. A run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
     if isinstance(value, Choice):
         sides = [demanded(node, choice, v, yes, who) for v in (value.yes, value.no)]
         return Choice(value.condition, sides[0], sides[1], value.question)
@@ -111,7 +111,7 @@ def demanded(node: OnnxNode, choice: Choice, value: Item, yes: bool, who: str) -
 
 
 def taken(value: Item, assumed: Sequence[tuple[Value, str]]) -> Any:
-    """A value where some conditions are decided: (condition, the side of choices that it takes)."""
+    """A value under decided conditions: (condition, the side that its choices take)."""
     if not assumed or not isinstance(value, Choice):
         return value
     side = next((s for c, s in assumed if c is value.condition), None)
@@ -122,7 +122,7 @@ def taken(value: Item, assumed: Sequence[tuple[Value, str]]) -> Any:
 
 
 def one_value(node: OnnxNode, value: Item) -> Any:
-    """The value that a choice comes to where its sides have a common type; others as they are."""
+    """The joined value of a choice, if its sides have a common type; other values are returned unchanged."""
     if not isinstance(value, Choice):
         return value
     yes, no = one_value(node, value.yes), one_value(node, value.no)
@@ -130,7 +130,7 @@ def one_value(node: OnnxNode, value: Item) -> Any:
 
 
 def with_rank(node: OnnxNode, value: Item, rank: int) -> Any:
-    """What of a choice has this rank, one tensor if it has a common type; None where nothing has."""
+    """The sides of a choice that have this rank, joined if they have a common type; None if neither has it."""
     if not isinstance(value, Choice):
         return value if isinstance(value, Value) and value.ndim == rank else None
     yes, no = [with_rank(node, v, rank) for v in (value.yes, value.no)]
@@ -143,7 +143,7 @@ def with_rank(node: OnnxNode, value: Item, rank: int) -> Any:
 
 
 def joined(node: OnnxNode, condition: Value, yes: list[Item], no: list[Item]) -> list[Item]:
-    """The results of two branches, whichever is taken. Extents that differ are dynamic."""
+    """The results of an `If` with these two branches. Extents that differ become dynamic."""
     pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
     sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]
     choice = If(scalar(node, condition).expr, sides[0], sides[1])

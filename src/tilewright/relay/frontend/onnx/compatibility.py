@@ -81,7 +81,7 @@ QUANTISED = CompatibilityNote(
 
 
 def note_version(op_type: str, opset: int, domain: str, attributes: dict[str, Any], title: str) -> None:
-    """Note what is old of a node."""
+    """Records the compatibility notes for a node of an old form."""
     from onnx import defs
 
     used = schema_of(op_type, opset, domain)

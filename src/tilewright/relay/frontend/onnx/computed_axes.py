@@ -1,4 +1,4 @@
-"""Axes that only a run knows: an operator for each choice that there is, of which the run takes one."""
+"""Axes that are known only at run time: one operator for each possible choice of axes. A run takes one of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PLACES = {
     "Squeeze": 1, "Unsqueeze": 1, "CumSum": 1, "Slice": 3, "Pad": 3, "DFT": 2, "ReduceSum": 1, "ReduceMax": 1, "ReduceMin": 1,
     "ReduceMean": 1, "ReduceProd": 1, "ReduceL1": 1, "ReduceL2": 1, "ReduceLogSum": 1, "ReduceLogSumExp": 1, "ReduceSumSquare": 1,
 }  # fmt: skip
-"""Which input of an operator holds axes."""
+"""The index of the input with the axes, by operator."""
 FIT = "the number of choices of axes that fit"
 MOST_CHOICES = 64
-"""Most choices of axes for which operators are made."""
+"""The largest number of choices of axes for which operators are made."""
 
 
 def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[Any]], list[Any]]) -> list[Any] | None:
-    """The results of a node whose axes a run decides, by `make`; None if the node has none, or too many choices."""
+    """The results of a node with axes that are known only at run time, by `make`; None if there are none, or too many choices."""
     place = PLACES.get(node.op_type)
     if place is None or place >= len(inputs) or inputs[place] is None or inputs[place].array is not None:
         return None
@@ -49,7 +49,7 @@ def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[A
         given = node.value("dyn.within", given, node.call(key, given), low=0, high=most - 1, name="an axis")
 
     def made(choice: tuple[int, ...]) -> list[Any] | None:
-        """The results for one choice of axes; None if the extents exclude it."""
+        """The results for one choice of axes; None if the extents rule it out."""
         known = Value(array=np.array(choice, axes.dtype).reshape([count] if axes.ndim else []))
         try:
             found = make([*inputs[:place], known, *inputs[place + 1 :]])

@@ -1,4 +1,4 @@
-"""com.microsoft: what ONNX Runtime's optimizer makes of models, and what quantisers and exporters of language models write."""
+"""Converters of com.microsoft: operators of ONNX Runtime's optimizer, of quantisers, and of exporters of language models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Converters of ONNX Runtime's attention operators: packed weights, separate heads, caches of keys and values that decoding steps
-fill."""
+extend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def heads(node: OnnxNode, x: Value, count: int) -> Value:
-    """(batch, length, width) as (batch, heads, length, width / heads); the batch and length may be dynamic."""
+    """(batch, length, width) reshaped to (batch, heads, length, width / heads); the batch and length may be dynamic."""
     if x.ndim == 4:
         return x
     size = x.known_extent(-1) // count
@@ -26,20 +26,20 @@ def heads(node: OnnxNode, x: Value, count: int) -> Value:
 
 
 def joined(node: OnnxNode, x: Value) -> Value:
-    """(batch, heads, length, size) as (batch, length, heads * size)."""
+    """(batch, heads, length, size) reshaped to (batch, length, heads * size)."""
     width = x.known_extent(1) * x.known_extent(3)
     return node.value("reshape", node.call("transpose", x, axes=(0, 2, 1, 3)), newshape=(0, 0, width))
 
 
 def split_heads(node: OnnxNode, x: Value, count: int, axis: int) -> list[Value]:
-    """Queries, keys and values that stand beside each other on an axis of (batch, length, heads, `count`, size), each with heads
-    before lengths."""
+    """Queries, keys and values split from an axis of (batch, length, heads, `count`, size), each with heads before
+    lengths."""
     parts = node.calls("split", x, indices_or_sections=count, axis=axis)
     return [node.value("transpose", node.call("squeeze", p, axis=(axis,)), axes=(0, 2, 1, 3)) for p in parts]
 
 
 def scale_of(node: OnnxNode, q: Value) -> float:
-    """The factor of the queries."""
+    """The scale of the scores."""
     return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(q.known_extent(-1)))
 
 
@@ -52,9 +52,9 @@ def attend(
     allowed: Sequence[Tensor] = (),
     sink: Value | None = None,
 ) -> tuple[Value, Value, Value]:
-    """softmax(q k^T * scale + bias) v over the places that are allowed; further the scores, and their softmax.
+    """softmax(q k^T * scale + bias) v over the unmasked keys; also the scores, and their softmax.
 
-    sink: (heads) or one number; a score of nothing, whose exponential only the sum has."""
+    sink: (heads) or one number; the score of an additional key without a value. It enters only the softmax's sum."""
     scaled = node.value("multiply", q, node.scalar(scale_of(node, q), q))
     scores = node.call("nn.batch_matmul", scaled, k, transpose_b=True)
     cap = float(node.get("softcap", 0.0))
@@ -81,21 +81,21 @@ def _shares(node: OnnxNode, scores: Value, sink: Value | None) -> Expr:
 
 
 def causal(node: OnnxNode, q: Value, k: Value) -> Value:
-    """Which places each query may see: those up to its own, counted from the end."""
+    """The causal mask: each query attends to keys up to its own position, counted from the end."""
     rows, columns = node.static(q)[2], node.static(k)[2]
     return Value(array=np.tri(rows, columns, columns - rows, bool))
 
 
 def with_past(node: OnnxNode, past: Value | None, new: Value) -> Value:
-    """Keys or values after those of earlier steps."""
+    """Keys or values appended to those of earlier steps."""
     if past is None or past.shape[2] == 0:
         return new
     return node.value("concatenate", [past, new], axis=2)
 
 
 def into_buffer(node: OnnxNode, buffer: Value, new: Value, first: Any, total: int) -> Value:
-    """Keys or values (batch, heads, total, size): those of a buffer, over which new ones are laid from place `first` (one for all, or one
-    for each of the batch) on."""
+    """The buffer (batch, heads, total, size) of keys or values, with new ones written from position `first` on (one number for all, or one
+    for each of the batch)."""
     extent, length = node.static(buffer)[2], node.static(new)[2]
     if total > extent:
         more = ((0, 0), (0, 0), (0, total - extent), (0, 0))
@@ -118,8 +118,8 @@ def into_buffer(node: OnnxNode, buffer: Value, new: Value, first: Any, total: in
 
 
 def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Expr:
-    """The term added to the scores of masked keys: from a mask (batch, keys), (batch, queries, keys), (batch, 1, most, most), the
-    number of keys of each of the batch, or these and then the first of each."""
+    """The term added to the scores of masked keys. The mask is (batch, keys), (batch, queries, keys), (batch, 1, most, most), or the
+    number of keys for each of the batch, optionally followed by the first key of each."""
     low = node.scalar(float(node.get("mask_filter_value", -10000.0)), q)
     if mask.ndim == 1:
         seen = _between(node, mask, q, k)
@@ -135,7 +135,7 @@ def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Expr:
 
 
 def _between(node: OnnxNode, mask: Value, q: Value, k: Value) -> Expr:
-    """Which keys (batch, 1, 1, keys) lie before the ends that a mask has, and not before the beginnings that may follow."""
+    """The mask (batch, 1, 1, keys) of keys before the ends in a mask, and from the beginnings on, if it has them."""
     batch, count = q.shape[0], mask.shape[0]
     places = Value(array=np.arange(node.static(k)[2], dtype=np.int32).reshape(1, 1, 1, -1))
 
@@ -159,7 +159,7 @@ def projected(
     extra: Value | None,
     length: Value | None = None,
 ) -> list[Tensor | None]:
-    """[output, present] of queries, keys and values side by side. length: how much of the past's buffer is full."""
+    """[output, present] for packed queries, keys and values. length: the number of valid keys in the past's buffer."""
     if node.get("do_rotary", 0):
         raise node.refuse("do_rotary", 1, "0; RotaryEmbedding and GroupQueryAttention turn queries and keys")
     count = node.get("num_heads")
@@ -183,7 +183,7 @@ def with_cache(
     mask: Value | None,
     extra: Value | None,
 ) -> tuple[Value, Value, Value, Value]:
-    """(output, keys, values, scores) of attention to keys and values after those of the past, or laid into its buffer."""
+    """(output, keys, values, scores) of attention with past keys and values: appended to them, or written into their buffer."""
     allowed: list[Tensor] = []
     old_k, old_v = past
     if length is not None and old_k is not None and old_v is not None:
@@ -210,7 +210,7 @@ def with_cache(
 
 
 def widened(node: OnnxNode, x: Value, total: int) -> Value:
-    """A mask of the first keys, for a whole buffer."""
+    """A mask of the first keys, extended to a whole buffer."""
     missing = total - node.static(x)[-1]
     if missing <= 0:
         return x
@@ -244,7 +244,7 @@ def _no_beams(beams: Sequence[Value | None]) -> None:
 def separate(
     node: OnnxNode, query: Value, key: Value | None, value: Value | None, bias: Value | None, count: int
 ) -> tuple[Value, Value, Value]:
-    """Queries, keys and values (batch, heads, length, size), from whatever they are packed in."""
+    """Queries, keys and values (batch, heads, length, size), unpacked from their packed form."""
     if key is None and query.ndim == 5:
         q, k, v = split_heads(node, query, 3, 3)
         return q, k, v

@@ -1,4 +1,4 @@
-"""Weights of a few bits: numbers of 2 to 8 bits in blocks that share a scale, and the tables NF4 and FP4."""
+"""Converters of weights of 2 to 8 bits in blocks that share a scale, and the tables NF4 and FP4."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NF4 = np.array(
     ],
     np.float32,
 )  # fmt: skip
-"""The quantiles of a normal distribution that QLoRA (arXiv 2305.14314, appendix E) takes for four bits."""
+"""The quantiles of a normal distribution for four bits, from QLoRA (arXiv 2305.14314, appendix E)."""
 FP4 = np.array([0, 0.0625 / 12, 8 / 12, 1, 4 / 12, 6 / 12, 2 / 12, 3 / 12], np.float32)
-"""Magnitudes of its other table, a sign, two bits of exponent and one of mantissa; the fourth bit is the sign."""
+"""Magnitudes of the FP4 table by three bits, two of exponent and one of mantissa. The fourth bit is the sign."""
 
 
 def unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of a few bits out of bytes, the lowest bits first."""
+    """Numbers of a few bits unpacked from bytes, lowest bits first."""
     if bits == 8:
         return rows
     spread = np.unpackbits(rows, axis=-1, bitorder="little")
@@ -38,7 +38,7 @@ def unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
 def block_weights(
     packed: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int, block: int, depth: int
 ) -> np.ndarray:
-    """(rows, depth) in float32 of rows of packed numbers, each block of which has a scale and a zero point (packed too, or in floats)."""
+    """(rows, depth) in float32 of rows of packed numbers. Each block has a scale and a zero point (packed too, or in floats)."""
     rows, blocks = len(packed), -(-depth // block)
     values = unpacked(packed.reshape(rows * blocks, -1), bits).reshape(rows, blocks, block).astype(np.float32)
     factor = scales.reshape(rows, blocks, 1).astype(np.float32)
@@ -46,7 +46,7 @@ def block_weights(
 
 
 def shifts(zeros: np.ndarray | None, bits: int, rows: int, blocks: int) -> np.ndarray:
-    """Zero points (rows, blocks, 1); the middle of what the bits hold where there are none."""
+    """Zero points (rows, blocks, 1). The default is the middle of the range of the bits."""
     if zeros is None:
         return np.full((rows, blocks, 1), float(1 << (bits - 1)), np.float32)
     if zeros.dtype == np.uint8:
@@ -57,7 +57,7 @@ def shifts(zeros: np.ndarray | None, bits: int, rows: int, blocks: int) -> np.nd
 def product(
     node: OnnxNode, a: Value, b: Value, scales: Value, zeros: Value | None, order: Value | None, columns: int
 ) -> Value:
-    """a times packed weights of so many columns."""
+    """a times packed weights with this number of columns."""
     if node.get("weight_prepacked", 0):
         raise node.refuse(
             "weight_prepacked", node.get("weight_prepacked"), "0: weights as the operator's text describes them"
@@ -68,7 +68,7 @@ def product(
     if order is None:
         whole = block_weights(packed, factor, given, bits, block, depth)
     else:
-        # Each row of weights has a block of its own.
+        # `order` has the block of each row of the weights.
         blocks = -(-depth // block)
         place = node.numbers(order, "group index").astype(int)[:depth]
         values = unpacked(packed.reshape(columns * blocks, -1), bits).reshape(columns, -1)[:, :depth].astype(np.float32)
@@ -92,7 +92,7 @@ def _matmul_bits(
 
 
 def _normalised(node: OnnxNode, a: Value, skip: Value | None, scale: Value | None) -> tuple[Value, Value]:
-    """(the sum over the root of its mean square, the sum)."""
+    """(x + skip, divided by its root mean square if there is a scale; x + skip)."""
     total = add(node, a, skip)
     return (total if scale is None else as_value(rms_norm(node, total, scale)[0])), total
 
@@ -135,7 +135,7 @@ def _three_products(node: OnnxNode, a: Value, skip: Value | None, scale: Value, 
 def _matmul_table(node: OnnxNode, a: Value, b: Value, largest: Value) -> Expr:
     depth, columns, block = node.get("K"), node.get("N"), node.get("block_size")
     packed = node.numbers(b, "weights").reshape(-1)
-    # The upper half of a byte comes first.
+    # The upper half of a byte is the first number.
     codes = np.stack([packed >> 4, packed & 15], axis=1).reshape(-1)
     table = NF4 if node.get("quant_type") == 1 else np.concatenate([FP4, -FP4])
     values = table[codes][: columns * depth]
@@ -166,7 +166,7 @@ def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, ze
     if zeros is not None:
         parts["zeros"] = decoded(node, zeros)
     if axis == blocked:
-        # A place has its own block.
+        # Scales are repeated for each element of the axis, so an index selects the scale of its block.
         for name in ("scales", "zeros"):
             if name in parts:
                 spread = node.call("repeat", parts[name], repeats=block, axis=blocked)
@@ -183,7 +183,7 @@ def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, ze
     )
     at = node.value("add", places, wrapped)
     rows = {k: node.value("take", v, at, axis=axis, mode="clip") for k, v in parts.items()}
-    # Places stand where the axis was.
+    # The axes of the indices replace the gathered axis.
     last = blocked + places.ndim - 1 if blocked > axis else blocked
     codes = node.cast(_opened(node, rows["data"], bits) if packed else rows["data"], "float32")
     if zeros is not None:
@@ -202,7 +202,7 @@ def _gather_blocks(node: OnnxNode, data: Value, places: Value, scales: Value, ze
 
 
 def _opened(node: OnnxNode, rows: Value, bits: int) -> Value:
-    """Numbers of 2 or 4 bits out of the bytes of the last axis."""
+    """Numbers of 2 or 4 bits unpacked from the bytes of the last axis."""
     count = 8 // bits
     by = Value(array=(np.arange(count) * bits).astype(np.uint8))
     apart = node.call("right_shift", node.call("expand_dims", rows, axis=rows.ndim), by)
@@ -211,7 +211,7 @@ def _opened(node: OnnxNode, rows: Value, bits: int) -> Value:
 
 
 def _spread(node: OnnxNode, v: Value, block: int, axis: int, like: Value, there: bool) -> Tensor:
-    """One number for each block as one for each element."""
+    """Numbers for blocks repeated for each element of the block."""
     extent = like.shape[axis]
     if there or v.shape[axis] == extent:
         return v

@@ -1,4 +1,4 @@
-"""The graphs inside a search: a decoder as of GPT-2, or an encoder and a decoder as of T5, run step by step."""
+"""Graphs inside a search: a decoder as in GPT-2, or an encoder and a decoder as in T5, run step by step."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Decoder(Tensors):
     prompt: Value
 
     def first(self) -> tuple[Value, list[Value]]:
-        """(scores (rows, words) of the first token after the prompt, the state)."""
+        """(scores (rows, words) of the first token after the prompt, the state after the prompt)."""
         raise OpNotImplemented("its kind of model has no first step")
 
     def next(self, tokens: Value, state: Sequence[Value], length: Value) -> tuple[Value, list[Value]]:
-        """(the scores of what follows these tokens (rows), the state after them); length: of the sequences with them."""
+        """(the scores of the tokens after these (rows), the state after them); length: of the sequences with them."""
         raise OpNotImplemented("its kind of model has no further steps")
 
     def reordered(self, state: Sequence[Value], rows: Value) -> list[Value]:
-        """The state when each row goes on as another one."""
+        """The state with rows selected by index: row i continues from another row."""
         raise OpNotImplemented("its kind of model has no beams")
 
     def run(self, graph: Message, inputs: Sequence[Value]) -> list[Value]:
-        """The results of a graph on values in order."""
+        """The results of a graph for values in the order of its inputs."""
         names = [i.name for i in graph.input]
         if len(names) != len(inputs):
             raise OpNotImplemented(
@@ -48,14 +48,14 @@ class Decoder(Tensors):
 
 
 class DecoderOnly(Decoder):
-    """A decoder that takes tokens, their positions, a mask, and for each layer the past (2, rows, heads, length, size)."""
+    """A decoder with inputs: tokens, their positions, a mask, and for each layer the past (2, rows, heads, length, size)."""
 
     def __init__(self, node: OnnxNode, ids: Value, mask: Value | None, beams: int) -> None:
         super().__init__(node)
         self.graph = node.get("decoder")
         self.opening = node.get("init_decoder") or self.graph
         ids = node.cast(ids, "int32")
-        # Places count what is no padding, whatever the mask says.
+        # Positions count the tokens that are not padding, whatever the mask has.
         counted = node.cast(self("not_equal", ids, self.number(int(node.get("pad_token_id")), "int32")), "int32")
         rows = [ids, counted, counted if mask is None else node.cast(mask, "int32")]
         self.prompt, self.counted, self.mask = [
@@ -63,7 +63,7 @@ class DecoderOnly(Decoder):
         ]
 
     def past(self) -> list[Value]:
-        """Keys and values before the first step: none."""
+        """Empty keys and values, for the first step."""
         rows = self.node.static(self.prompt)[0]
         found = []
         for i in self.graph.input[3:]:
@@ -84,7 +84,7 @@ class DecoderOnly(Decoder):
         return self.last(logits), [place, self.longer(self.mask), *past]
 
     def longer(self, mask: Value) -> Value:
-        """A mask with one place more."""
+        """A mask extended by one position."""
         rows = self.node.static(self.prompt)[0]
         return self("concatenate", [mask, Value(array=np.ones((rows, 1), np.int32))], axis=1)
 
@@ -100,9 +100,9 @@ class DecoderOnly(Decoder):
 
 
 class EncoderDecoder(Decoder):
-    """An encoder, and a decoder that sees what it makes: keys and values of each layer, which stay as they are, beside those of its own.
+    """An encoder, and a decoder that attends to its results. Each layer has fixed keys and values of them, and growing ones of its own.
 
-    The encoder is given strings and their mask, and the token with which the decoder begins where it runs the decoder, too.
+    The encoder's inputs are tokens and their mask. If it also runs the decoder's first step, it gets the start token, too.
     """
 
     def __init__(self, node: OnnxNode, ids: Value, mask: Value | None, beams: int) -> None:
@@ -118,18 +118,18 @@ class EncoderDecoder(Decoder):
         self.layers = (len(self.graph.output) - 1) // 2
 
     def wide(self, x: Value) -> Value:
-        """A row for each beam."""
+        """A copy of each row for each beam."""
         return x if self.beams == 1 else self("repeat", x, repeats=self.beams, axis=0)
 
     def first(self) -> tuple[Value, list[Value]]:
         inputs = [self.ids, self.mask, self.start]
         made = [self.wide(v) for v in self.run(self.encoder, inputs[: len(self.encoder.input)])]
         own = 2 * self.layers
-        # What the decoder takes between its tokens and its past: the mask, and what the encoder made.
+        # The decoder's inputs between its tokens and its past: the mask, and the encoder's results.
         between = len(self.graph.input) - 1 - 2 * own
         seen = self.wide(self.mask)
         if len(self.encoder.output) == own:
-            # The encoder makes keys and values only: the decoder begins without a past.
+            # The encoder only makes keys and values: the decoder begins with an empty past.
             self.cross, self.between = made, [seen]
             past = self.graph.input[1 + between : 1 + between + own]
             return self.following(self.prompt, [self.nothing(i) for i in past])
@@ -138,7 +138,7 @@ class EncoderDecoder(Decoder):
         return self.last(logits), rest[:own]
 
     def nothing(self, info: Message) -> Value:
-        """A past of no tokens."""
+        """An empty past."""
         shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
         if len(shape) != 4 or not shape[1] or not shape[3]:
             raise OpNotImplemented(
@@ -148,7 +148,7 @@ class EncoderDecoder(Decoder):
         return Value(array=np.zeros((rows, shape[1], 0, shape[3]), element_of(info.type)))
 
     def following(self, ids: Value, past: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """The results of the decoder on tokens (rows, 1) after others."""
+        """The results of the decoder for tokens (rows, 1) with this state."""
         logits, *after = self.run(self.graph, [ids, *self.between, *past, *self.cross])
         return self.last(logits), after
 
@@ -160,13 +160,13 @@ class EncoderDecoder(Decoder):
 
 
 def token_mask(c: Tensors, ids: Value) -> Value:
-    """Which tokens an encoder sees: padding before the tokens is masked, padding after them is not."""
+    """The encoder's mask of tokens: it masks padding before the tokens, but not after them."""
     is_token = c("not_equal", ids, c.node.scalar(int(c.node.get("pad_token_id")), ids))
     return c("greater", c("cumsum", c.node.cast(is_token, "int32"), axis=1), c.number(0, "int32"))
 
 
 def decoder_of(node: OnnxNode, ids: Value, given: Mapping[str, Value | None], beams: int) -> Decoder:
-    """The decoder of a search's node."""
+    """The decoder of a search node."""
     kind, mask = int(node.get("model_type", 0)), given.get("attention_mask")
     if kind == 0:
         return DecoderOnly(node, ids, mask, beams)

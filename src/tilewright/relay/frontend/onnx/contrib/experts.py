@@ -1,4 +1,4 @@
-"""Mixtures of experts: every expert computes all tokens, weighted by what the router gives it (0 for those not chosen)."""
+"""Converters of mixtures of experts: every expert computes all tokens, weighted by its router weight (0 for experts not chosen)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def routed(node: OnnxNode, scores: Value, shares: Value | None, normal: bool) -> Value:
-    """The share of each expert (axis 1) in each token: those of the best, 0 for others. normal: they add up to 1."""
+    """The router weight of each expert (axis 1) for each token: 0 except for the best. normal: the weights of a token add up to 1."""
     count, best = scores.known_extent(-1), node.get("k", 1)
     if node.get("use_sparse_mixer", 0):
         raise node.refuse("use_sparse_mixer", 1, "0")
@@ -34,7 +34,7 @@ def routed(node: OnnxNode, scores: Value, shares: Value | None, normal: bool) ->
 
 
 def bent(node: OnnxNode, x: Value, gated: Any | None) -> Value:
-    """The activation between the layers of an expert; gated: makes the further product of gated units where it is not fused."""
+    """The activation between the layers of an expert. gated: computes the second factor of gated units if it is not fused."""
     kind = node.get("activation_type", "relu")
     if kind == "swiglu":
         return _gated_unit(node, x, gated)
@@ -56,7 +56,7 @@ def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
             raise OpNotImplemented("its activation is swiglu, not fused, but it has no third weights")
         gate, line = x, gated()
     elif order == 1:
-        # Beside each other, one of each.
+        # Interleaved: one element of each half in turn.
         gate, line = [
             node.value("strided_slice", x, begin=(k,), end=(width,), strides=(2,), axes=(x.ndim - 1,)) for k in (0, 1)
         ]
@@ -72,7 +72,7 @@ def _gated_unit(node: OnnxNode, x: Value, gated: Any | None) -> Value:
 
 
 def mixture(node: OnnxNode, x: Value, shares: Value, layers: list[tuple[Value, Value | None] | None]) -> Tensor:
-    """The sum of what experts make of tokens. layers: weights (experts, out, in) and biases (experts, out) of the first, second and
+    """The weighted sum of the experts' results. layers: weights (experts, out, in) and biases (experts, out) of the first, second and
     third product."""
     width = x.known_extent(-1)
     rows = node.value("reshape", x, newshape=(-1, width)) if x.ndim > 2 else x
@@ -123,13 +123,13 @@ def _quantized_mixture(node: OnnxNode, x: Value, scores: Value, *parts: Value | 
         bits = node.get(f"fc{k + 1}_expert_weight_bits") or node.get("expert_weight_bits", 4)
         zeros = given[9 + k]
         layers.append((Value(array=_opened(node, packed, scale, zeros, bits).astype(x.dtype)), bias))
-    # Without weights of their own, ONNX Runtime lets those of the chosen add up to 1 whatever the attribute says.
+    # Without separate router weights, ONNX Runtime normalises those of the chosen experts, whatever the attribute says.
     normal = given[12] is None or bool(node.get("normalize_routing_weights", 0))
     return mixture(node, x, routed(node, scores, given[12], normal), layers)
 
 
 def _opened(node: OnnxNode, packed: Value, scale: Value, zeros: Value | None, bits: int) -> np.ndarray:
-    """(experts, out, in) in float32."""
+    """Weights (experts, out, in) in float32, unpacked."""
     bytes_, factor = node.numbers(packed, "weights"), node.numbers(scale, "scales")
     experts, rows, width = bytes_.shape
     depth = width * 8 // bits
@@ -137,7 +137,7 @@ def _opened(node: OnnxNode, packed: Value, scale: Value, zeros: Value | None, bi
     block = node.get("block_size") if blocked else depth
     given = None if zeros is None else node.numbers(zeros, "zero points")
     if given is not None and not blocked:
-        # Those of an expert's rows are packed beside each other.
+        # Numbers of one row of an expert are packed together.
         from tilewright.relay.frontend.onnx.contrib.blocks import unpacked
 
         given = unpacked(given.reshape(experts, -1), bits)[:, :rows].reshape(experts * rows, 1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Operators that join several of ONNX's own: products with epilogues, activations, normalisations of sums."""
+"""Converters of operators that fuse several of ONNX's own: products with epilogues, activations, normalisations of sums."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DOMAIN = "com.microsoft"
 
 
 def channels_first(node: OnnxNode, x: Value) -> Value:
-    """(batch, ..., channels) as (batch, channels, ...)."""
+    """(batch, ..., channels) transposed to (batch, channels, ...)."""
     return node.value("transpose", x, axes=(0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
 def channels_last(node: OnnxNode, x: Tensor) -> Value:
-    """(batch, channels, ...) as (batch, ..., channels)."""
+    """(batch, channels, ...) transposed to (batch, ..., channels)."""
     rank = as_value(x).ndim
     return node.value("transpose", x, axes=(0, *range(2, rank), 1))
 
 
 def add(node: OnnxNode, x: Tensor, y: Any | None) -> Value:
-    """A sum; what is left out is zero."""
+    """The sum of its arguments. None counts as zero."""
     return as_value(x) if y is None else node.value("add", x, y)
 
 
@@ -34,7 +34,7 @@ def add(node: OnnxNode, x: Tensor, y: Any | None) -> Value:
 def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Value:
     def turned(x: Value, flag: str, batch: str) -> Value:
         if node.get(batch, 0):
-            # The matrix axis stands first, before the batch.
+            # The matrix axis comes first, before the batch.
             x = node.value("transpose", x, axes=(*range(1, x.ndim - 1), 0, x.ndim - 1))
         if node.get(flag, 0) and x.ndim > 1:
             x = node.value("transpose", x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
@@ -52,7 +52,7 @@ def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> V
 
 
 def activated(node: OnnxNode, x: Tensor) -> Value:
-    """The activation that a fused operator ends in."""
+    """The activation at the end of a fused operator."""
     value, name = as_value(x), node.get("activation", "")
     own = (node.get("activation_alpha"), node.get("activation_beta"))
     given = node.get("activation_params") or [v for v in own if v is not None]
@@ -115,7 +115,7 @@ def _bias_softmax(node: OnnxNode, x: Value, bias: Value) -> Expr:
 
 
 def layer_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value | None) -> list[Any]:
-    """[the normalised last axis, its mean, one over its deviation]."""
+    """[the normalised last axis, its mean, 1 / deviation]."""
     epsilon = float(node.get("epsilon", 1e-12))
     bias = beta if beta is not None else Value(array=np.zeros(known_extents(gamma.shape), gamma.dtype))
     out = node.call("nn.layer_norm", x, gamma, bias, axis=-1, epsilon=epsilon)
@@ -128,7 +128,7 @@ def layer_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value | None) -> li
 
 
 def rms_norm(node: OnnxNode, x: Value, gamma: Value) -> list[Expr]:
-    """[the last axis over the root of its mean square, one over that root]."""
+    """[the last axis divided by its root mean square, 1 / that root]."""
     power = node.call("mean", node.call("multiply", x, x), axis=(-1,), keepdims=True)
     root = node.call("rsqrt", node.call("add", power, node.scalar(float(node.get("epsilon", 1e-5)), x)))
     return [node.call("multiply", node.call("multiply", x, root), gamma), root]
@@ -169,7 +169,7 @@ def embed_layer_norm(
     mask: Value | None = None,
     places: Value | None = None,
 ) -> list[Tensor]:
-    """[embeddings of tokens, places and kinds, normalised; how many tokens each of the batch has; the embeddings]."""
+    """[normalised embeddings of tokens, positions and segments; the number of tokens of each example; their sum]."""
     total: Any = node.call("take", words, ids, axis=0, mode="bounded")
     length = ids.shape[1]
     if places is not None:
@@ -193,7 +193,7 @@ onnx_op("EmbedLayerNormalization", domain=DOMAIN)(embed_layer_norm)
 
 
 def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Value:
-    """Groups of channels normalised, and the activation that may follow."""
+    """Normalised groups of channels, with an optional activation."""
     last = bool(node.get("channels_last", 1))
     data = channels_first(node, x) if last else x
     epsilon = float(node.get("epsilon", 1e-5))
@@ -242,14 +242,14 @@ def _bitmask_dropout(node: OnnxNode, x: Value, ratio: Value | None = None, train
 
 
 def dropout(node: OnnxNode, x: Value, ratio: Value | None, training: Value | None) -> list[Any]:
-    """[what is given, the mask that keeps all of it]."""
+    """[the input unchanged, a mask of true]."""
     if training is not None and bool(node.numbers(training, "training mode").reshape(-1)[0]):
         raise node.refuse("training_mode", True, "False: export the model in evaluation mode")
     if not node.wants(1):
         return [x, None]
     whole = np.ones(node.static(x), bool)
     if node.op_type.startswith("Bitmask"):
-        # Thirty-two of them in a number; what is left over at the end is not set.
+        # 32 flags are packed into a number; bits after the last flag are 0.
         bits = np.packbits(whole.reshape(-1), bitorder="little")
         return [x, np.pad(bits, (0, -len(bits) % 4)).view(np.uint32)]
     return [x, whole]

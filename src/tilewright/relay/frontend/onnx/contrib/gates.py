@@ -1,4 +1,4 @@
-"""Small fused operators of recent language models: gated norms and sums, hyper-connections."""
+"""Converters of small fused operators of recent language models: gated norms and sums, hyper-connections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_val
 
 
 def wide(node: OnnxNode, x: Value) -> Value:
-    """A value in float32, in which these operators compute."""
+    """A value in float32, the type in which these operators compute."""
     return node.cast(x, "float32")
 
 
 def root_norm(node: OnnxNode, x: Value, scale: Value | None) -> Value:
-    """x in float32, its last axis over the root of its mean square, times a scale."""
+    """x in float32: the last axis divided by its root mean square, times a scale."""
     power = node.call("mean", node.call("multiply", x, x), axis=(-1,), keepdims=True)
     epsilon = node.scalar(float(node.get("epsilon", 1e-5)), x)
     made = node.value("multiply", x, node.call("rsqrt", node.call("add", power, epsilon)))
@@ -25,7 +25,7 @@ def root_norm(node: OnnxNode, x: Value, scale: Value | None) -> Value:
 
 
 def branches(node: OnnxNode, x: Value, width: int | None = None) -> Value:
-    """(..., branches, width) of what may be flat."""
+    """The input reshaped to (..., branches, width), if it is flat."""
     count = node.get("num_branches", 0)
     if not count:
         return x
@@ -34,7 +34,7 @@ def branches(node: OnnxNode, x: Value, width: int | None = None) -> Value:
 
 
 def as_given(node: OnnxNode, x: Tensor, like: Value) -> Tensor:
-    """A result in the type and shape of an input."""
+    """A result converted to the type and shape of an input."""
     made = node.cast(as_value(x), like.dtype)
     if made.ndim == like.ndim:
         return made
@@ -87,7 +87,7 @@ def _streams_to_one(node: OnnxNode, streams: Value, mix: Value) -> Value:
 
 
 def _gates(node: OnnxNode, mix: Value, data: Value) -> Value:
-    """Gates of branches, or of their elements, beside (..., branches, width)."""
+    """Gates of branches, or of their elements, shaped to broadcast with (..., branches, width)."""
     by = wide(node, mix)
     if by.ndim == data.ndim:
         return by

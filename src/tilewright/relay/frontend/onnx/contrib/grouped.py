@@ -1,4 +1,4 @@
-"""GroupQueryAttention: several heads of queries share keys and values, which lie in buffers that decoding fills."""
+"""Converter of GroupQueryAttention: several heads of queries share keys and values, which are in buffers that decoding fills."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _grouped(
     assert value is not None
     q, k, v = heads(node, query, count), heads(node, key, groups), heads(node, value, groups)
     length = node.static(q)[2]
-    # seqlens_k is one less than the number of keys of each batch, these included.
+    # seqlens_k is one less than the number of keys of each batch, including the new ones.
     ends = node.call(
         "reshape", node.call("add", node.cast(lengths, "int64"), node.scalar(1, "int64")), newshape=(-1, 1)
     )
@@ -59,7 +59,7 @@ def _grouped(
         if int(total.array.reshape(-1)[0]) == length:
             first = node.call("zeros_like", ends)
     elif not buffer:
-        # A prompt, filled up at its end.
+        # A prompt, padded at its end.
         first = node.call("zeros_like", ends)
     places = node.value("add", Value(array=np.arange(length, dtype=np.int64).reshape(1, -1)), first)
     if q_norm is not None and k_norm is not None:
@@ -87,7 +87,7 @@ def _grouped(
 
 
 def _window(node: OnnxNode, places: Value, ends: Any, keys: int) -> list[Expr]:
-    """Which of the keys each query at a place may see."""
+    """The mask of keys that each query may attend to."""
     columns = Value(array=np.arange(keys, dtype=np.int64).reshape(1, 1, 1, keys))
     if not node.get("causal", 1):
         return [node.call("less", columns, node.call("reshape", ends, newshape=(-1, 1, 1, 1)))]
@@ -101,7 +101,7 @@ def _window(node: OnnxNode, places: Value, ends: Any, keys: int) -> list[Expr]:
 
 
 def _normalised(node: OnnxNode, x: Value, weight: Value) -> Value:
-    """Each head over the root of its mean square."""
+    """Each head divided by its root mean square."""
     power = node.call("mean", node.call("multiply", x, x), axis=(-1,), keepdims=True)
     root = node.call("rsqrt", node.call("add", power, node.scalar(float(node.get("qk_norm_epsilon", 1e-6)), x)))
     return node.value("multiply", node.call("multiply", x, root), weight)

@@ -1,4 +1,4 @@
-"""Hashes: MurmurHash3 of numbers and strings, and the numbers of runs of tokens."""
+"""Converters of hashes: MurmurHash3 of numbers and strings, and the hashes of n-grams of tokens."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def murmur(data: bytes, seed: int) -> int:
 
 
 class Runs(Tensors):
-    """The hashes of runs of two to `max_ngram_size` tokens that end at each token of (batch, length)."""
+    """Hashes of n-grams: runs of two to `max_ngram_size` tokens that end at each token of (batch, length)."""
 
     def __init__(self, node: OnnxNode, ids: Value, multipliers: Value, sizes: Value) -> None:
         super().__init__(node)
@@ -91,7 +91,7 @@ class Runs(Tensors):
         return self("strided_slice", x, begin=(begin,), end=(end,), strides=(1,), axes=(axis,))
 
     def hashed(self, earlier: list[Value], offsets: Value | None) -> Value:
-        """earlier: the tokens (..., length) that stand 0, 1, ... places before each."""
+        """earlier: element k has the tokens (..., length) shifted by k positions, for k = 0, 1, ..."""
         mix: Value | None = None
         found = []
         for n, tokens in enumerate(earlier):
@@ -133,14 +133,14 @@ def _runs(
 
 
 def _lost(c: Runs, tokens: Value, end: Value | None, segments: Value | None, k: int) -> Value | None:
-    """Where the tokens k places back are cut off by what stands there: an end, or the border of a segment after them."""
+    """Whether the token k positions back is cut off: it is an end token, or a segment's border follows it."""
     found = None if end is None else c("equal", tokens, end)
     if segments is None or not k:
         return found
     length = segments.known_extent(1)
     now, before = [c("nn.pad", segments, c.number(0, "int32"), pad_width=((0, 0), (n, 0))) for n in (k - 1, k)]
     other = c("not_equal", c.part(now, 0, length, 1), c.part(before, 0, length, 1))
-    # Tokens before the first are of no segment, and cut off by none.
+    # Positions before the first token belong to no segment and are not cut off.
     inside = Value(array=(np.arange(length) >= k).reshape(1, -1))
     border = c("logical_and", other, inside)
     return border if found is None else c("logical_or", found, border)

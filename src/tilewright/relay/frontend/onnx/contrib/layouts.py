@@ -1,4 +1,4 @@
-"""Convolutions and pooling of com.microsoft whose channels stand last."""
+"""Converters of com.microsoft's convolutions and pooling with channels last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _fused_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: V
 @onnx_op("NhwcFusedConv", "NhwcConv", domain=DOMAIN)
 def _nhwc_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Value:
     if not known_equal(w.shape[1] * node.get("group", 1), x.shape[-1]):
-        # The weights' channels stand last, too.
+        # The weights have channels last, too.
         w = channels_first(node, w)
     made = channels_last(node, convolution(node, channels_first(node, x), w, b))
     return activated(node, add(node, made, z))

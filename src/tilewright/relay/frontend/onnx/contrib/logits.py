@@ -1,4 +1,4 @@
-"""Changes to the scores of tokens by the options of a search, before one token is chosen."""
+"""Changes to the scores of tokens by the options of a search, before a token is chosen."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
 NEVER = float(np.finfo(np.float32).min)
-"""The score of what must not be chosen."""
+"""The score of excluded tokens."""
 
 
 class Tensors:
-    """Calls of operators, and constants."""
+    """Operator calls and constants for scores."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.node = node
@@ -37,7 +37,7 @@ def shaped(
     given: Mapping[str, Value | None],
     eos: int,
 ) -> Value:
-    """Scores (rows, words) of the tokens after sequences (rows, most) of this length, as the node's options change them."""
+    """Scores (rows, words) of the tokens after sequences (rows, most) of this length, changed by the node's options."""
     never = c.number(NEVER, "float32")
     penalty = given.get("repetition_penalty")
     if penalty is not None and (penalty.array is None or float(penalty.array.reshape(-1)[0]) != 1):
@@ -61,7 +61,7 @@ def shaped(
 
 
 def repeated_less(c: Tensors, scores: Value, sequences: Value, length: Value, penalty: Value) -> Value:
-    """Scores of tokens that a row has already, divided by the penalty where they are positive, else multiplied."""
+    """Scores with a penalty on tokens that the row already has: positive scores are divided by it, others multiplied."""
     most = sequences.known_extent(1)
     inside = c("less", Value(array=np.arange(most, dtype=np.int64).reshape(1, -1)), length)
     start = c("strided_slice", sequences, begin=(0,), end=(1,), strides=(1,), axes=(1,))
@@ -72,7 +72,7 @@ def repeated_less(c: Tensors, scores: Value, sequences: Value, length: Value, pe
 
 
 def without_repeats(c: Tensors, scores: Value, sequences: Value, length: Value, size: int) -> Value:
-    """Scores without the tokens that would make runs of `size` tokens which a row has already."""
+    """Scores without tokens that would repeat an n-gram of `size` tokens of the row."""
     rows, most = sequences.known_extent(0), sequences.known_extent(1)
     if most < size:
         return scores

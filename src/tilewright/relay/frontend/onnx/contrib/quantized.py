@@ -1,4 +1,4 @@
-"""Quantised operators of com.microsoft: element-wise ones through float32, products in integers, weights of a few bits."""
+"""Converters of com.microsoft's quantised operators: element-wise ones in float32, products in integers, weights of a few bits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _unary(name: str) -> Any:
     def convert(
         node: OnnxNode, x: Value, x_scale: Value, x_zero: Value | None, scale: Value, zero: Value | None = None
     ) -> Value:
-        # QLinearSoftmax says by which opset's rules.
+        # QLinearSoftmax has an attribute for the opset of its rules.
         attrs = {"opset": None, **{k: v for k, v in node.attrs.items() if k != "channels_last"}}
         if name == "Softmax":
             attrs.setdefault("axis", -1)
@@ -112,12 +112,12 @@ def _dynamic_matmul(
 def dynamic_product(
     node: OnnxNode, a: Value, b: Value, b_scale: Value, b_zero: Value | None, each_row: bool = False
 ) -> Value:
-    """a, quantised over the range that it has (or each row of a matrix over its own), times a matrix of bytes; in float32."""
+    """a, quantised by its range (or each row of a matrix by its own range), times a matrix of bytes; in float32."""
     zero, axis = node.scalar(0, a), (1,) if each_row else None
     low = node.call("minimum", node.call("min", a, axis=axis), zero)
     high = node.call("maximum", node.call("max", a, axis=axis), zero)
     scale = node.value("divide", node.call("subtract", high, low), node.scalar(255, a))
-    # Zeros only have no range.
+    # All zeros have no range.
     scale = node.value("where", node.call("equal", scale, zero), node.scalar(1, a), scale)
     place = node.call("round", node.call("negative", node.call("divide", low, scale)))
     a_zero = node.value("cast", node.call("clip", place, a_min=0.0, a_max=255.0), dtype="uint8")

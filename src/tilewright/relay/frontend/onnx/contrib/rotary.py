@@ -1,4 +1,4 @@
-"""Rotary positions as ONNX Runtime has them: of one position for each token, or of three (time, height, width)."""
+"""Converters of ONNX Runtime's rotary embeddings: one position for each token, or three (time, height, width)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 
 def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: bool, width: int) -> Value:
-    """x (batch, heads, length, size) with its first `width` elements turned by angles (batch or 1, 1, length, width / 2)."""
+    """x (batch, heads, length, size) with its first `width` elements rotated by angles (batch or 1, 1, length, width / 2)."""
     size = x.known_extent(-1)
     head, tail = (x, None) if width == size else node.calls("split", x, indices_or_sections=(width,), axis=-1)
     if interleaved:
@@ -31,12 +31,12 @@ def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: boo
 
 
 def angles(node: OnnxNode, table: Value, places: Value) -> Expr:
-    """Rows of a table of cosines or sines at places (batch, length), for all heads."""
+    """Rows of a table of cosines or sines at positions (batch, length), for all heads."""
     return node.call("expand_dims", node.call("take", table, places, axis=0, mode="bounded"), axis=1)
 
 
 def turned(node: OnnxNode, x: Value, cosines: Any, sines: Any, width: int) -> Value:
-    """x of three or four axes with its heads turned."""
+    """x of three or four axes with its heads rotated."""
     flat = x.ndim == 3
     count = node.get("num_heads", 0) or (x.known_extent(-1) // width if flat else 0)
     data = heads(node, x, count) if flat else x
@@ -64,7 +64,7 @@ def _three_positions(node: OnnxNode, x: Value, places: Value, cosines: Value, si
     half = cosines.known_extent(-1)
     stream = np.repeat(np.arange(3), sections)
     if node.get("mrope_layout", 0):
-        # Every third place is of the height, of the width, until their sections are full; the others are of the time.
+        # Every third element is for the height or the width, until their sections are full; the others are for the time.
         stream = np.zeros(half, np.int64)
         for k in (1, 2):
             stream[k : 3 * sections[k] : 3] = k
