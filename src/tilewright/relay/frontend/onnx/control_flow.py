@@ -1,8 +1,8 @@
-"""Control flow: branches and loops that are known at import disappear; others run in the virtual machine, loops as recursion.
+"""Converters of control flow: branches and loops that are known at import are resolved; the virtual machine runs others.
 
-Loops of few rounds are unrolled. So are those of a known number of rounds that build sequences, which then have known lengths, or
-whose body cannot be compiled once for all rounds (a tensor changes its rank). Sequences that other loops carry, or of which two
-branches return different lengths, are packed.
+Loops of few rounds are unrolled. Two kinds of loops with a known number of rounds are unrolled, too: those that build sequences,
+which then have known lengths, and those whose body changes between rounds (a tensor changes its rank). Sequences in the state of
+other loops, or of different lengths in two branches, are packed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemen
 from tilewright.tir import Any as AnyDim
 
 FEW_ROUNDS = 32
-"""Loops of so many rounds are unrolled."""
+"""The largest number of rounds up to which loops are unrolled."""
 MOST_ROUNDS = 4096
-"""Loops that can only be unrolled may have so many."""
+"""The largest number of rounds for loops that can only be unrolled."""
 
 Step = Callable[[Value, Value, list[Any]], tuple[Value | None, list[Any], list[Value]]]
-"""(number of the round, whether it goes on, state) -> (whether it goes on, state, rows of what is gathered)."""
+"""A step: (number of the round, whether to continue, state) -> (whether to continue, state, rows to gather)."""
 
 
 @onnx_op("If", typed=True)
@@ -73,13 +73,13 @@ def _if(node: OnnxNode, condition: Value) -> list[Item]:
         if not found:
             raise wrong[0]
         ((side, made),) = found.items()
-        # No run of these inputs can take the other one.
+        # The other branch is invalid for these inputs, so no run can take it.
         choice, who = Choice(condition, None, None, question), "the rules of operators allow"
         return [demanded(node, choice, v, side == "yes", who) for v in made]
     except AlreadyReported:
         raise
     except (OpNotImplemented, DiagnosticError, ModelError) as error:
-        # Branches that are not supported, or that these inputs cannot take, are no problem where the condition is known.
+        # A known condition would allow a branch that is unsupported, or invalid for these inputs.
         raise Unknown.within(error, elements_of(condition)) from None
 
 
@@ -112,7 +112,7 @@ def _scan(node: OnnxNode, *inputs: Value) -> list[Item]:
 
 @onnx_op("Scan", since=8, typed=True)
 def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list[Value]:
-    # Each example of the batch is scanned by itself.
+    # Each example of the batch is scanned separately.
     (batch,) = node.static(inputs[-1])[:1]
     need_few(batch, MOST_PARTS, "examples of a batch")
     made = []
@@ -123,7 +123,7 @@ def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list
 
 
 def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None) -> list[Any]:
-    """rounds: how many are made of those that there are; rows after them are 0."""
+    """rounds: the number of rounds to run; later rows are 0."""
     body, scanned = node.get("body"), node.get("num_scan_inputs")
     count = len(inputs) - scanned
     state, lines = inputs[:count], inputs[count:]
@@ -166,7 +166,7 @@ def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None)
 
 
 def at(node: OnnxNode, x: Value, k: Value, axis: int) -> Value:
-    """The part of x at place k of an axis."""
+    """The slice of x at index k of an axis."""
     if k.array is not None:
         n = int(k.array)
         part = node.call("strided_slice", x, begin=(n,), end=(n + 1,), strides=(1,), axes=(axis,))
@@ -186,7 +186,7 @@ def looped(
     step: Step,
     ranks: Sequence[int | None] = (),
 ) -> tuple[list[Any], list[Any]]:
-    """(the last state, what was gathered) of a loop. ranks: those of tensors in sequences of the state, where they are declared."""
+    """(the final state, the gathered rows) of a loop. ranks: the declared ranks of tensors in sequences of the state."""
     rounds = (
         int(node.numbers(trips, "number of rounds").reshape(-1)[0]) if trips is not None and trips.is_number else None
     )
@@ -212,15 +212,15 @@ def looped(
 
 
 def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Packed]:
-    """The state of a loop with its sequences packed, and with optionals that a round may fill; tensors of an empty sequence have the
-    rank that a round gives them, or that is declared."""
+    """The state of a loop with packed sequences, and with optionals that a round may fill. Tensors of an empty sequence get the
+    rank that a round gives them, or the declared one."""
     known = [rank_of(s) for s in state]
     after: list[Any] = [None] * len(state)
     if any(
         [isinstance(s, EmptyOptional) or type(s) is ListValue and k is None for k, s in zip(known, state, strict=True)]
     ):
         k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
-        # The body may ask for what an empty sequence does not hold.
+        # The body may read elements that an empty sequence does not have.
         with suppress(OpNotImplemented, DiagnosticError, ModelError):
             after = step(Value(k), Value(going), state)[1]
     for other in ([rank_of(v) for v in after], ranks):
@@ -228,7 +228,7 @@ def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[i
     made = []
     for s, rank, v in zip(state, known, after, strict=True):
         if type(s) is ListValue:
-            # What stays empty holds no tensor of another rank.
+            # A sequence that stays empty can have any rank.
             made.append(packed(node, s, rank or 0))
         else:
             made.append(matched(node, s, v)[0] if isinstance(s, EmptyOptional) and v is not None else s)
@@ -238,7 +238,7 @@ def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[i
 def unrolled(
     node: OnnxNode, rounds: int | None, condition: Value | None, state: list[Item], gathered: int, step: Step
 ) -> tuple[list[Item], list[Item]]:
-    """A loop round by round. Raises Unknown where whether it goes on is not known."""
+    """A loop, unrolled. Raises Unknown if a condition to continue is not known at import."""
     compatibility.KNOWN_COURSE.seen(node.name)
     going = condition is None or bool(node.numbers(condition, "condition").reshape(-1)[0])
     rows: list[list[Value]] = [[] for _ in range(gathered)]
@@ -259,13 +259,13 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
         if all([r.is_number for r in rows]):
             return Value(array=np.stack([r.array for r in rows if r.array is not None]), kind=rows[0].kind)
         return Value(node.call("stack", rows, axis=0), kind=rows[0].kind)
-    # No round: a round that does not run says what a row would be.
+    # Without rounds, a round that is converted but not run gives the shape of a row.
     row = step(Value(array=np.array(0, np.int64)), Value(array=np.array(True)), state)[2][place]
     return Value(array=np.zeros((0, *node.static(row)), row.dtype), kind=row.kind)
 
 
 def _no_rows(node: OnnxNode, row: Value) -> Value:
-    """The initial value of what a loop accumulates; extents that only an iteration decides are 0, as in ONNX Runtime."""
+    """The initial value of gathered rows. Extents that are known only in an iteration are 0, as in ONNX Runtime."""
     shape: list[Dim] = [0, *[0 if isinstance(d, AnyDim) else d for d in row.shape]]
     if are_numbers(shape):
         return Value(array=np.zeros(shape, row.dtype))
@@ -273,19 +273,19 @@ def _no_rows(node: OnnxNode, row: Value) -> Value:
 
 
 def _grown(node: OnnxNode, k: Var, part: Var, row: Value) -> Expr:
-    """Rows with one more."""
+    """Rows with one row appended."""
     last = node.call("expand_dims", row, axis=0)
     grown: Expr = node.call("concatenate", [part, last], axis=0)
     if not any([isinstance(d, AnyDim) for d in row.shape]):
         return grown
-    # Only the first round tells these extents.
+    # These extents are known only after the first round.
     return If(node.call("equal", k, node.scalar(0, "int64")), last, grown)
 
 
 def recursion(
     node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Any], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
-    """A loop as a function that calls itself in its last step; sizes that change between rounds stay dynamic."""
+    """A loop as a function that calls itself in its last step. Sizes that change between rounds stay dynamic."""
     first = Value(const(True)) if condition is None else scalar(node, condition)
     k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
     carried = [t for s in state for t in tensors(s)]

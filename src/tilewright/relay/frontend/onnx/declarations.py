@@ -1,4 +1,4 @@
-"""What a model declares of its tensors beside what its nodes make of them."""
+"""Declared types of a model's tensors, compared with the types of its nodes' results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.support.errors import DiagnosticError, ModelError
 
 
 class Declarations:
-    """The declared tensors of a main graph, and in `contradictions`, in words, the shapes that its nodes do not make."""
+    """The declared tensors of a main graph. `contradictions`: texts about declared shapes that differ from those of the nodes."""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -21,11 +21,11 @@ class Declarations:
         self.contradictions: list[str] = []
 
     def read(self, infos: Iterable[Any]) -> None:
-        """Take the model's value_info and outputs."""
+        """Adds the model's value_info and outputs."""
         self.by_name = {i.name: i for i in infos}
 
     def compare(self, title: str, name: str, value: Value) -> None:
-        """Raises ModelError where another element type is declared for a tensor than its node makes, and notes another shape."""
+        """Raises ModelError if a tensor's declared element type differs from its node's, and records a different shape."""
         info = self.by_name.get(name)
         if info is None or not info.type.HasField("tensor_type"):
             return
@@ -35,7 +35,7 @@ class Declarations:
         try:
             made = value.element
         except DiagnosticError as error:
-            # Types are inferred when they are asked for.
+            # Types are inferred at their first use.
             raise DiagnosticError(f"{self.model}: {error}") from None
         if element and element != made:
             raise ModelError(f"{what} as {element}, but it is {made}. {remedy}")
@@ -45,7 +45,7 @@ class Declarations:
 
 
 def _difference(said: Any, found: Any) -> str:
-    """How a declared shape differs from the one that was made; empty where it may be the same."""
+    """The difference of a declared shape and a node's; "" if they may be equal."""
     if len(said) != len(found):
         return f"with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}"
     for axis, (a, b) in enumerate(zip(said, found, strict=True)):

@@ -1,4 +1,4 @@
-"""Evaluation at import of what is known: chains of Shape, Gather, Concat, Reshape, ... that exporters leave, symbols included."""
+"""Constant folding at import: chains of Shape, Gather, Concat, Reshape, ... that exporters write, also with symbols."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ ALWAYS = {
     "Range",
     "NonZero",
 }
-"""Folded at any size: they cost nothing, or nothing else can do them."""
+"""Operators that are folded at any size: they cost nothing, or have no other implementation."""
 LIMIT = 1 << 16
-"""Most elements that other nodes may read and write to be folded here; FoldConstant does the rest after import."""
+"""The largest number of elements that other folded nodes may read and write. FoldConstant folds the rest after import."""
 
 folders = Folders()
 _folds = folders.of
 
 
 def try_fold(node: OnnxNode, inputs: list[Value | None]) -> np.ndarray | None:
-    """The node's value, when it has one output, is foldable, and all inputs are known."""
+    """The value of a foldable node with one output and known inputs, else None."""
     folder = folders.get(node.op_type)
     if folder is None or len([o for o in node.outputs if o]) != 1:
         return None
@@ -199,7 +199,7 @@ def _binary(f: Callable[[Any, Any], Any]) -> Folder:
     def fold(node: OnnxNode, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         result = np.asarray(f(a, b))
         if result.dtype == object:
-            # Symbolic arithmetic can end in numbers.
+            # Symbolic arithmetic may result in numbers.
             from tilewright.topi.utils import as_int
 
             flat = [as_int(v) for v in result.reshape(-1)]
@@ -242,7 +242,7 @@ for _name, _f in NUMPY.items():
 
 
 def _compared(f: Callable[[Any, Any], Any], decided: Callable[[int, int], bool | None]) -> Folder:
-    """decided: the comparison's result from the bounds of the operands' difference, or None."""
+    """decided: the result of the comparison from the bounds of the operands' difference, or None."""
 
     def fold(node: OnnxNode, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         if a.dtype != object and b.dtype != object:

@@ -1,4 +1,4 @@
-"""Functions: those of the model, and those by which ONNX itself defines operators that have no converter here."""
+"""Functions: those of the model, and ONNX's own definitions of operators without a converter here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.support.errors import DiagnosticError
 
 @cache
 def schema_of(op_type: str, opset: int, domain: str) -> Any:
-    """The operator's schema at an opset; None when ONNX has none."""
+    """The operator's schema at an opset; None if ONNX has none."""
     from onnx import defs
 
     try:
@@ -25,13 +25,13 @@ def schema_of(op_type: str, opset: int, domain: str) -> Any:
 
 
 def is_function(op_type: str, opset: int, domain: str) -> bool:
-    """Whether ONNX defines the operator by others."""
+    """Whether ONNX defines the operator as a function of others."""
     schema = schema_of(op_type, opset, domain)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def type_proto(value: Any) -> Any:
-    """The ONNX type of a value, which functions with a context-dependent body need."""
+    """The ONNX type of a value, for functions whose body depends on the context."""
     from onnx import TypeProto, helper
 
     if value is None:
@@ -90,7 +90,7 @@ def _body_version(versions: list[int], opset: int) -> int:
 
 
 def default_attributes(proto: Message, function: Message) -> dict[str, Any]:
-    """AttributeProtos by name that a function's body may refer to: the node's, then the function's, then the schema's."""
+    """Attribute name -> AttributeProto for the body of a function: the node's, then the function's, then the schema's."""
     found = {a.name: a for a in function.attribute_proto}
     version = max([o.version for o in function.opset_import if o.domain == proto.domain], default=1)
     schema = schema_of(proto.op_type, version, proto.domain)
@@ -102,7 +102,7 @@ def default_attributes(proto: Message, function: Message) -> dict[str, Any]:
 
 
 def bound_nodes(function: Message, attributes: Mapping[str, Any]) -> list[Any]:
-    """A function's nodes with the attributes that refer to the function's own replaced; those without a value are left out."""
+    """A function's nodes with references to the function's attributes replaced by their values. References without a value are left out."""
     return [_bound(n, attributes) for n in function.node]
 
 
@@ -132,7 +132,7 @@ def _bound(node: Message, attributes: Mapping[str, Any]) -> Any:
 
 
 def result_kinds(op_type: str, opset: int, domain: str, inputs: list[Any], count: int) -> list[str]:
-    """The kinds of a node's results: those that have an input's type by the schema have its kind."""
+    """The kinds of a node's results. Results with an input's type by the schema have its kind."""
     schema = schema_of(op_type, opset, domain)
     kinds = [""] * count
     if schema is None or not schema.inputs:

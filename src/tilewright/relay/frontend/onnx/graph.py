@@ -1,4 +1,4 @@
-"""The walk over an ONNX graph: node by node to relay, what is known folded on the way, all that is not supported reported at once."""
+"""The walk over an ONNX graph: converts nodes to relay, folds known values, and reports all unsupported parts at once."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
     "Multinomial", "Dropout", "DequantizeLinear",
 }  # fmt: skip
-"""Operators that are not folded: those with graphs inside, random numbers, and the one that marks weights as quantised."""
+"""Operators that are not folded: those with subgraphs, random numbers, and the one that marks quantised weights."""
 DEPTH = 64
-"""How deep functions and subgraphs may be nested."""
+"""The maximum nesting depth of functions and subgraphs."""
 
 
 class Importer:
-    """One import. `scopes` are the tensors by name of the graph and of the subgraphs being walked: values, None for those left out,
-    and `FAILED` for what a reported node would have made."""
+    """One import. `scopes`: name -> tensor for the graph and the subgraphs being walked: values, None for omitted tensors,
+    and `FAILED` for results of a reported node."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class Importer:
         self.opsets = opsets
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.transposed_products = False
-        """Whether products of batches take their second factor transposed."""
+        """Whether products of batches use a transposed second factor."""
         self.scopes: list[dict[str, Any]] = []
         self.findings = Findings()
         self.unknown: set[tuple[str, str]] = set()
-        """Operators that were reported as a whole."""
+        """Operators of the model that were reported once for all their nodes."""
         self.assumed: list[tuple[Value, str]] = []
-        """Conditions that are decided where the walk is, as in a branch of theirs."""
+        """Conditions that are decided in the current part of the walk, such as inside a branch."""
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
         self.unit_extents: dict[str, Value] = {}
-        """Whether a dynamic dimension is 1, by its name."""
+        """Name of a dynamic dimension -> whether it is 1."""
         self.declarations = Declarations(name)
         self.interface = Interface()
         self.inputs = Inputs(name, self.interface)
@@ -103,8 +103,8 @@ class Importer:
         return self.opsets.get("", 1)
 
     def check_supported(self, graph: Message) -> None:
-        """Note every operator, in subgraphs and in the model's functions too, that no converter takes; the walk leaves its nodes out, and
-        finds what else is not supported."""
+        """Reports every operator without a converter, also in subgraphs and in the model's functions. The walk skips its nodes, and
+        finds the other unsupported parts."""
         bodies = [graph.node, *[f.node for f in self.functions.values()]]
         unknown = unsupported_operators(bodies, self.opsets, self.functions)
         for (domain, op_type), names in unknown.items():
@@ -114,7 +114,7 @@ class Importer:
         self.unknown = set(unknown)
 
     def remedy(self, error: Exception) -> str:
-        """Advice that would make known the values an error asks for, if it was not followed already."""
+        """Advice that would make the values known that an error needs; "" if the user already followed it."""
         if not isinstance(error, Unknown) or error.whole:
             return ""
         if error.values:
@@ -124,7 +124,7 @@ class Importer:
         return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
     def declared_rank(self, info: Message, value: Item) -> Any:
-        """An output of a graph; of values between which a run chooses, the one that has as many axes as are declared."""
+        """An output of a graph. For a choice, the side with the declared number of axes."""
         if not isinstance(value, Choice) or not info.type.tensor_type.HasField("shape"):
             return value
         node = OnnxNode("Identity", info.name, {}, self.opset, [], set(), self)
@@ -150,7 +150,7 @@ class Importer:
             self.scopes[-1][t.name] = value
 
     def find(self, name: str, reader: str) -> Any:
-        """A tensor by name; FAILED when it comes from a node that was reported. Raises ModelError for an unknown name."""
+        """A tensor by name; FAILED if it is the result of a reported node. Raises ModelError for an unknown name."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return self.taken(scope[name])
@@ -162,7 +162,7 @@ class Importer:
         )
 
     def nodes(self, nodes: Sequence[Message], outputs: Iterable[str]) -> None:
-        """Convert nodes into the innermost scope."""
+        """Converts nodes in the innermost scope."""
         used = {*outputs, *[i for node in all_nodes(nodes) for i in node.input]}
         for g in subgraphs(nodes):
             used |= {o.name for o in g.output}
@@ -171,11 +171,11 @@ class Importer:
 
     @property
     def counts(self) -> bool:
-        """Whether the current node is surely computed. A branch that is never taken may have no types."""
+        """Whether every run computes the current node. A branch that no run takes may have type errors."""
         return len(self.scopes) == 1
 
     def node(self, proto: Message, used: set[str]) -> None:
-        """Convert one node."""
+        """Converts one node."""
         scope = self.scopes[-1]
         domain, name = plain_domain(proto.domain), node_name(proto)
         title = f"{proto.op_type} {name!r}"
@@ -198,7 +198,7 @@ class Importer:
             results = self.convert(node, proto, domain, inputs)
             for output, value in zip(proto.output, results, strict=False):
                 if self.counts and output in used and isinstance(value, Value) and value.array is None:
-                    # Whatever its type rule finds wrong is said of this node.
+                    # Errors of its type rule name this node.
                     infer_types(value.expr)
             if collecting():
                 compatibility.note_version(proto.op_type, version, domain, node.attrs, name)
@@ -219,7 +219,7 @@ class Importer:
             self.keep(proto, title, results)
 
     def check(self, proto: Message, title: str, inputs: list[Item]) -> None:
-        """Raises ModelError for a node that its operator's schema refuses, or that names a result twice."""
+        """Raises ModelError for a node that violates its operator's schema, or that has an output name twice."""
         domain = plain_domain(proto.domain)
         own = (proto.domain, proto.op_type, proto.overload) in self.functions
         if not own and (why := wrong_node(proto, self.opsets.get(domain, 1), domain, inputs if self.counts else [])):
@@ -229,7 +229,7 @@ class Importer:
             raise ModelError(f"{self.name}: {title} names one of its results twice: {', '.join(map(repr, made))}")
 
     def keep(self, proto: Message, title: str, results: Iterable[Item]) -> None:
-        """Give the results of a node their names in the innermost scope."""
+        """Stores the results of a node by name in the innermost scope."""
         scope = self.scopes[-1]
         for output, value in zip(proto.output, results, strict=False):
             if not output:
@@ -295,7 +295,7 @@ class Importer:
         return values if typed else self.with_kinds(values, node, domain, inputs)
 
     def sizes_value(self, folded: np.ndarray) -> Value:
-        """A folded value; sizes without symbols become numbers."""
+        """A folded value. Sizes without symbols become numbers."""
         items = folded.reshape(-1).tolist() if folded.dtype == object else []
         if any([isinstance(v, PrimExpr) for v in items]):
             return SizesValue(folded, self.measured)
@@ -304,19 +304,19 @@ class Importer:
         return as_value(folded)
 
     def measured(self, sizes: np.ndarray) -> Expr:
-        """Sizes, symbols among them, as a tensor that is read from the shapes of the inputs when the program runs."""
+        """Sizes, which may be symbols, as a tensor that is read from the shapes of the inputs at run time."""
         c = self.builder("sizes")
         parts = [c.size(d) for d in sizes.reshape(-1)]
         return c.reshape(c.call("stack", parts, axis=0), list(sizes.shape)).expr
 
     def builder(self, name: str) -> Builder:
-        """The maker of a node's operators, which takes sizes of inputs among their arguments."""
+        """The builder of a node's operators. Its operands may be sizes of inputs."""
         where = InputSizes()
         where.homes = self.inputs.variables
         return Builder(name, where)
 
     def with_kinds(self, values: list[Item], node: OnnxNode, domain: str, inputs: list[Item]) -> list[Item]:
-        """Values with the kinds that the schema gives them."""
+        """Values with the kinds of the results by the schema."""
         if any([isinstance(v, Value) and v.kind for v in inputs]):
             kinds = result_kinds(node.op_type, node.opset, domain, inputs, len(values))
             for v, kind in zip(values, kinds, strict=True):
@@ -325,7 +325,7 @@ class Importer:
         return values
 
     def subgraph(self, graph: Message, bound: Mapping[str, Any]) -> list[Item]:
-        """The outputs of a subgraph whose inputs are bound to values. Raises OpNotImplemented when a part of it was reported."""
+        """The outputs of a subgraph with its inputs bound to values. Raises OpNotImplemented if a part of it was reported."""
         self.enter(dict(bound))
         try:
             self.initializers(graph)
@@ -336,11 +336,11 @@ class Importer:
         return self.made(found, "its subgraph")
 
     def attempt(self, graph: Message, bound: Mapping[str, Any]) -> list[Any]:
-        """`subgraph` whose problems are raised and not collected, so that the caller can try another conversion."""
+        """`subgraph`, with its problems raised instead of collected, so the caller can try another conversion."""
         return self.tried(lambda: self.subgraph(graph, bound))
 
     def tried(self, convert: Callable[[], list[Any]]) -> list[Any]:
-        """What is converted, without a note of problems: they are raised."""
+        """The result of a conversion, with its problems raised instead of collected."""
         kept = self.findings
         found = self.findings = Findings(kept.shapes)
         try:
@@ -355,7 +355,7 @@ class Importer:
 
     @contextmanager
     def assuming(self, condition: Value, side: str) -> Iterator[None]:
-        """While this is entered, a condition is decided: choices that it makes are their side "yes" or "no"."""
+        """Context in which a condition is decided: its choices take their side "yes" or "no"."""
         self.assumed.append((condition, side))
         try:
             yield
@@ -363,11 +363,11 @@ class Importer:
             self.assumed.pop()
 
     def taken(self, value: Item) -> Any:
-        """A value where some conditions are decided."""
+        """A value with the choices of decided conditions resolved."""
         return taken(value, self.assumed)
 
     def function(self, function: Message, proto: Message, inputs: Sequence[Item]) -> list[Item]:
-        """The results of a function on values: its body is walked in a scope of its own."""
+        """The results of a function for values, by a walk over its body in a separate scope."""
         given = [*inputs, *[None] * (len(function.input) - len(inputs))]
         outer, self.opsets = (
             self.opsets,
@@ -385,18 +385,18 @@ class Importer:
         finally:
             self.scopes.pop()
             self.opsets = outer
-        # The same value may be an input: names are given to values of this scope only.
+        # A value may also be an input: only values of this scope are renamed.
         return self.made(found, f"the function {function.name}")
 
     def enter(self, scope: dict[str, Any]) -> None:
-        """Begin a scope."""
+        """Begins a scope."""
         if len(self.scopes) >= DEPTH:
             raise OpNotImplemented(f"functions and subgraphs are nested more than {DEPTH} deep")
         self.scopes.append(scope)
 
     @staticmethod
     def made(found: list[Item], what: str) -> list[Item]:
-        """Results none of which was reported."""
+        """The results. Raises AlreadyReported if a node that makes one was reported."""
         if any([v is FAILED for v in found]):
             raise AlreadyReported(f"a node inside {what} is not supported (listed above)")
         return found
@@ -408,4 +408,4 @@ class _Failed:
 
 FAILED: Any = _Failed()
 ISOLATED = "\0isolated"
-"""Marks the scope of a function, which sees nothing outside; no tensor has this name."""
+"""Marks the scope of a function, which cannot see outer scopes. No tensor has this name."""

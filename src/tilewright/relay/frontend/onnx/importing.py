@@ -1,4 +1,4 @@
-"""Models of ONNX as modules: what `from_onnx` is given, and what it returns."""
+"""from_onnx: the entry of the ONNX importer, which makes a module of a model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ OPTIONS = ("use_nt_batch_matmul",)
 
 
 class Imported:
-    """The result of an import: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
-    contradicts its nodes."""
+    """The result of an import: the module, its parameters, the interface between the model's inputs and outputs and `main`, and the
+    declared shapes that contradict the nodes."""
 
     __slots__ = ("contradictions", "interface", "mod", "params")
 
@@ -62,26 +62,26 @@ def from_onnx(
     """A module with `main`, and its parameters, from an ONNX model.
 
     model: onnx.ModelProto, path or bytes. shape: extents to pin, by input name; -1 or None keeps an axis symbolic.
-    dtype: for inputs that state none. opset: overrides the model's own. freeze_params: weights become constants of `main`;
-    otherwise they become its trailing parameters, and the dictionary holds their values. convert_config: "use_nt_batch_matmul" (products of
-    batches transpose their second factor and are nn.batch_matmul with transpose_b; False without it, which computes the same with less).
-    export_node_renamed_model_path: where to write the model with a name for each node that has none (Conv_0), which spans then refer to;
+    dtype: for inputs without a declared one. opset: overrides the model's own. freeze_params: weights become constants of `main`;
+    else they are its last parameters, and the dictionary has their values. convert_config: "use_nt_batch_matmul" (products of
+    batches use nn.batch_matmul with a transposed second factor; False saves the transposition, and gives the same results).
+    export_node_renamed_model_path: writes the model with names for unnamed nodes (Conv_0), to which spans refer, to this path:
     a folder, or a path that ends in .onnx.
 
-    Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported. Warns, with
-    ModelWarning, of declared shapes that are not those of the nodes.
+    Raises ModelError (unreadable model, unknown names in `shape`) and OpNotImplemented, which lists all unsupported parts. Warns
+    (ModelWarning) about declared shapes that differ from those of the nodes.
     """
     unknown = [k for k in convert_config or {} if k not in OPTIONS]
     if unknown:
         raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
     if export_node_renamed_model_path is not None:
-        read_model(model)  # which says what is wrong with it
+        read_model(model)  # raises the errors of an unreadable model
         model = with_node_names(model)
     found = import_model(model, shape, dtype, opset, freeze_params, options=convert_config)
     if export_node_renamed_model_path is not None:
         export(model, export_node_renamed_model_path)
     for text in found.contradictions:
-        # Behind the decorator stands the caller.
+        # The level of the caller, above the decorator.
         warnings.warn(text, ModelWarning, stacklevel=3)
     return found.mod, found.params
 
@@ -95,7 +95,7 @@ def import_model(
     given: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Imported:
-    """`from_onnx`, with all that it finds out. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
+    """`from_onnx` with all its results. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
     given: values of inputs, which become constants. options: `convert_config` of from_onnx."""
     proto, name, folder, weights = read_model(model)
     versions = opset_versions(proto, name, opset)
@@ -117,7 +117,7 @@ def import_model(
 def _walk(
     importer: Importer, graph: Message, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
 ) -> None:
-    """Convert the main graph. What is not supported is told first, all of it that was found."""
+    """Converts the main graph. Raises all unsupported parts together, before other errors."""
     importer.check_supported(graph)
     scope: dict[str, Any] = {}
     importer.scopes.append(scope)
@@ -147,7 +147,7 @@ def _result(importer: Importer, info: Message) -> Any:
 
 
 class _Fields:
-    """The program's results: tensors of the outputs, each with a name, and the names of those that hold strings."""
+    """The results of the program: tensors of the outputs, each with a name, and the names of tensors of strings."""
 
     def __init__(self, importer: Importer) -> None:
         self.importer = importer
@@ -156,7 +156,7 @@ class _Fields:
         self.strings: list[str] = []
 
     def tree(self, name: str, value: Any) -> Tree:
-        """The tree of an output, whose tensors become results."""
+        """The tree of an output. Its tensors become results."""
         if isinstance(value, Value):
             return self.leaf(name, value)
         if isinstance(value, MapValue):
@@ -174,7 +174,7 @@ class _Fields:
         return None
 
     def leaf(self, name: str, value: Value) -> Leaf:
-        """A tensor as a result."""
+        """A leaf for a tensor, which becomes a result."""
         try:
             self.exprs.append(value.expr)
         except Unknown as error:
@@ -185,5 +185,5 @@ class _Fields:
         return Leaf(len(self.exprs) - 1, value.kind)
 
     def unsupported(self, error: Unknown) -> Unsupported:
-        """The error of a result that only known values make possible."""
+        """The error of a result that is possible only with known values."""
         return Unsupported(f"{self.importer.name}: {error}{self.importer.remedy(error)}", error.values, True)

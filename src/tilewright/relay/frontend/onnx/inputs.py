@@ -1,4 +1,4 @@
-"""The inputs of a model: variables for tensors, one for each tensor of a sequence, known arrays for what is given as values."""
+"""Inputs of a model: a variable for each tensor, also of sequences, and known arrays for given values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tilewright.tir import PrimExpr, SizeVar
 
 
 class Inputs:
-    """Makes the values of a graph's inputs. `variables` are the program's parameters in order, `symbols` the dynamic dimensions."""
+    """Values of a graph's inputs. `variables` are the program's parameters in order, `symbols` the dynamic dimensions."""
 
     def __init__(self, name: str, interface: Interface) -> None:
         self.name, self.interface = name, interface
         self.variables: list[Var] = []
         self.strings: list[str] = []
-        """The names of those that hold strings."""
+        """The names of inputs of strings."""
         self.symbols: dict[str, SizeVar] = {}
 
     def values(
@@ -68,12 +68,12 @@ class Inputs:
         return found
 
     def dynamic(self) -> list[str]:
-        """The inputs with dynamic dimensions, as `'x' (n, 4)`."""
+        """A text of the inputs with dynamic dimensions, such as `'x' (n, 4)`."""
         shapes = [(v.name_hint, dims(v.type_annotation)) for v in self.variables]  # type: ignore[arg-type]
         return [f"{n!r} {shape_text(s)}" for n, s in shapes if not all([isinstance(d, int) for d in s])]
 
     def tensor(self, name: str, info: Message, shape: Any, dtype: str | Mapping[str, str]) -> tuple[Value, Leaf]:
-        """A variable, and its place."""
+        """A variable, and its leaf of the interface."""
         tensor = info.type.tensor_type
         element = element_name(tensor.elem_type)
         if not element:
@@ -92,7 +92,7 @@ class Inputs:
         return Value(var, None, name, kind), Leaf(len(self.variables) - 1, kind)
 
     def structured(self, info: Message, shape: Any) -> tuple[Any, Tree]:
-        """A sequence, optional or map, of the structure that is given: (dtype, shape) of each tensor, as `interface.structure` says."""
+        """A sequence, optional or map of the given structure: (dtype, shape) of each tensor, as returned by `interface.structure`."""
         if shape is None and info.type.HasField("optional_type"):
             return EmptyOptional(element_of(info.type)), None
         if shape is None:
@@ -116,7 +116,7 @@ class Inputs:
         return ListValue([v for v, _ in parts], element), [t for _, t in parts]
 
     def pinned(self, info: Message, given: Sequence[Dim] | None) -> list[int | SizeVar] | list[Dim]:
-        """An input's extents: those given, checked against those declared; symbols elsewhere."""
+        """An input's extents: given ones, which must agree with declared ones, and symbols elsewhere."""
         known = declared(info)
         if given is None:
             if not info.type.tensor_type.HasField("shape"):
@@ -133,7 +133,7 @@ class Inputs:
         return [self.extent(info.name, k, d, known) for k, d in enumerate(given)]
 
     def extent(self, name: str, axis: int, d: Any, shape: list[Any]) -> Dim:
-        """One pinned extent."""
+        """One pinned extent, which must agree with the declared one."""
         known = shape[axis] if axis < len(shape) else None
         if isinstance(d, (int, np.integer)) and d >= 0:
             if isinstance(known, int) and known != d:
@@ -152,13 +152,13 @@ class Inputs:
         return known if isinstance(known, int) else self.symbol(known or "", name, axis)
 
     def symbol(self, param: str, name: str, axis: int) -> SizeVar:
-        """The symbol of a named dimension (one for all its uses), or of an input's axis."""
+        """The symbol of a named dimension (the same for all its uses), or of an input's axis."""
         key = re.sub(r"\W", "_", param) if param and param != "?" else re.sub(r"\W", "_", f"{name}_{axis}")
         return self.symbols.setdefault(key, SizeVar(key, "int64"))
 
 
 def declared(info: Message) -> list[Any]:
-    """The declared extents of a tensor: numbers, and names of others."""
+    """The declared extents of a tensor: numbers, and names of dynamic dimensions."""
     if any([d.dim_value < 0 for d in info.type.tensor_type.shape.dim]):
         compatibility.NEGATIVE_EXTENTS.seen(info.name)
     return [
@@ -187,7 +187,7 @@ def element_of(proto: Message) -> str:
 
 
 def known_value(value: Any, proto: Message) -> Item:
-    """An input that is given with its elements."""
+    """An input with known elements."""
     if value is None:
         return EmptyOptional(element_of(proto))
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Interface of a model: inputs and outputs as trees of tensors, between users' values and compiled code."""
+"""Interface of a model: inputs and outputs as trees of tensors, for the conversion between users' values and compiled code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.support.errors import TVMError
 
 
 class Leaf:
-    """A tensor of an interface: its place among the program's arguments or results, and its kind ("": as kernels know it)."""
+    """A tensor of an interface: its index among the program's arguments or results, and its kind ("" for kernels' own types)."""
 
     __slots__ = ("kind", "place")
 
@@ -21,7 +21,7 @@ class Leaf:
 
 
 class MapOf:
-    """A map of an interface: its keys, and the trees of its values (one for each key, or one whose first axis they share)."""
+    """A map of an interface: its keys, and the trees of its values (one for each key, or one tree with all values along the first axis)."""
 
     __slots__ = ("keys", "values")
 
@@ -30,7 +30,7 @@ class MapOf:
 
 
 class PackedOf:
-    """A sequence of an interface whose length is known only at run time: one leaf with all elements in order, and one with their shapes."""
+    """A sequence of an interface with a length known only at run time: one leaf with all elements in order, and one with their shapes."""
 
     __slots__ = ("elements", "shapes")
 
@@ -39,7 +39,7 @@ class PackedOf:
 
 
 class DynamicOptionalOf:
-    """An optional of an interface that may be empty at run time: the leaf of the flag (not empty), and the tree of the contents."""
+    """An optional of an interface that may be empty at run time: the leaf of its flag (true: not empty), and the tree of its contents."""
 
     __slots__ = ("has", "held")
 
@@ -48,7 +48,7 @@ class DynamicOptionalOf:
 
 
 Tree = Any
-"""A Leaf, a list of trees (a sequence), a PackedOf, a DynamicOptionalOf, a MapOf, or None (an optional that holds nothing)."""
+"""A Leaf, a list of trees (a sequence), a PackedOf, a DynamicOptionalOf, a MapOf, or None (an empty optional)."""
 
 
 class Interface:
@@ -59,14 +59,14 @@ class Interface:
         self.outputs: dict[str, Tree] = {}
 
     def arguments(self, given: Sequence[Any]) -> list[np.ndarray]:
-        """The program's arguments from the values of the model's inputs."""
+        """The program's arguments for the values of the model's inputs."""
         found: dict[int, np.ndarray] = {}
         for (name, tree), value in zip(self.inputs.items(), given, strict=True):
             _collect(tree, value, name, found)
         return [found[i] for i in sorted(found)]
 
     def results(self, found: Sequence[Any]) -> list[Any]:
-        """The values of the model's outputs from the program's results."""
+        """The values of the model's outputs, from the program's results."""
         return [_restore(tree, found) for tree in self.outputs.values()]
 
 
@@ -102,7 +102,7 @@ def _restore(tree: Tree, found: Sequence[Any]) -> Any:
 
 
 def structure(value: Any) -> Any:
-    """The properties of an input that decide how it is compiled: dtypes and shapes, nested like the value."""
+    """The properties of an input on which compilation depends: dtypes and shapes, nested like the value."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):

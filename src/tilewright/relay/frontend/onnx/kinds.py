@@ -1,4 +1,4 @@
-"""Element types that kernels do not know, each held in a carrier that they do know.
+"""Element types that kernels do not support, each held in a carrier type that they do support.
 
 | kind | carrier |
 |---|---|
@@ -6,10 +6,10 @@
 | float8_*, float4_e2m1fn | uint8: the bits |
 | int4, int2 / uint4, uint2 | int8 / uint8: the numbers |
 | complex64 | int64: the bits |
-| complex128 | int64: numbers of strings that say the value, since no kernel moves 16 bytes |
+| complex128 | int64: numbers of strings that spell the value, since kernels cannot move 16 bytes |
 
-What only moves elements works on carriers as it is; the schema says which results have their inputs' type. What computes on
-elements decodes them first, and encodes the results: float kinds by tables, so that one piece of code serves all formats.
+Operators that only move elements work directly on carriers. The schema gives the results with an input's type. Operators that compute
+on elements decode them first, and encode the results. Float kinds use tables, so one implementation serves all formats.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOVING = {
 
 
 def kind_of(dtype: Any) -> str:
-    """The kind of a NumPy dtype; "" when kernels know it."""
+    """The kind of a NumPy dtype; "" for a type that kernels support."""
     name = np.dtype(dtype).name
     if np.dtype(dtype).kind in "OUST":
         return "string"
@@ -47,7 +47,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def carried(array: np.ndarray, keep: bool = True) -> tuple[np.ndarray, str]:
-    """(the array in its carrier, its kind). An array of objects that are not strings (sizes as symbols) is what it is."""
+    """(the array in its carrier, its kind). An array of objects other than strings (sizes with symbols) is returned unchanged."""
     if array.dtype == object and not all([isinstance(t, (str, bytes)) for t in array.reshape(-1)[:1]]):
         return array, ""
     kind = kind_of(array.dtype)
@@ -55,7 +55,7 @@ def carried(array: np.ndarray, keep: bool = True) -> tuple[np.ndarray, str]:
 
 
 def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
-    """An array of a kind in its carrier."""
+    """An array of a kind, converted to its carrier."""
     if kind == "string":
         return string_table.encode(array, keep)
     if kind == "complex128":
@@ -67,7 +67,7 @@ def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
 
 
 def decode(array: np.ndarray, kind: str) -> np.ndarray:
-    """An array in its carrier as one of its kind."""
+    """An array in its carrier, converted to its kind."""
     if kind == "string":
         return string_table.decode(array)
     if kind == "complex128":
@@ -79,7 +79,7 @@ def decode(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def numpy_dtype(kind: str) -> Any:
-    """The NumPy dtype of a kind or of a type that kernels know."""
+    """The NumPy dtype of a kind or of a type that kernels support."""
     if kind == "string":
         return np.dtype(object)
     return np.dtype(getattr(ml_dtypes, kind, kind))
@@ -94,10 +94,10 @@ def decoding(kind: str) -> np.ndarray:
 
 @lru_cache
 def encoding(kind: str, saturate: bool = True, up: bool = False) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """How magnitudes become codes: (bounds, codes, the code of NaN, the bit of the sign).
+    """The encoding of magnitudes as codes: (bounds, codes, the code of NaN, the bit of the sign).
 
-    A magnitude m gets codes[number of bounds below m]; a bound is the midpoint of two neighbours, less one step where a tie goes to
-    the upper one (ties go to even codes). `saturate`: what is too large becomes the largest, else infinity or NaN.
+    A magnitude m gets codes[number of bounds below m]. A bound is the midpoint of two neighbours, less one step if a tie goes to
+    the upper one (ties go to even codes). `saturate`: values that are too large become the largest one, else infinity or NaN.
     """
     values = decoding(kind)
     signed = kind != "float8_e8m0fnu"

@@ -1,4 +1,4 @@
-"""Names of operators, and which of them are imported."""
+"""Names of operators, and the set of supported ones."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tilewright.relay.frontend.onnx.value import converters, find_converter
 
 
 def plain_domain(domain: str) -> str:
-    """A domain's name; ONNX's own is the empty one."""
+    """A domain's name; ONNX's own domain is ""."""
     return "" if domain == "ai.onnx" else domain
 
 
 def operator_title(proto: Message) -> str:
-    """The operator of a node, with its domain where that is not ONNX's own."""
+    """The operator of a node, with a domain other than ONNX's own."""
     domain = plain_domain(proto.domain)
     return f"{domain}::{proto.op_type}" if domain else str(proto.op_type)
 
 
 def node_name(proto: Message) -> str:
-    """The node's name, or that of its first output."""
+    """The node's name, or the name of its first output."""
     return str(proto.name or next((o for o in proto.output if o), proto.op_type))
 
 
 def supported_operators(opset: int, domain: str = "") -> list[str]:
-    """Names of the operators of a domain that are imported at an opset."""
+    """Names of the supported operators of a domain at an opset."""
     from onnx import defs
 
     known = {n for d, n in converters if d == domain and find_converter(n, opset, d)}
@@ -40,7 +40,7 @@ def supported_operators(opset: int, domain: str = "") -> list[str]:
 
 
 def is_supported(node: Message, opsets: Mapping[str, int], functions: Container[tuple[str, str, str]]) -> bool:
-    """Whether a node's operator is one of the model's own functions, or is imported."""
+    """Whether a node's operator is a function of the model, or is supported."""
     domain = plain_domain(node.domain)
     version = opsets.get(domain, 1)
     return (
@@ -55,7 +55,7 @@ def is_supported(node: Message, opsets: Mapping[str, int], functions: Container[
 def unsupported_operators(
     bodies: Iterable[Sequence[Any]], opsets: Mapping[str, int], functions: Container[tuple[str, str, str]]
 ) -> dict[tuple[str, str], list[str]]:
-    """The operators, by domain and type, that are not imported, and the names of their nodes, those in subgraphs too."""
+    """(domain, type) of unsupported operators -> the names of their nodes, also in subgraphs."""
     unknown: dict[tuple[str, str], list[str]] = {}
     for nodes in bodies:
         for node in all_nodes(nodes):

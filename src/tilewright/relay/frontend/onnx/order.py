@@ -1,4 +1,4 @@
-"""The order of a graph's nodes: converters write some before what they read, which ONNX Runtime takes."""
+"""The order of a graph's nodes: some exporters write a node before its inputs, which ONNX Runtime accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.relay.frontend.onnx import compatibility
 
 
 def subgraphs(nodes: Sequence[Message]) -> Iterable[Any]:
-    """The graphs inside nodes."""
+    """The subgraphs of nodes."""
     for node in nodes:
         for a in node.attribute:
             for g in [a.g] if a.HasField("g") else a.graphs:
@@ -27,7 +27,7 @@ def all_nodes(nodes: Sequence[Message]) -> Iterable[Any]:
 
 
 def reads(node: Message) -> set[str]:
-    """The tensors that a node, or a graph inside it, reads of those outside."""
+    """The outer tensors that a node, or a subgraph of it, reads."""
     found = set(node.input)
     for g in subgraphs([node]):
         own = {i.name for i in g.input} | {t.name for t in g.initializer} | {o for n in g.node for o in n.output}
@@ -36,7 +36,7 @@ def reads(node: Message) -> set[str]:
 
 
 def in_order(nodes: Sequence[Message]) -> Sequence[Any]:
-    """The nodes, each after those that it reads; as they stand where that is so, or where they form a circle."""
+    """The nodes in topological order; unchanged if they are already ordered, or have a cycle."""
     made: dict[str, int] = {}
     for k, node in enumerate(nodes):
         for o in node.output:

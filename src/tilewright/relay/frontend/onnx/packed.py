@@ -1,4 +1,4 @@
-"""Sequences whose length only a run knows, and optionals that may be empty, as tensors: what loops carry, and branches return."""
+"""Sequences with a length known only at run time, and optionals that may be empty, as tensors for loops and branches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tilewright.tir import Any as AnyDim
 
 
 def packed(node: OnnxNode, sequence: Any, rank: int | None = None) -> Packed:
-    """A sequence as one whose length a run may change. rank: the number of axes of its tensors, for one that is empty."""
+    """A sequence in packed form, so a run can change its length. rank: the number of axes of its tensors, if it is empty."""
     if isinstance(sequence, Packed):
         return sequence
     items = sequence.items
@@ -48,7 +48,7 @@ def scalar(node: OnnxNode, x: Value) -> Value:
 
 
 def tensors(value: Item) -> list[Value]:
-    """The tensors that a value holds, in order."""
+    """The tensors of a value, in order."""
     if isinstance(value, Value):
         return [value]
     if isinstance(value, Packed):
@@ -63,7 +63,7 @@ def tensors(value: Item) -> list[Value]:
 
 
 def rebuilt(value: Item, made: list[Value]) -> Any:
-    """A value of the structure of `value` whose tensors are the first of `made`, which are taken out of it."""
+    """A value of the structure of `value` with the first tensors of `made`, which are removed from it."""
     if isinstance(value, Value):
         found = made.pop(0)
         return Value(found._expr, found.array, kind=value.kind)
@@ -90,8 +90,8 @@ def alike(a: Item, b: Item) -> bool:
 
 
 def matched(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any]:
-    """Two values in the same structure: sequences that differ in more than their elements are packed. Raises OpNotImplemented for
-    others."""
+    """Two values in the same structure: sequences that differ in structure are packed. Raises OpNotImplemented for
+    other differences."""
     if alike(a, b):
         return a, b
     if isinstance(a, (DynamicOptional, EmptyOptional)) or isinstance(b, (DynamicOptional, EmptyOptional)):
@@ -108,7 +108,7 @@ def matched(node: OnnxNode, a: Item, b: Item) -> tuple[Any, Any]:
 
 
 def maybe(node: OnnxNode, value: Item, other: Item) -> DynamicOptional | EmptyOptional:
-    """A value as an optional that may be empty; `other` is what it holds where it is empty now."""
+    """A value as an optional that may be empty. `other` gives the contents if the value is empty now."""
     if isinstance(value, DynamicOptional):
         return value
     if not isinstance(value, EmptyOptional):
@@ -128,14 +128,14 @@ def maybe(node: OnnxNode, value: Item, other: Item) -> DynamicOptional | EmptyOp
 
 
 def rank_of(sequence: Any) -> int | None:
-    """The number of axes of a sequence's tensors; None where it is not known."""
+    """The number of axes of a sequence's tensors; None if it is unknown."""
     if isinstance(sequence, Packed):
         return sequence.rank
     return next((v.ndim for v in sequence.items), None) if isinstance(sequence, ListValue) else None
 
 
 def description(value: Any) -> str:
-    """A value in words."""
+    """A text that describes a value."""
     if isinstance(value, Value):
         return f"a tensor of {value.element} with {value.ndim} axes"
     if isinstance(value, (DynamicOptional, EmptyOptional)):
@@ -143,16 +143,16 @@ def description(value: Any) -> str:
     return f"a sequence of {value.element}"
 
 
-# ---- what operators do
+# ---- operators on sequences
 
 
 def length(node: OnnxNode, s: Packed) -> Value:
-    """How many tensors there are: a scalar of int64."""
+    """The number of tensors: a scalar of int64."""
     return node.value("take", node.call("shape_of", s.shapes, dtype="int64"), node.scalar(0, "int32"), axis=0)
 
 
 def place(node: OnnxNode, s: Packed, position: Value, behind: int = 0) -> Value:
-    """A position counted from the first; a run ends with an error where there is none. behind: how far past the last one it may be."""
+    """A position as a non-negative number. A run ends with an error if it is out of range. behind: how far past the last one it may be."""
     count = length(node, s)
     k = node.cast(scalar(node, position), "int64")
     k = node.value("where", node.call("less", k, node.scalar(0, k)), node.call("add", k, count), k)
@@ -162,7 +162,7 @@ def place(node: OnnxNode, s: Packed, position: Value, behind: int = 0) -> Value:
 
 
 def at(node: OnnxNode, s: Packed, k: Value) -> Value:
-    """The tensor at a place."""
+    """The tensor at a position."""
     if not s.rank:
         return Value(node.call("take", s.elements, k, axis=0), kind=s.elements.kind)
     begin = _before(node, s, k)
@@ -188,13 +188,13 @@ def inserted(node: OnnxNode, s: Packed, item: Value, k: Value | None) -> Packed:
 
 
 def erased(node: OnnxNode, s: Packed, k: Value) -> Packed:
-    """The sequence without the tensor at place k."""
+    """The sequence without the tensor at position k."""
     head, tail = _around(node, s, k, node.value("add", k, node.scalar(1, k)))
     return Packed(_joined(node, [head.elements, tail.elements]), _joined(node, [head.shapes, tail.shapes]))
 
 
 def stacked(node: OnnxNode, s: Packed, axis: int) -> Value:
-    """All tensors, which have one shape, along a new axis."""
+    """All tensors, of equal shape, stacked along a new axis."""
     count = length(node, s)
     row = _first_row(node, s, range(s.rank))
     shape = node.value("concatenate", [_vector(node, count), row], axis=0)
@@ -205,7 +205,7 @@ def stacked(node: OnnxNode, s: Packed, axis: int) -> Value:
 
 
 def concatenated(node: OnnxNode, s: Packed, axis: int) -> Value:
-    """All tensors one after another along an axis, in whose extents alone they differ."""
+    """All tensors joined along an axis. Their other extents are equal."""
     if not s.rank:
         raise OpNotImplemented("its tensors have no axes")
     axis %= s.rank
@@ -223,7 +223,7 @@ def concatenated(node: OnnxNode, s: Packed, axis: int) -> Value:
 
 
 def split(node: OnnxNode, x: Value, axis: int, extents: Value, keep: bool) -> Packed:
-    """The parts of a tensor along an axis, of these extents; without the axis where it is not kept, and 1 in each."""
+    """The parts of a tensor along an axis, of these extents. Without `keep`, each has extent 1 and the axis is removed."""
     row = _vector_of_shape(node, x)
     total = node.value(
         "subtract", node.value("take", row, node.scalar(axis, "int32"), axis=0), node.call("sum", extents)
@@ -231,7 +231,7 @@ def split(node: OnnxNode, x: Value, axis: int, extents: Value, keep: bool) -> Pa
     extents = node.value("dyn.within", extents, total, low=0, high=0, name="what the parts leave of the axis")
     elements = _flat(node, x)
     if axis:
-        # Where each element of the whole stands among those of the parts, turned around.
+        # The index of each element of the whole among the elements of the parts, inverted.
         places = _places(node, row, extents, axis)
         elements = Value(node.call("scatter_elements", elements, places, elements, axis=0), kind=x.kind)
     columns = []
@@ -246,7 +246,7 @@ def split(node: OnnxNode, x: Value, axis: int, extents: Value, keep: bool) -> Pa
 
 
 def chunks(node: OnnxNode, x: Value, axis: int, size: Value) -> Value:
-    """The extents of parts of one size, of which the last may be smaller: a vector of int64."""
+    """The extents of parts of equal size, with a smaller last part: a vector of int64."""
     size = node.cast(scalar(node, size), "int64")
     extent = node.value("take", _vector_of_shape(node, x), node.scalar(axis, "int32"), axis=0)
     one = node.scalar(1, "int64")
@@ -255,12 +255,12 @@ def chunks(node: OnnxNode, x: Value, axis: int, size: Value) -> Value:
     return node.value("minimum", node.call("subtract", extent, begins), size)
 
 
-# ---- parts of these
+# ---- parts of these operators
 
 
 def _places(node: OnnxNode, row: Value, extents: Value, axis: int) -> Value:
-    """Where each element of a concatenation along an axis stands among the elements of its parts, as a vector. row: the shape, of which
-    the extent of this axis is not read."""
+    """The index of each element of a concatenation along an axis among the elements of its parts, as a vector. row: the shape; the
+    extent of this axis is not read."""
 
     def product(axes: Sequence[int]) -> Value:
         found = Value(array=np.array(1, np.int64))
@@ -279,7 +279,7 @@ def _places(node: OnnxNode, row: Value, extents: Value, axis: int) -> Value:
     owners = node.value("sum", node.call("cast", behind, dtype="int64"), axis=1)
     own = node.value("take", extents, owners, axis=0)
     begin = node.value("subtract", node.call("take", ends, owners, axis=0), own)
-    # A part begins after all elements of those before it; in it stand `outer` blocks of its own extent.
+    # A part begins after all elements of the parts before it, and has `outer` blocks of its own extent.
     first = node.value("add", node.call("multiply", begin, outer), node.call("subtract", columns, begin))
     rows = node.value(
         "multiply",
@@ -292,7 +292,7 @@ def _places(node: OnnxNode, row: Value, extents: Value, axis: int) -> Value:
 
 
 def _first_row(node: OnnxNode, s: Packed, axes: Sequence[int]) -> Value:
-    """The shape of the first tensor; a run ends with an error where there is none, or where others have other extents along these axes."""
+    """The shape of the first tensor. A run ends with an error if the sequence is empty, or if extents along these axes differ."""
     counted = node.value("dyn.within", s.shapes, length(node, s), low=1, name="the number of tensors in the sequence")
     if not s.rank:
         return _int(np.zeros(0))
@@ -308,7 +308,7 @@ def _first_row(node: OnnxNode, s: Packed, axes: Sequence[int]) -> Value:
 
 
 def _sizes(node: OnnxNode, s: Packed) -> Value:
-    """How many elements each tensor has."""
+    """The number of elements of each tensor."""
     columns = [node.value("take", s.shapes, node.scalar(k, "int32"), axis=1) for k in range(s.rank)]
     found = columns[0]
     for c in columns[1:]:
@@ -317,7 +317,7 @@ def _sizes(node: OnnxNode, s: Packed) -> Value:
 
 
 def _before(node: OnnxNode, s: Packed, k: Value) -> Value:
-    """How many elements the tensors before place k have."""
+    """The number of elements of the tensors before position k."""
     if not s.rank:
         return k
     earlier = node.call("less", node.call("dyn.iota", length(node, s)), k)
@@ -363,7 +363,7 @@ def _vector(node: OnnxNode, x: Value) -> Value:
 
 
 def _empty_rows(node: OnnxNode, like: Value) -> Value:
-    """As many rows of nothing as a vector has elements."""
+    """A matrix without columns, with a row for each element of a vector."""
     column = node.value("expand_dims", like, axis=1)
     return node.value("strided_slice", column, begin=(0,), end=(0,), strides=(1,), axes=(1,))
 

@@ -1,8 +1,8 @@
-"""A model ready to run: compiled when its inputs are first seen, and again for inputs of which something else must be known.
+"""Runnable models: compiled for the first inputs, and again for inputs that need other facts at compile time.
 
-What decides how a model is compiled beyond its declared types: the structure of inputs that are not tensors, shapes where a converter
-needs them, and the values of inputs that a result's shape or the course of control depends on and that no
-kernel can read. Each such variant is compiled once. Graphs of known sizes run in the ahead-of-time executor, others in
+Compilation depends on more than the declared types: the structure of inputs that are not tensors, shapes if a converter
+needs them, and values of inputs that decide a result's shape or the control flow and that kernels
+cannot read. Each such variant is compiled once. Graphs of static shape run in the ahead-of-time executor, others in
 the virtual machine.
 """
 
@@ -28,7 +28,7 @@ from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import ModelWarning, TVMError
 
 MOST_VARIANTS = 16
-"""Compiled forms of one model that are kept."""
+"""The largest number of compiled variants of a model that are kept."""
 
 Run = Callable[[Sequence[np.ndarray]], list[Any]]
 
@@ -48,14 +48,14 @@ class Program:
         self.variants: OrderedDict[Any, tuple[Imported, Run]] = OrderedDict()
 
     def __call__(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """The values of the outputs, in order."""
+        """Runs the model and returns the values of the outputs, in order."""
         given = self.ordered(inputs)
         with string_table.run():
             imported, run = self.variant(given)
             return imported.interface.results(run(imported.interface.arguments(given)))
 
     def ordered(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """The inputs' values in order; those left out at the end are empty optionals."""
+        """The inputs' values in order. Omitted ones at the end are empty optionals."""
         names = [i.name for i in self.infos]
         if isinstance(inputs, Mapping):
             unknown = [n for n in inputs if n not in names]
@@ -103,7 +103,7 @@ class Program:
             return made
 
     def key(self, given: list[Any]) -> Any:
-        """The key that distinguishes variants."""
+        """The key of the variant for these inputs."""
         parts = []
         for info, value in zip(self.infos, given, strict=True):
             if info.name in self.bound:
@@ -159,7 +159,7 @@ def _fields(value: Any) -> list[Any]:
 
 
 def static_runner(mod: IRModule, target: Any, device: Any) -> Run:
-    """A graph of known sizes, ahead of time."""
+    """A graph of static shape, compiled ahead of time."""
     factory = build(mod, target)
     executor = factory["default"](device)
     set_input, run_all, get_output = executor["set_input"], executor["run"], executor["get_output"]

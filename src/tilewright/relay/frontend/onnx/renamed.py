@@ -1,4 +1,4 @@
-"""Models whose nodes all have names: what spans of an imported program refer to."""
+"""Names for a model's unnamed nodes, to which spans of an imported program refer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.relay.frontend.onnx.order import all_nodes
 
 
 def with_node_names(model: Any) -> Any:
-    """A copy of a model (onnx.ModelProto, path or bytes) in which nodes without a name have one of their operator and a number: Conv_0."""
+    """A copy of a model (onnx.ModelProto, path or bytes). Nodes without a name get their operator's name and a number: Conv_0."""
     import onnx
 
     if isinstance(model, (str, os.PathLike)):
@@ -34,7 +34,7 @@ def with_node_names(model: Any) -> Any:
 
 
 def export(model: Any, path: str | os.PathLike[str]) -> None:
-    """Writes a model to a path; in a folder (any path that does not end in .onnx), to a file that is named by the time."""
+    """Writes a model to a path. For a folder (any path that does not end in .onnx), the file is named by the time."""
     import onnx
 
     place = Path(path)

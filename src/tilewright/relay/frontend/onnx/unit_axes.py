@@ -1,4 +1,4 @@
-"""Axes that go where their extent is 1, which only a run knows of dynamic dimensions."""
+"""Removal of axes of extent 1, if dynamic extents are known only at run time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tilewright.relay.frontend.onnx.choices import either
 from tilewright.relay.frontend.onnx.value import OnnxNode, Question, Value
 
 MOST_EXTENTS = 3
-"""Most dynamic extents for which operators are made: each doubles what follows."""
+"""The largest number of dynamic extents for which operators are made: each doubles the number of following operators."""
 
 
 def without_unit_axes(node: OnnxNode, x: Value) -> Any:
-    """x without the axes of extent 1. Of results with different ranks a run takes one, as soon as they have no common type."""
+    """x without the axes of extent 1. Results of different ranks stay a choice until they have a common type."""
     shape = x.shape
     known = [k for k, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
-    # Axes of the same symbol go together.
+    # Axes of the same symbol are removed together.
     dynamic: dict[str, list[int]] = {}
     for k, extent in enumerate(shape):
         if not isinstance(extent, int):
@@ -39,7 +39,7 @@ def _squeezed(node: OnnxNode, x: Value, axes: Sequence[int], asked: Sequence[tup
 
 
 def _condition(node: OnnxNode, x: Value, name: str, axes: Sequence[int]) -> tuple[Value, Question]:
-    """Whether the extent of axes is 1. One value for all nodes that ask it of the same dimension, which so are decided together."""
+    """Whether the extent of axes is 1. Nodes share one value for the same dimension, so their choices are decided together."""
     importer, extent = node.importer, x.shape[axes[0]]
     c = importer.builder(node.name)
     found = importer.unit_extents.get(name) if not is_any(extent) else None

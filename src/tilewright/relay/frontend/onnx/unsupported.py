@@ -1,4 +1,4 @@
-"""Messages about operators without a converter."""
+"""Messages about unsupported parts of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADVICE = {
 
 
 class Unsupported(UnsupportedModel):
-    """All that is not supported in a model. `values`: inputs whose elements would have to be known for a part of it; `shapes`: whether
+    """The error with all unsupported parts of a model. `values`: inputs whose elements would have to be known for a part; `shapes`: whether
     pinned shapes may help."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Unsupported(UnsupportedModel):
 
 
 class Findings:
-    """What was found so far that is not supported. `values`: inputs whose elements would have to be known; `shapes`: whether pinned shapes
+    """The unsupported parts found so far. `values`: inputs whose elements would have to be known; `shapes`: whether pinned shapes
     may help."""
 
     def __init__(self, shapes: bool = False) -> None:
@@ -38,7 +38,7 @@ class Findings:
         self.shapes = shapes
 
     def note(self, node: Message, error: NotImplementedError, remedy: str) -> None:
-        """What is not supported of a node; nothing new where that was listed before."""
+        """Adds an unsupported part of a node, unless it is already listed."""
         if isinstance(error, Unknown):
             self.values |= error.values
             self.shapes |= error.shapes
@@ -48,7 +48,7 @@ class Findings:
             self.problems.append(Problem(text, operator_title(node), [name]))
 
     def finish(self, model: str, opset: int) -> None:
-        """Raise all of it at once, if there is any."""
+        """Raises all parts at once, if there are any."""
         if self.problems:
             count = len(self.problems)
             head = f"{model} (opset {opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
@@ -58,7 +58,7 @@ class Findings:
 def missing(
     domain: str, op_type: str, names: Sequence[str], opsets: Mapping[str, int], supported: Sequence[str]
 ) -> Problem:
-    """One operator that is not supported: where it is used, and the nearest that is."""
+    """An unsupported operator, with its uses and the nearest supported operators."""
     title = f"{domain}::{op_type}" if domain else op_type
     text = use_text(title, list(names))
     if (domain, op_type) in converters:
@@ -71,11 +71,11 @@ def missing(
 
 
 def _near(op_type: str, domain: str, supported: Sequence[str]) -> list[str]:
-    """The nearest operators, those of later opsets too."""
+    """The nearest operators, also of later opsets."""
     later = [] if domain else [n for d, n in converters if not d]
     return nearest(op_type.removeprefix("Fused"), dict.fromkeys([*supported, *later]))
 
 
 def first_opset(op_type: str) -> int:
-    """The first opset in which one of ONNX's operators is supported."""
+    """The first supported opset of one of ONNX's operators."""
     return min(since for since, _ in converters["", op_type])

@@ -1,4 +1,4 @@
-"""Values of converters, known arrays or relay expressions, and the node being converted."""
+"""Values of converters (known arrays or relay expressions), and the node being converted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Unknown(OpNotImplemented):
-    """Something must be known at import. `values`: the model's inputs on whose elements it depends; `shapes`: whether pinned
-    shapes would do; `whole`: whether the message says the remedy already."""
+    """A value that must be known at import. `values`: the model's inputs on whose elements it depends; `shapes`: whether pinned
+    shapes would suffice; `whole`: whether the message already has the remedy."""
 
     def __init__(
         self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False, whole: bool = False
@@ -38,18 +38,18 @@ class Unknown(OpNotImplemented):
 
     @classmethod
     def within(cls, error: Exception, values: frozenset[str]) -> Unknown:
-        """The error of a graph inside a node, which would be no problem if the elements of these inputs were known."""
+        """The error of a subgraph that would be supported if the elements of these inputs were known."""
         if isinstance(error, Unknown):
             return cls(str(error), error.values | values, error.shapes, error.whole)
         return cls(str(error), values)
 
 
 class AlreadyReported(OpNotImplemented):
-    """A graph or function inside a node has a node that is reported already, by its own name."""
+    """A subgraph or function has a node that was already reported by its own name."""
 
 
 class Value(CommonValue):
-    """A tensor of an ONNX model. `kind` names the element type when it is none that kernels know (strings, float8, int4, ...): see
+    """A tensor of an ONNX model. `kind` names an element type that kernels do not support (strings, float8, int4, ...): see
     `kinds`."""
 
     __slots__ = ("kind",)
@@ -61,21 +61,21 @@ class Value(CommonValue):
         self.kind = kind
 
     def unknown(self, why: str) -> Unknown:
-        """The error for a value that would be known if shapes were pinned."""
+        """The error for a value that pinned shapes would make known."""
         return Unknown(why, shapes=True, whole=True)
 
     def plain(self) -> Value:
-        """The carrier as a tensor of its own, whatever it carries."""
+        """The carrier as a tensor without a kind."""
         return Value(self._expr, self.array)
 
     @property
     def element(self) -> str:
-        """Type of the elements as the model sees them."""
+        """The type of the elements in the model."""
         return self.kind or self.dtype
 
 
 class SizesValue(Value):
-    """Sizes of which some are symbols. Where converters need them as a tensor, `read` makes it of the shapes of inputs."""
+    """Sizes with symbols. If a converter needs them as a tensor, `read` makes it from the shapes of inputs."""
 
     __slots__ = ("read",)
 
@@ -94,7 +94,7 @@ class SizesValue(Value):
 
 
 class ListValue:
-    """A sequence of the model: its length is known, its elements are values. `element`: the type of its tensors."""
+    """A sequence of the model with known length; its elements are values. `element`: the type of its tensors."""
 
     __slots__ = ("element", "items")
 
@@ -113,7 +113,7 @@ class MapValue(ListValue):
 
 
 class Packed:
-    """A sequence of the model whose length only a run knows: the elements of its tensors, one after another, and their shapes, a row of
+    """A sequence of the model with a length known only at run time: the concatenated elements of its tensors, and their shapes, a row of
     int64 for each. All its tensors have the same number of axes."""
 
     __slots__ = ("elements", "shapes")
@@ -123,7 +123,7 @@ class Packed:
 
     @property
     def element(self) -> str:
-        """The type of its tensors."""
+        """The element type of its tensors."""
         return self.elements.element
 
     @property
@@ -143,7 +143,7 @@ class Question(NamedTuple):
 
     @classmethod
     def of_branches(cls, title: str) -> Question:
-        """The condition of an If."""
+        """The texts for the condition of an If."""
         unknown = f"If {title!r}: its condition must be known at import, since its branches return different types"
         return cls(
             f"the condition of {title!r}", "what its then branch returns", "what its else branch returns", unknown
@@ -151,7 +151,7 @@ class Question(NamedTuple):
 
 
 class Choice:
-    """A choice between two values by a condition at run time, where no type fits both: tensors of different ranks."""
+    """A choice between two values by a condition at run time, if they have no common type: tensors of different ranks."""
 
     __slots__ = ("condition", "no", "question", "yes")
 
@@ -160,7 +160,7 @@ class Choice:
 
 
 class EmptyOptional:
-    """An optional of the model that holds nothing; `element`: the type that its contents would have."""
+    """An empty optional of the model; `element`: the type of its contents."""
 
     __slots__ = ("element",)
 
@@ -169,7 +169,7 @@ class EmptyOptional:
 
 
 class DynamicOptional:
-    """An optional of the model of which only a run knows whether it holds something: `has`, a scalar of bool, and what it holds then."""
+    """An optional of the model that may be empty at run time: `has`, a scalar of bool, and its contents `held`."""
 
     __slots__ = ("has", "held")
 
@@ -178,27 +178,27 @@ class DynamicOptional:
 
     @property
     def element(self) -> str:
-        """The type of its contents."""
+        """The element type of its contents."""
         return str(self.held.element)
 
 
 Item: TypeAlias = "Value | ListValue | Packed | Choice | DynamicOptional | EmptyOptional | None"
-"""What a name of a graph stands for; None: an input that is left out."""
+"""The value of a name in a graph; None: an omitted input."""
 Tensor = Value | Expr | np.ndarray
 """A tensor in any form (see `as_value`)."""
 Result: TypeAlias = (
     "Tensor | ListValue | Packed | Choice | DynamicOptional | EmptyOptional | TupleWrapper | Sequence[Result | None]"
 )
-"""What a converter returns: one result, or several in order (None: one that nothing uses)."""
+"""The result of a converter: one result, or several in order (None: an unused one)."""
 Converter = Callable[..., Result]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()
-"""Operators whose converters say the kinds of their results themselves, and take values of any kind."""
+"""Operators whose converters set the kinds of their results themselves, and take values of any kind."""
 
 
 def onnx_op(*names: str, since: int = 1, domain: str = "", typed: bool = False) -> Callable[[Registered], Registered]:
-    """Register the converter of operators from opset `since` on: f(node, *inputs) with None for inputs left out."""
+    """Registers the converter of operators from opset `since` on: f(node, *inputs) with None for omitted inputs."""
 
     def register(f: Registered) -> Registered:
         for name in names:
@@ -213,12 +213,12 @@ def onnx_op(*names: str, since: int = 1, domain: str = "", typed: bool = False) 
 
 
 def find_converter(op_type: str, opset: int, domain: str = "") -> Converter | None:
-    """The newest converter not newer than `opset`."""
+    """The newest converter for an opset up to `opset`."""
     return next((f for since, f in converters.get((domain, op_type), ()) if since <= opset), None)
 
 
 class OnnxNode:
-    """The node being converted: its attributes, and `call` to make operators that carry its name as their span."""
+    """The node being converted: its attributes, and `call` to make operators with its name as their span."""
 
     __slots__ = ("attrs", "importer", "name", "op_type", "opset", "outputs", "span", "used")
 
@@ -237,20 +237,20 @@ class OnnxNode:
         self.span = Span(SourceName(name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute's value."""
+        """An attribute's value, or the default."""
         return self.attrs.get(name, default)
 
     def call(self, key: str, *args: object, **attrs: Any) -> Expr:
-        """A call of the operator `key`, which has one result, on values, expressions or lists of them. Attributes may hold sizes that
-        are symbols."""
+        """A call of the operator `key` with one result, on values, expressions or lists of them. Sizes in attributes may be
+        symbols."""
         return make_call(key, args, attrs, self.span)
 
     def calls(self, key: str, *args: object, **attrs: Any) -> TupleWrapper:
-        """`call` of an operator with several results."""
+        """`call` for an operator with several results."""
         return make_calls(key, args, attrs, self.span)
 
     def value(self, key: str, *args: object, **attrs: Any) -> Value:
-        """`call`, as a value."""
+        """`call` as a value."""
         return Value(self.call(key, *args, **attrs))
 
     def host_call(
@@ -262,7 +262,7 @@ class OnnxNode:
         config: Config | None = None,
         pure: bool = True,
     ) -> Value:
-        """The tensor that a host function makes of values of any kind. shape: extents, or a value that holds them."""
+        """The result of a host function of values of any kind. shape: extents, or a value that has them."""
         attrs: dict[str, Any] = {
             "function": function,
             "dtype": CARRIERS.get(element, element),
@@ -286,12 +286,12 @@ class OnnxNode:
         element: str,
         config: Config | None = None,
     ) -> Value:
-        """`host_call`, where the host function `<function>.shape` computes the shape."""
+        """`host_call` with a shape that the host function `<function>.shape` computes."""
         shape = self.host_call(f"{function}.shape", inputs, (rank,), "int64", config)
         return self.host_call(function, inputs, shape, element, config)
 
     def nested(self, op_type: str, *inputs: Any, opset: int | None = None, **attrs: Any) -> Any:
-        """The results of an ONNX operator on values, by the rules of the given or the model's opset, or of the first that has it."""
+        """The results of an ONNX operator for values, by the rules of the given or the model's opset, or of the first that has it."""
         at = max(opset or self.importer.opset, min(since for since, _ in converters["", op_type]))
         f = find_converter(op_type, at)
         assert f is not None, op_type
@@ -299,11 +299,11 @@ class OnnxNode:
         return f(inner, *[i if i is None else as_value(i) for i in inputs])
 
     def scalar(self, value: float, like: Any) -> Expr:
-        """A constant of another value's dtype."""
+        """A constant of the dtype of another value."""
         return scalar(value, like)
 
     def cast(self, x: Any, dtype: str) -> Value:
-        """A value in another type that kernels know."""
+        """A value converted to another type that kernels support."""
         value = as_value(x)
         if value.dtype == dtype:
             return value
@@ -313,29 +313,29 @@ class OnnxNode:
         return Value(self.call("cast", value, dtype=dtype))
 
     def known(self, value: Value | None, what: str) -> np.ndarray:
-        """The elements of an input that must be known. Raises Unknown."""
+        """The elements of an input, which must be known at import. Raises Unknown."""
         if value is None or value.array is None:
             raise Unknown(f"its {what} must be known at import", elements_of(value), shapes=True)
         return value.array
 
     def numbers(self, value: Value | None, what: str) -> np.ndarray:
-        """The elements of an input that must be known, none of them a symbol. Raises Unknown."""
+        """The elements of an input, which must be known numbers without symbols. Raises Unknown."""
         array = self.known(value, what)
         if array.dtype == object:
             raise self.not_static(what)
         return array
 
     def not_static(self, what: str) -> Unknown:
-        """The error for sizes that must be numbers."""
+        """The error for sizes that must be static."""
         return Unknown(f"its {what} must be known at import", shapes=True)
 
     def ints(self, value: Value | None, what: str) -> list[int]:
-        """A known input as ints; symbols stay."""
+        """A known input as ints; symbols are kept."""
         array = self.known(value, what)
         return [int(v) if isinstance(v, (int, float, np.integer)) else v for v in array.reshape(-1).tolist()]
 
     def places(self, axes: Iterable[int], ndim: int) -> list[int]:
-        """Axes counted from the first. Raises DiagnosticError for those that there are not, or that are given twice."""
+        """Axes as non-negative numbers. Raises DiagnosticError for axes that do not exist, and for duplicates."""
         given = list(axes)
         for a in given:
             if not -ndim <= a < ndim:
@@ -346,11 +346,11 @@ class OnnxNode:
         return found
 
     def place(self, axis: int, ndim: int) -> int:
-        """An axis counted from the first. Raises DiagnosticError where there is none."""
+        """An axis as a non-negative number. Raises DiagnosticError if it does not exist."""
         return self.places([axis], ndim)[0]
 
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
-        """A shape without symbols. Raises Unknown."""
+        """A shape as ints. Raises Unknown for symbols."""
         shape = value.shape
         if not are_numbers(shape):
             read = decides_shape(value) if any(map(is_any, shape)) else frozenset()
@@ -358,7 +358,7 @@ class OnnxNode:
         return shape
 
     def static_extent(self, value: Value, axis: int) -> int:
-        """An extent that must be a number. Raises Unknown."""
+        """An extent as an int. Raises Unknown for a symbol."""
         extent = value.shape[axis]
         if not isinstance(extent, int):
             raise Unknown(
@@ -371,12 +371,12 @@ class OnnxNode:
         return index < len(self.outputs) and self.outputs[index] in self.used
 
     def refuse(self, attribute: str, value: Any, supported: str) -> OpAttributeUnImplemented:
-        """The error for an attribute value that is not supported."""
+        """The error for an unsupported value of an attribute."""
         return OpAttributeUnImplemented(f"its attribute {attribute} is {value!r}; supported: {supported}")
 
 
 def as_value(x: Any) -> Value:
-    """A tensor in any form as a value; arrays of types that kernels do not know in their carriers."""
+    """A tensor in any form as a value. Arrays of types that kernels do not support are held in their carriers."""
     if isinstance(x, Value):
         return x
     if isinstance(x, np.ndarray):
@@ -388,7 +388,7 @@ def as_value(x: Any) -> Value:
 
 
 def evaluate(value: Item) -> Any:
-    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
+    """The value of a small expression without unknown inputs, computed by the operators' NumPy references."""
     if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
         try:
             if is_large(value):
@@ -411,7 +411,7 @@ def as_values(result: Any) -> list[Any]:
 
 
 def depends_on(value: Value | None) -> frozenset[str]:
-    """Names of the variables that a value is computed from."""
+    """Names of the variables from which a value is computed."""
     if value is None or value._expr is None:
         return frozenset()
     return frozenset([v.name_hint for v in free_vars(value._expr)])
@@ -423,12 +423,12 @@ def elements_of(value: Value | None) -> frozenset[str]:
 
 
 def decides_shape(value: Value) -> frozenset[str]:
-    """Names of the variables whose elements decide a value's shape; if none is found, of all variables that it is computed from."""
+    """Names of the variables whose elements decide a value's shape. If none is found, of all variables from which it is computed."""
     return _read_by(value.expr, False) or depends_on(value)
 
 
 def _read_by(expr: Expr, elements: bool) -> frozenset[str]:
-    """Names of the variables whose elements decide an expression's elements, or only its shape."""
+    """Names of the variables whose elements decide an expression's elements, or (without `elements`) only its shape."""
     found: set[str] = set()
     steps: list[tuple[Expr, bool]] = [(expr, elements)]
     seen = set()

@@ -1,7 +1,7 @@
 """The PyTorch importer.
 
-`frontend` tells what was given (an exported program, a module, TorchScript) and names inputs; `exported` and `torchscript` walk their
-graphs; `importer` turns one call into relay, with `value` and the files of `ops`, which hold one converter per operator of ATen.
+`frontend` recognises the argument (an exported program, a module, TorchScript) and names inputs; `exported` and `torchscript` walk
+the graphs; `importer` converts one call to relay, with `value` and the files of `ops`, which have one converter per ATen operator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors of TorchScript that may be written in place: a slot holds a value, or a view of another slot that writes through to it."""
+"""Tensors of TorchScript that may be written in place. A slot holds a value, or a view that writes through to another slot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Put = Callable[[Any, Any], Any]
 
 
 class Slot:
-    """A tensor that a script holds: `level` is how deep in loops and branches it was made."""
+    """A tensor of a script. `level`: the depth of loops and branches at which it was made."""
 
     __slots__ = ("_seen", "_value", "get", "level", "parent", "put", "version")
 
@@ -33,11 +33,11 @@ class Slot:
         self._seen = parent.newest() if parent is not None else 0
 
     def newest(self) -> int:
-        """How often what it shows was written."""
+        """The number of writes to its value."""
         return self.version if self.parent is None else self.parent.newest()
 
     def read(self) -> Held:
-        """The value now."""
+        """The current value."""
         if self.parent is not None and self._seen != self.parent.newest():
             assert self.get is not None
             self._value, self._seen = self.get(self.parent.read()), self.parent.newest()
@@ -45,7 +45,7 @@ class Slot:
         return self._value
 
     def write(self, value: Held, level: int) -> None:
-        """Make this the value, also of what it is a view of."""
+        """Sets the value, also in the slots of which it is a view."""
         if self.parent is None:
             if level > self.level:
                 raise OpNotImplemented(
@@ -62,7 +62,7 @@ class Slot:
 
 
 def view_of(name: str, args: list[Argument], call: Callable[..., Value]) -> tuple[Get, Put] | None:
-    """How a view's value follows from its base, and the base's from the view's; `call` runs an operator of ATen by name."""
+    """Functions of a view: its value from its base, and the base's value from the view's. `call` runs an operator of ATen by name."""
     rest = args[1:]
 
     def get(base: Value) -> Value:

@@ -1,7 +1,7 @@
-"""Whole searches for strings: BeamSearch, GreedySearch and Sampling, loops around a decoder that is a graph of the node's.
+"""Converters of searches for token sequences: BeamSearch, GreedySearch and Sampling, as loops around the node's decoder graph.
 
-A search's sequences lie in rows of a buffer as long as they may become, filled with the padding token; the keys and values that the
-decoder hands on grow from step to step. The first step, which sees the prompt, stands before the loop.
+The sequences of a search are the rows of a buffer of the maximum length, filled with the padding token. The decoder's keys and
+values grow from step to step. The first step, with the prompt, comes before the loop.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tilewright.relay.frontend.onnx.ops.picking import drawn
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 LEAST = -1e9
-"""The score of beams that do not take part in the first step."""
+"""The initial score of all beams but the first, which excludes them from the first step."""
 
 
 class Search(Tensors):
-    """Base of all searches. rows: number of sequences that are built at the same time; most: their largest length."""
+    """Base of all searches. rows: number of sequences that are built at the same time; most: their maximum length."""
 
     def __init__(self, node: OnnxNode, decoder: Decoder, most: Value, given: dict[str, Value | None]) -> None:
         super().__init__(node)
@@ -36,22 +36,22 @@ class Search(Tensors):
             raise node.refuse("max_length", self.most, f"more than the {self.start} tokens of the prompt")
 
     def buffer(self) -> Value:
-        """The sequences before the first step."""
+        """The buffer of sequences before the first step."""
         return self(
             "nn.pad", self.prompt, self.number(self.pad, "int32"), pad_width=((0, 0), (0, self.most - self.start))
         )
 
     def put(self, sequences: Value, tokens: Value, length: Value) -> Value:
-        """Sequences with a token more in each row, after those that there are."""
+        """Sequences with one more token in each row, at position `length`."""
         places = Value(array=np.arange(self.most, dtype=np.int64).reshape(1, -1))
         return self("where", self("equal", places, length), self("expand_dims", tokens, axis=1), sequences)
 
     def shaped(self, scores: Value, sequences: Value, length: Value, first: bool) -> Value:
-        """Scores as the options of the node change them."""
+        """Scores changed by the options of the node."""
         return shaped(self, scores, sequences, length, first, self.given, self.eos)
 
     def loop(self, begin: Sequence[Value], going: Value, step: Any) -> list[Value]:
-        """The iterations after the first step: step(state, length of the sequences) -> (whether to go on, state)."""
+        """The iterations after the first step. step(state, length of the sequences) -> (whether to continue, state)."""
         rounds = self.most - self.start - 1
         if not rounds:
             return list(begin)
@@ -64,15 +64,15 @@ class Search(Tensors):
         return recursion(self.node, count, going, list(begin), 0, once)[0]
 
     def length(self) -> Value:
-        """That of the prompt."""
+        """The length of the prompt."""
         return self.number(self.start, "int64")
 
 
 class Row(Search):
-    """A token for each row in each step, until all have ended."""
+    """Searches that choose one token for each row in each step, until all rows have ended."""
 
     def run(self) -> list[Value]:
-        """[the sequences, the scores that the last step drew from]."""
+        """[the sequences, the scores of the last step]."""
         sequences = self.buffer()
         logits, state = self.decoder.first()
         scores = self.shaped(logits, sequences, self.length(), True)
@@ -93,18 +93,18 @@ class Row(Search):
         return [last[0], last[3]] if seen else [last[0]]
 
     def chosen(self, scores: Value, sequences: Value, done: Value) -> tuple[Value, Value, Value | None]:
-        """(the next token of each row, which rows have ended, the scores drawn from). An ended row gets the padding token."""
+        """(the next token of each row, whether each row has ended, the scores). An ended row gets the padding token."""
         tokens, filtered = self.token(scores, sequences)
         done = self("logical_or", done, self("equal", tokens, self.number(self.eos, "int32")))
         return self("where", done, self.number(self.pad, "int32"), tokens), done, filtered
 
     def token(self, scores: Value, sequences: Value) -> tuple[Value, Value | None]:
-        """The best token of each row."""
+        """(The best token of each row, None)."""
         return self.node.cast(self("argmax", scores, axis=(1,)), "int32"), None
 
 
 class Beams(Search):
-    """The best sequences by the sum of their logarithms: `beams` for each of a batch, of which the finished ones are kept apart."""
+    """Beam search: the `beams` sequences of the largest sum of logarithms for each of a batch. Finished ones are kept separately."""
 
     def __init__(
         self, node: OnnxNode, decoder: Decoder, most: Value, given: dict[str, Value | None], beams: int, answers: int
@@ -138,7 +138,7 @@ class Beams(Search):
             return self.step(own, logits, state, length, False)
 
         sequences, sums, hypotheses, scores, done, *rest = self.loop(after, going, step)
-        # What has not ended by then takes part as it is.
+        # Unfinished sequences take part as they are.
         whole = self.averaged(sums, self.number(self.most, "int64"))
         ends = self("where", self("expand_dims", done, axis=1), self.number(-np.inf, "float32"), whole)
         found, best = self.merged(hypotheses, scores, self.apart(sequences), ends, self.answers)
@@ -148,7 +148,7 @@ class Beams(Search):
     def step(
         self, now: Sequence[Value], logits: Value, state: Sequence[Value], length: Value, first: bool
     ) -> tuple[Value, list[Value]]:
-        """(whether it goes on, what `now` becomes with the next tokens and the decoder's state)."""
+        """(whether to continue, `now` after the step with the next tokens and the decoder's state)."""
         sequences, sums, hypotheses, scores, done, *kept = now
         batch, beams, words = self.batch, self.beams, logits.known_extent(-1)
         rated = self.shaped(self("nn.log_softmax", logits, axis=-1), sequences, length, first)
@@ -169,7 +169,7 @@ class Beams(Search):
         ends = self("where", counts, self.averaged(values, length), nothing)
         parents = self("take", self.apart(sequences), origin, axis=1, batch_dims=1)
         hypotheses, scores = self.merged(hypotheses, scores, parents, ends, beams)
-        # Those of the best that go on, in order.
+        # The best unfinished sequences, in order.
         sums, which = [
             Value(v)
             for v in self.node.calls("topk", self("where", ended, nothing, values), k=beams, axis=1, dtype="int32")
@@ -194,25 +194,25 @@ class Beams(Search):
         return going, [sequences, sums, hypotheses, scores, done, *kept, tokens, *state]
 
     def apart(self, sequences: Value) -> Value:
-        """Rows as (batch, beams, most)."""
+        """Rows reshaped to (batch, beams, most)."""
         return self("reshape", sequences, newshape=(self.batch, self.beams, self.most))
 
     def averaged(self, sums: Value, length: Value) -> Value:
-        """Sums of logarithms over a power of the length."""
+        """Sums of logarithms divided by a power of the length."""
         if self.penalty is None:
             return self("divide", sums, self.node.cast(length, "float32"))
         power = self("power", self.node.cast(length, "float32"), self("reshape", self.penalty, newshape=()))
         return self("divide", sums, power)
 
     def merged(self, hypotheses: Value, scores: Value, more: Value, ends: Value, count: int) -> tuple[Value, Value]:
-        """The best `count` of finished sequences and others, with their scores."""
+        """The best `count` of the finished sequences and others, with their scores."""
         both = self("concatenate", [scores, ends], axis=1)
         best, which = [Value(v) for v in self.node.calls("topk", both, k=count, axis=1, dtype="int32")]
         return self("take", self("concatenate", [hypotheses, more], axis=1), which, axis=1, batch_dims=1), best
 
 
 class Drawn(Row):
-    """Tokens drawn from the most probable ones."""
+    """Sampling: draws tokens from the most probable ones."""
 
     def token(self, scores: Value, sequences: Value) -> tuple[Value, Value | None]:
         node = self.node
@@ -225,7 +225,7 @@ class Drawn(Row):
         return self("squeeze", token, axis=(1,)), filtered if node.wants(1) else None
 
     def nucleus(self, scores: Value) -> Value:
-        """Scores of the most probable tokens, which together have at least `top_p`; the others' are `filter_value`."""
+        """Scores with `filter_value` for all but the most probable tokens, whose probabilities sum to at least `top_p`."""
         node = self.node
         share = float(node.get("top_p", 0.0))
         least = 0 if node.get("custom", 0) else int(node.get("min_tokens_to_keep", 0))

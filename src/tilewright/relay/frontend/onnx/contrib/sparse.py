@@ -1,4 +1,4 @@
-"""SparseAttention: causal attention that is limited to the blocks of keys which a table names for each query."""
+"""Converter of SparseAttention: causal attention to those blocks of keys that a table lists for each block of queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 
 def seen_blocks(rows: np.ndarray, columns: np.ndarray, block: int) -> np.ndarray:
-    """(layouts, positions, positions): the keys that each query may attend to, from the blocks of each row of blocks."""
+    """The mask (layouts, positions, positions) of keys for each query, from the blocks of keys of each block of queries."""
     layouts, count = rows.shape[0], rows.shape[1] - 1
     table = np.zeros((layouts, count, count), bool)
     for n in range(layouts):
@@ -51,7 +51,7 @@ def _sparse(
     )
     ends = node.call("reshape", node.cast(lengths, "int64"), newshape=(batch, 1))
     first: Any = node.call("subtract", ends, node.scalar(length, "int64"))
-    # A prompt begins at the first place, padded at its end; else each has one token more.
+    # A prompt starts at position 0 and is padded at its end. Later steps have one token each.
     if length > 1:
         first = node.call("zeros_like", first)
     places = node.value("add", Value(array=np.arange(length, dtype=np.int64).reshape(1, -1)), first)

@@ -1,4 +1,4 @@
-"""Operators that carry a state from call to call: causal convolutions, linear attention, LSTMs whose weights are bytes."""
+"""Converters of operators that carry a state between calls: causal convolutions, linear attention, LSTMs with 8-bit weights."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _linear_attention(
     first = Value(array=held) if past is None else node.cast(past, "float32")
 
     def spread(x: Value, count: int) -> Value:
-        """Heads as often as they are shared."""
+        """Heads repeated for the queries that share them."""
         return x if count == heads else node.value("repeat", x, repeats=heads // count, axis=1)
 
     def step(n: Value, going: Value, state: list[Any]) -> tuple[None, list[Value], list[Value]]:
@@ -107,7 +107,7 @@ def _linear_attention(
 
 
 class QuantizedCell(Cell):
-    """An LSTM whose weights (directions, inputs, 4 * hidden) are bytes; what they multiply is quantised as it comes."""
+    """An LSTM with 8-bit weights (directions, inputs, 4 * hidden). It quantises the other factors at run time."""
 
     def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
         self.scales = [self.numbers(x, direction) for x in inputs[8:12]]
@@ -117,7 +117,7 @@ class QuantizedCell(Cell):
 
     @staticmethod
     def numbers(x: Value | None, direction: int) -> Value:
-        """The part of a known input that belongs to a direction."""
+        """The part of a known input for one direction."""
         assert x is not None and x.array is not None
         return Value(array=np.ascontiguousarray(x.array[direction]))
 
@@ -129,7 +129,7 @@ class QuantizedCell(Cell):
         return add(self.node, self.product(x, 0), self.wb)
 
     def back(self, h: Value, weights: Value, bias: Value | None) -> Value:
-        # A sequence's result does not hang on what else is in the batch.
+        # Each row is quantised by its own range, so a sequence's result does not depend on the others of the batch.
         return add(self.node, self.product(h, 1, True), bias)
 
 
@@ -148,7 +148,7 @@ def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> list[Value]:
 
 
 class AttentionCell(Cell):
-    """An LSTM that looks at a memory: what it saw stands beside the inputs of the next step (Bahdanau's attention)."""
+    """An LSTM with attention to a memory (Bahdanau's): the attention's result is part of the next step's input."""
 
     def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
         super().__init__(node, direction, inputs, "LSTM")

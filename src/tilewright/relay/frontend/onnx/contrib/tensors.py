@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that are not part of a neural network's layers: distances, inverses, complex products, transforms."""
+"""Converters of com.microsoft's general operators on tensors: distances, inverses, complex products, transforms."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _no_repeats(node: OnnxNode, ids: Value, scores: Value) -> Tensor:
 
 @onnx_op("RelativePositionBias", domain=DOMAIN)
 def _relative_bias(node: OnnxNode, table: Value, rows: Value, columns: Value) -> Expr:
-    """T5's: near distances each have a row of the table, farther ones share rows by their logarithm."""
+    """T5's position bias: near distances each have a row of the table; farther ones share rows, by their logarithm."""
     queries, keys = [int(node.numbers(v, "lengths").reshape(-1)[0]) for v in (rows, columns)]
     buckets, _ = node.static(table)
     apart = np.arange(keys)[None, :] - np.arange(queries)[:, None]

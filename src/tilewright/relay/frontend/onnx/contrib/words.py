@@ -1,4 +1,4 @@
-"""Strings cut into tokens, words as rows of numbers, and what decoding compares: tokens with tokens, frames with frames."""
+"""Converters of tokenizers, of embeddings of words by their letters, and of comparisons in decoding: tokens and frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.runtime.host_functions.strings import string_table
 from tilewright.support.errors import OpNotImplemented
 
 BEGIN, END = "\x02", "\x03"
-"""The marks of the ends of a string."""
+"""The marks of the start and the end of a string."""
 
 
 @onnx_op("Tokenizer", domain=DOMAIN, typed=True)
@@ -78,7 +78,7 @@ def _words(node: OnnxNode, words: Value, weight: Value, bias: Value, table: Valu
     count, _, window, width = node.static(weight)
     rows, letters = node.static(words)
     codes = node.call("take", table, words, axis=0)
-    # Letters of the code 0 are none: windows that begin after the last letter do not count.
+    # The code 0 is padding: windows that begin after the last letter do not count.
     image = node.call("reshape", codes, newshape=(rows, 1, letters, width))
     made = node.call("nn.conv2d", image, weight, channels=count, kernel_size=(window, width))
     made = node.call("tanh", node.call("nn.bias_add", made, bias, axis=1))
@@ -105,7 +105,7 @@ def _path(config: Config, costs: np.ndarray) -> np.ndarray:
     origin = np.zeros((rows + 1, columns + 1), np.int8)
     for i in range(1, rows + 1):
         for j in range(1, columns + 1):
-            # Where two ways cost the same, the one along the row is taken.
+            # Of two paths of equal cost, the one along the row is taken.
             before = (total[i - 1, j - 1], total[i - 1, j], total[i, j - 1])
             k = 0 if before[0] < min(before[1:]) else 1 if before[1] < min(before[0], before[2]) else 2
             total[i, j], origin[i, j] = table[i - 1, j - 1] + before[k], k

@@ -1,1 +1,1 @@
-"""Reading of ONNX files: the model, its weights, and what the schemas of its operators say."""
+"""Reading of ONNX files: the model, its weights, and the schemas of its operators."""

@@ -1,4 +1,4 @@
-"""Files that hold the weights of a model: beside it, and nowhere else."""
+"""Location of external weight files, which must be in the model's folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tilewright.support.errors import ModelError
 
 
 class WeightFolders:
-    """The folders in which weight files are allowed: that of the model file, and, if the model file is a link, that of its target."""
+    """The folders of allowed weight files: that of the model file, and, if the model file is a link, that of its target."""
 
     __slots__ = ("folder", "homes", "names")
 
@@ -18,11 +18,11 @@ class WeightFolders:
         self.names = 1 if file is None else file.stat().st_nlink
 
     def find(self, location: str, tensor: str, title: str) -> Path:
-        """The file with a tensor's values. Raises ModelError for what lies, or may lie, elsewhere, and for what is not a file."""
+        """The file with a tensor's values. Raises ModelError for paths outside of the folders (also possibly), and for non-files."""
         try:
             path = (self.folder / location).resolve()
             there, files = path.exists(), path.is_file()
-        except (OSError, ValueError, RuntimeError):  # links in a circle, names that no file has
+        except (OSError, ValueError, RuntimeError):  # circular links, invalid file names
             path, there, files = self.homes[0], False, False
         if not location or path in self.homes or not any([path.is_relative_to(home) for home in self.homes]):
             raise ModelError(
@@ -40,7 +40,7 @@ class WeightFolders:
                 " Copy that file beside the model, or pass the model's path rather than its ModelProto"
             )
         if path.stat().st_nlink > self.names:
-            # Package managers link all files of a package, the model too.
+            # Package managers hard-link all files of a package, and so the model, too.
             raise ModelError(
                 f"{title}: the values of {tensor!r} lie in {short(location)}, a hard link: the same file has another name, which may lie"
                 " outside the model's folder. Put a copy in its place"
@@ -49,5 +49,5 @@ class WeightFolders:
 
 
 def short(text: str) -> str:
-    """A text in quotes, its middle left out where it is long."""
+    """A quoted text; a long one is abridged in the middle."""
     return repr(text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}")

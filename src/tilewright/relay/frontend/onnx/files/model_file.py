@@ -1,4 +1,4 @@
-"""ONNX files for the command line: what they say of themselves, their import, and ONNX Runtime as their reference."""
+"""ONNX files for the command line: description, import, and ONNX Runtime as the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OnnxFormat(formats.ModelFormat):
     name, title, suffixes, runtimes = "onnx", "ONNX", (".onnx",), ("onnxruntime",)
 
     def takes(self, path: Path) -> bool:
-        """.onnx files, and others that begin as they do: with the version of ONNX's format."""
+        """Whether the file is named .onnx, or begins like one: with the version of ONNX's format."""
         if super().takes(path) or not path.is_file():
             return super().takes(path)
         with path.open("rb") as file:
@@ -39,14 +39,14 @@ class OnnxFormat(formats.ModelFormat):
         )
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """The module; what is float32 between quantised tensors runs on integers."""
+        """The module; float32 operators between quantised tensors become integer operators."""
         mod, params = from_onnx(path, shape=dict(shapes) or None)
         return on_integers(mod), params
 
     def load_fixed(
         self, path: Path, shapes: formats.Shapes, values: Mapping[str, formats.Array]
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """The module; the importer evaluates what follows from the values."""
+        """The module; the importer evaluates all values that follow from the given ones."""
         proto, name, _, _ = read_model(path)
         weights = {t.name for t in proto.graph.initializer}
         inputs = {i.name: i for i in proto.graph.input if i.name not in weights}
@@ -71,7 +71,7 @@ class OnnxFormat(formats.ModelFormat):
         return None
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """The description of the file, unsupported operators included. Weights are not read."""
+        """The description of the file, with unsupported operators. Weights are not read."""
         proto, name, _, _ = read_model(path)
         graph = proto.graph
         operators: dict[str, list[str]] = {}
@@ -94,12 +94,12 @@ class OnnxFormat(formats.ModelFormat):
         )
 
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
-        """The model in ONNX Runtime, without its graph optimisations."""
+        """The model in ONNX Runtime without graph optimisations."""
         return OnnxRuntimeReference(path)
 
 
 def on_integers(mod: IRModule) -> IRModule:
-    """The module with what is float32 between quantised tensors on integers."""
+    """The module with integer operators in place of float32 ones between quantised tensors."""
     integers = FakeQuantizationToInteger()(mod)
     if integers is not mod:
         compatibility.QUANTISED.seen("main")
@@ -107,7 +107,7 @@ def on_integers(mod: IRModule) -> IRModule:
 
 
 def _info(proto: Message) -> formats.TensorInfo:
-    """A tensor's declaration; a sequence's, map's or optional's has no shape."""
+    """A tensor's declaration. A sequence, map or optional has no shape."""
     kind = proto.type.WhichOneof("value")
     if kind == "tensor_type":
         known = declared(proto) if proto.type.tensor_type.HasField("shape") else None
@@ -119,7 +119,7 @@ def _info(proto: Message) -> formats.TensorInfo:
 
 
 def _weights(graph: Message) -> Iterable[formats.TensorInfo]:
-    """Initializers, and numbers with axes that stand in Constant nodes."""
+    """Initializers, and tensors with axes in Constant nodes."""
     for t in graph.initializer:
         yield formats.TensorInfo(t.name, element_name(t.data_type), [*t.dims])
     for s in graph.sparse_initializer:
@@ -132,7 +132,7 @@ def _weights(graph: Message) -> Iterable[formats.TensorInfo]:
 
 
 class OnnxRuntimeReference(formats.Reference):
-    """A model in ONNX Runtime. What nodes make is had by more outputs of the graph."""
+    """A model in ONNX Runtime. Additional outputs of the graph give the results of its nodes."""
 
     title = "ONNX Runtime"
 
@@ -153,7 +153,7 @@ class OnnxRuntimeReference(formats.Reference):
         for node in self.proto.graph.node:
             name = node_name(node)
             if name in self.nodes:
-                # Which of them a span means is not known.
+                # A span with this name would be ambiguous.
                 twice.add(name)
             self.nodes[name], self.results[name] = operator_title(node), [o for o in node.output if o]
         for name in twice:
@@ -162,7 +162,7 @@ class OnnxRuntimeReference(formats.Reference):
         self.plain = self.session([])
 
     def session(self, more: Sequence[str]) -> Any:
-        """A session whose outputs are the model's and these tensors."""
+        """A session with the model's outputs and these tensors as outputs."""
         import onnx
 
         proto = self.proto
@@ -176,11 +176,11 @@ class OnnxRuntimeReference(formats.Reference):
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(self.path.parent))
         try:
             return self.runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its own kinds, which share no base
+        except Exception as error:  # ONNX Runtime's own exceptions have no common base
             raise TVMError(f"ONNX Runtime does not take {self.path}: {error}") from error
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
-        """Outputs, and results of nodes that are tensors."""
+        """Outputs, and the nodes' results that are tensors."""
         more = [t for n in nodes for t in self.results[n] if t not in self.outputs]
         session = self.session(more) if more else self.plain
         wanted = [*self.outputs, *more]

@@ -1,4 +1,4 @@
-"""Opening of ONNX models: files, bytes or ModelProto, their external data, and clear words when something is missing."""
+"""Opening of ONNX models: files, bytes or ModelProto, with their external data, and clear errors for missing parts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tilewright.support.errors import OpNotImplemented, said
 
 OLDEST_OPSET, NEWEST_OPSET = 1, 28
 PACKED_BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
-"""Bits of the elements of which several share a byte."""
+"""Bits of the elements that are packed in bytes."""
 MOST_DENSE = 1 << 32
-"""Bytes that a sparse weight may take when it is dense."""
+"""The largest size in bytes of a dense array of a sparse weight."""
 
 
 def read_model(source: Any) -> tuple[Any, str, WeightFolders, Weights]:
-    """(ModelProto, name for messages, folder of external data, values that the ModelProto lacks by initializer's name) of
+    """(ModelProto, name in messages, folders of external data, initializer's name -> values that the ModelProto lacks) of
     a path, bytes or ModelProto. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
@@ -36,7 +36,7 @@ def read_model(source: Any) -> tuple[Any, str, WeightFolders, Weights]:
             raise ModelError(f"{path}: {what}. Give the path of an .onnx file")
         name, folder, size = str(path), WeightFolders(path.parent, path), path.stat().st_size
         with path.open("rb") as file, ThreadPoolExecutor(1) as background:
-            # The messages are imported while two other threads wait for memory.
+            # Imports of the message classes overlap with two other threads that wait for memory.
             parts = background.submit(split_model, file, size)
             messages()
             data, weights = parts.result()
@@ -66,8 +66,8 @@ def read_model(source: Any) -> tuple[Any, str, WeightFolders, Weights]:
 
 
 def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str, int]:
-    """The version of each domain's operators that a model uses, ONNX's own under "" (`given` takes its place). Raises ModelError or
-    OpNotImplemented outside the supported range."""
+    """The version of each operator domain that a model uses; ONNX's own domain is "" (`given` overrides it). Raises ModelError or
+    OpNotImplemented outside of the supported range."""
     found = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
     for f in model.functions:
         for o in f.opset_import:
@@ -90,8 +90,8 @@ def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str,
 
 
 def tensor_array(t: Any, folder: WeightFolders, name: str, values: np.ndarray | None = None) -> np.ndarray:
-    """The values of a TensorProto; raw and external data are mapped, not copied. `values`: its raw data, where it was read
-    apart. Raises ModelError."""
+    """The values of a TensorProto. Raw and external data are mapped, not copied. `values`: its raw data, if it was read
+    separately. Raises ModelError."""
     kinds = messages().TensorProto
     shape = tuple(t.dims)
     if any([d < 0 for d in shape]):
@@ -155,7 +155,7 @@ def sparse_array(s: Any, folder: WeightFolders, name: str) -> np.ndarray:
 
 
 def attributes_of(proto: Message, folder: WeightFolders, name: str) -> dict[str, Any]:
-    """The attributes of a node as Python values; tensors as arrays, graphs as they are."""
+    """The attributes of a node as Python values: tensors as arrays, graphs unchanged."""
     kinds = messages().AttributeProto
     result: dict[str, Any] = {}
     for a in proto.attribute:
@@ -200,7 +200,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: WeightFolders, name: str) 
     if needed == 0:
         return np.zeros(shape, dtype)
     if bits < 8:
-        # Several numbers share a byte.
+        # Elements are packed in bytes.
         held = kinds(name=t.name, data_type=t.data_type, dims=shape)
         held.raw_data = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
         return tensor_array(held, folder, name)
@@ -210,7 +210,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: WeightFolders, name: str) 
 
 
 def _external_number(entries: dict[str, str], key: str, default: int, t: Any, name: str) -> int:
-    """A place in a file. Raises ModelError for what is none."""
+    """An offset or length in a file. Raises ModelError for an invalid number."""
     if key not in entries:
         return default
     text = entries[key]
@@ -223,5 +223,5 @@ def _external_number(entries: dict[str, str], key: str, default: int, t: Any, na
 
 
 def element_count(shape: Iterable[int]) -> int:
-    """The number of elements of a shape; no overflow."""
+    """The number of elements of a shape, as a Python int, so it cannot overflow."""
     return math.prod([int(d) for d in shape])

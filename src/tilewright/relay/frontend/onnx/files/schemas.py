@@ -1,7 +1,7 @@
 """Schemas of the operators of ONNX and ONNX Runtime at every opset: numbers of inputs and outputs, attributes, types of inputs.
 
-A table (`schema_table`) stands here in place of ONNX's own schemas, since these take longer to load than most models; a test holds it
-against them (`--update` writes it).
+The table `schema_table` replaces ONNX's own schemas, since loading these takes longer than most models. A test compares it
+with them (`--update` writes it).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ DEFINED_BY = {
 }  # fmt: skip
 KINDS = ("undefined", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings", "tensors", "graphs", "sparse_tensor",
          "sparse_tensors", "type_proto", "type_protos")  # fmt: skip
-"""The kinds of attributes by their numbers in ONNX's format."""
+"""The kinds of attributes, indexed by their numbers in ONNX's format."""
 TOLERANT = {"Constant", "LayerNormalization", "SimplifiedLayerNormalization"}
-"""Operators that ONNX Runtime takes with attributes that nobody defines, or without those that must be there."""
+"""Operators that ONNX Runtime accepts with undefined attributes, or without required ones."""
 MANY = "*"
-"""As many as there are."""
+"""Any number of inputs or outputs."""
 REMEDY = "The file is damaged, or says a wrong opset; export the model again"
 
 
 class Schema(NamedTuple):
-    """An operator from opset `since` on. `attributes`: their kinds; `types`: those that each input may have, the last repeated; empty
-    where it may be anything."""
+    """An operator from opset `since` on. `attributes`: their kinds; `types`: the allowed types of each input, the last repeated; empty
+    if all types are allowed."""
 
     since: int
     inputs: tuple[int, int]
@@ -55,7 +55,7 @@ def _types(index: str) -> frozenset[str]:
 
 @cache
 def schema(op_type: str, opset: int, domain: str) -> Schema | None:
-    """The definition of an operator at an opset; None if there is none."""
+    """The definition of an operator at an opset; None if it does not exist."""
     rows = [r for r in _rows().get((domain, op_type), ()) if int(r[0]) <= opset]
     if not rows:
         return None
@@ -103,7 +103,7 @@ def _wrong_counts(proto: Message, known: Schema, opset: int) -> str:
 def _wrong_attributes(proto: Message, known: Schema, opset: int, domain: str) -> str:
     for a in proto.attribute:
         kind = known.attributes.get(a.name)
-        # Names that begin like this are for tools; files of ONNX's first version do not say kinds.
+        # Attributes with this prefix are for tools. Files of ONNX's first version do not give kinds.
         if kind is None and not a.name.startswith("__") and proto.op_type not in TOLERANT:
             names = ", ".join(sorted(known.attributes)) or "none"
             return f"its attribute {a.name!r} is none that {DEFINED_BY[domain]} defines for it in opset {opset} (it has {names}). {REMEDY}"
@@ -115,7 +115,7 @@ def _wrong_attributes(proto: Message, known: Schema, opset: int, domain: str) ->
 
 
 def _wrong_types(proto: Message, known: Schema, domain: str, inputs: list[Any]) -> str:
-    """Of what is computed only: what is known at import, sizes above all, may be held in another type than the model's."""
+    """Checks only computed inputs. Known inputs, above all sizes, may be held in a type that differs from the model's."""
     for k, value in enumerate(inputs):
         allowed = known.types[min(k, len(known.types) - 1)] if known.types else ()
         if allowed and isinstance(value, Value) and value.array is None and value.element not in allowed:
@@ -127,7 +127,7 @@ def _wrong_types(proto: Message, known: Schema, domain: str, inputs: list[Any]) 
 
 
 def wrong_axis(proto: Message, inputs: list[Any]) -> str:
-    """What is wrong with the axis of a node that could not be converted; "" if nothing is."""
+    """The error in the axis of a node that could not be converted; "" if the axis is valid."""
     axis = next((a.i for a in proto.attribute if a.name == "axis"), None)
     if axis is None or not inputs or not isinstance(inputs[0], Value) or -inputs[0].ndim <= axis < inputs[0].ndim:
         return ""

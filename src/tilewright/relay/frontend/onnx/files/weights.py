@@ -1,8 +1,8 @@
-"""Reading of an ONNX file in two parts: its graph, small, and the bytes of its weights, each straight into an aligned array.
+"""Reading of an ONNX file in two parts: its graph, and the bytes of its weights, each read directly into an aligned array.
 
-protobuf holds a whole file twice while it parses one. Here the weights are taken out of the wire format first, so they
-are read once, and aligned; what remains is parsed as usual. A file that does not look as expected is
-left to protobuf, whose judgement of damaged files counts.
+protobuf holds a whole file twice while it parses one. This reader extracts the weights from the wire format first, so they
+are read once, and aligned. protobuf parses the rest. A file of an unexpected form is
+left to protobuf, which decides whether it is damaged.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Weights = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
 
 
 class _Unexpected(ValueError):
-    """The file is not of the form that is taken apart here."""
+    """The file does not have the form that this reader can split."""
 
 
 class _Field:
-    """One field: its number, its wire type, and where in the file it begins, its content begins and it ends."""
+    """One field: its number, its wire type, and its offsets in the file: of the field, of its content, and of its end."""
 
     __slots__ = ("begin", "content", "end", "number", "wire")
 
@@ -57,7 +57,7 @@ def _header(number: int, size: int) -> bytes:
 
 
 def _fields(file: BinaryIO, begin: int, end: int) -> list[_Field]:
-    """The fields of the message in bytes begin to end."""
+    """The fields of the message in the bytes from begin to end."""
     found = []
     at = begin
     while at < end:
@@ -82,7 +82,7 @@ def _fields(file: BinaryIO, begin: int, end: int) -> list[_Field]:
 
 
 def _one(fields: list[_Field], number: int) -> _Field | None:
-    """The only field of this number, of bytes; None when there is none."""
+    """The only field of this number, as bytes; None if it is missing."""
     found = [f for f in fields if f.number == number]
     if len(found) > 1 or any([f.wire != BYTES for f in found]):
         raise _Unexpected
@@ -94,8 +94,8 @@ class _Splitter:
         self.file, self.size = file, size
         self.weights: Weights = {}
         self.reads: list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]] = []
-        # One piece of memory for all: large pages make its first touch ten times cheaper than that of many arrays. What
-        # stays untouched takes no memory.
+        # One allocation for all: with large pages its first touch is ten times cheaper than that of many arrays. Untouched
+        # pages take no memory.
         self.memory = np.empty(size + size // (SMALL // ALIGNMENT) + ALIGNMENT, np.uint8)
         self.used = -self.memory.ctypes.data % ALIGNMENT
 
@@ -113,7 +113,7 @@ class _Splitter:
         return array
 
     def read(self) -> None:
-        """Fill the arrays."""
+        """Reads the weights into the arrays."""
         try:
             descriptor = self.file.fileno()
         except io.UnsupportedOperation:
@@ -161,7 +161,7 @@ class _Splitter:
         return b"".join(pieces)
 
     def tensor(self, tensor: _Field) -> bytes | None:
-        """The tensor's bytes without its values, which are kept by its name; None when they stay."""
+        """The tensor's bytes without its values, which are stored by its name; None if they stay."""
         fields = _fields(self.file, tensor.content, tensor.end)
         raw, name = _one(fields, RAW_DATA), _one(fields, NAME)
         if raw is None or name is None or raw.end - raw.content < SMALL:
@@ -176,7 +176,7 @@ class _Splitter:
 def split_model(file: BinaryIO, size: int) -> tuple[bytes, Weights]:
     """(ModelProto without the values of its large initializers, those values as bytes by the initializer's name).
 
-    A file that cannot be taken apart comes back whole, without weights.
+    A file that cannot be split is returned whole, without separate weights.
     """
     splitter = _Splitter(file, size)
     try:

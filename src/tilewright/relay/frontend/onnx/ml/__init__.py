@@ -1,4 +1,4 @@
-"""ai.onnx.ml: classical machine learning as tensor programs; only strings need the host."""
+"""Converters of ai.onnx.ml: classical machine learning as tensor programs. Only operations on strings need the host."""
 
 from __future__ import annotations
 

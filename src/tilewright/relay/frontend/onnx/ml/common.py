@@ -1,4 +1,4 @@
-"""Parts that classifiers and regressors share: scores, their transforms, and labels."""
+"""Functions for classifiers and regressors: scores, their transforms, and labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def table(values: Any, dtype: Any = None) -> Value:
-    """A known tensor: strings and plain types alike."""
+    """A known tensor of strings or numbers."""
     array = np.asarray(values, object if isinstance(values[0], str) else dtype)
     held, kind = carried(array)
     return Value(array=held, kind=kind)
@@ -28,7 +28,7 @@ def plain(v: Value) -> Value:
 
 
 def rows(node: OnnxNode, x: Value, dtype: str = "float32") -> Value:
-    """Features in rows: one example without a batch is one row. Raises DiagnosticError for more axes."""
+    """Features as rows: a single example becomes one row. Raises DiagnosticError for more than two axes."""
     if not 1 <= x.ndim <= 2:
         raise DiagnosticError(f"its input has {x.ndim} axes; features have one, or a row for each example")
     wide = node.cast(x, dtype)
@@ -45,7 +45,7 @@ def transformed(node: OnnxNode, scores: Value, name: Any) -> Value:
     if how == "SOFTMAX":
         return node.value("nn.softmax", scores, axis=-1)
     if how == "SOFTMAX_ZERO":
-        # Scores of zero stay zero.
+        # Zero scores stay zero.
         zero = node.call("equal", scores, node.scalar(0, scores))
         held = node.call("where", zero, node.scalar(-np.inf, scores), scores)
         top = node.call("max", scores, axis=-1, keepdims=True)
@@ -88,7 +88,7 @@ def classified(node: OnnxNode, scores: Value, labels: list[Any] | None) -> Value
 
 
 def two_classes(node: OnnxNode, score: Value, how: Any, probability: bool = False) -> Value:
-    """The scores of both classes, transformed, from that of the second: of -s and s, or of a probability (as PROBIT takes one) 1 - p
+    """The transformed scores of both classes, from the score of the second: -s and s, or for a probability p (as with PROBIT) 1 - p
     and p."""
     whole = node.scalar(int(probability or how == "PROBIT"), score)
     both = node.value("concatenate", [node.call("subtract", whole, score), score], axis=1)

@@ -1,4 +1,4 @@
-"""Operators that prepare features."""
+"""Converters of operators that prepare features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels: mappings between strings and numbers. A string is a number already, so the mappings are look-ups in sorted tables."""
+"""Converters of mappings between strings and numbers. Strings are numbers here, so mappings are look-ups in sorted tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.relay.frontend.onnx.value import ListValue, MapValue, OnnxNode, 
 def looked_up(
     node: OnnxNode, x: Value, keys: list[Any], values: list[Any], default: Any, dtypes: tuple[Any, Any]
 ) -> Value:
-    """The value of each element's key, or the default. Of equal keys the last counts."""
+    """The value for each element's key, or the default. The last of equal keys counts."""
     wanted = {("nan" if k != k else k): v for k, v in zip(keys, values, strict=True)}
     nan = wanted.pop("nan", None) if any([k != k for k in keys]) else None
     held = plain(table(list(wanted) or [0], dtypes[0])).array

@@ -1,4 +1,4 @@
-"""Linear models and support vector machines."""
+"""Converters of linear models and support vector machines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _svm_classifier(node: OnnxNode, x: Value) -> list[Value]:
         return [classified(node, scores, labels), transformed(node, scores, how)]
     scores, pairs = _decisions(node, data, counts)
     number = len(counts)
-    # The label is that of the most votes, whatever the probabilities say.
+    # The label is the class with the most votes, not with the highest probability.
     made = classified(node, _votes(node, scores, pairs, number), labels)
     if node.get("prob_a"):
         return [made, transformed(node, _probabilities(node, scores, pairs, number), how)]
@@ -124,7 +124,7 @@ def _decisions(node: OnnxNode, data: Value, counts: list[int]) -> tuple[Value, l
 
 
 def _votes(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: int) -> Value:
-    """How many decisions each class wins."""
+    """The number of votes for each class."""
     for_first = np.zeros((number, len(pairs)), np.float32)
     for_second = np.zeros((number, len(pairs)), np.float32)
     for k, (i, j) in enumerate(pairs):
@@ -136,7 +136,7 @@ def _votes(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: 
 
 
 def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: int) -> Value:
-    """Class probabilities from those of pairs (Wu, Lin and Weng 2004), by as many rounds as the library that made them."""
+    """Class probabilities from those of pairs (Wu, Lin and Weng 2004), by as many iterations as in the library that trained them."""
     a, b = _constant(node.get("prob_a")), _constant(node.get("prob_b"))
     line = node.call("add", node.call("multiply", scores, a), b)
     each = node.value("sigmoid", node.call("negative", line))

@@ -1,4 +1,4 @@
-"""Ensembles of trees: all trees of all rows go down one level at a time, by look-ups in tables of nodes."""
+"""Converters of tree ensembles: all rows descend all trees one level at a time, by look-ups in tables of nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLDS = {
     "BRANCH_LEQ": (1, 1, 0), "BRANCH_LT": (1, 0, 0), "BRANCH_GTE": (0, 1, 1), "BRANCH_GT": (0, 0, 1), "BRANCH_EQ": (0, 1, 0),
     "BRANCH_NEQ": (1, 0, 1), "LEAF": (0, 0, 0),
 }  # fmt: skip
-"""Whether a mode holds for what is less, equal and greater."""
+"""Mode -> whether it holds for a value that is less than, equal to, or greater than the threshold."""
 
 
 AGGREGATES: dict[str, tuple[Callable[[list[float]], float], float, str]] = {
@@ -27,15 +27,15 @@ AGGREGATES: dict[str, tuple[Callable[[list[float]], float], float, str]] = {
     "MIN": (min, np.inf, "min"),
     "MAX": (max, -np.inf, "max"),
 }
-"""How the votes of a leaf for a target become one, what stands for none, and the operator that goes over the trees."""
+"""Aggregate -> (function of the votes of a leaf for a target, value without votes, operator over the trees)."""
 
 
 MOST_VOTES = 1 << 26
-"""Most elements of the table of leaves and targets."""
+"""The largest number of elements of the table of leaves and targets."""
 
 
 class Forest:
-    """Nodes of all trees in lists; leaves lead to themselves, and have votes for targets."""
+    """Nodes of all trees in lists. Leaves are their own children, and have votes for targets."""
 
     def __init__(self, targets: int) -> None:
         self.features: list[int] = []
@@ -49,7 +49,7 @@ class Forest:
         self.targets = targets
 
     def add(self, feature: int, split: float, mode: str, missing: int = 0) -> int:
-        """A new node; its branches lead to itself until they are set."""
+        """Adds a node. It is its own child until its branches are set."""
         place = len(self.modes)
         self.features.append(feature)
         self.splits.append(split)
@@ -61,7 +61,7 @@ class Forest:
         return place
 
     def depth(self) -> int:
-        """The most steps from a root to a leaf. Raises ValueError for nodes that lead back."""
+        """The largest number of steps from a root to a leaf. Raises ValueError for cycles."""
         level, steps = set(self.roots), 0
         while True:
             level = {t for n in level if self.modes[n] != "LEAF" for t in (self.yes[n], self.no[n])}
@@ -72,7 +72,7 @@ class Forest:
                 raise ValueError("the nodes of a tree lead back to themselves")
 
     def scores(self, node: OnnxNode, x: Value, aggregate: str) -> Value:
-        """The aggregated votes of the leaves that rows reach, 0 where there is none: (rows, targets)."""
+        """The aggregated votes (rows, targets) of the leaves that rows reach; 0 without votes."""
 
         def look(values: Any, dtype: Any, at: Any) -> Expr:
             return node.call("take", Value(array=np.asarray(values, dtype)), at, axis=0)
@@ -97,7 +97,7 @@ class Forest:
                 lost = node.call("logical_and", node.call("isnan", value), look(self.missing, bool, at))
                 holds = node.call("logical_or", holds, lost)
             after = node.call("where", holds, look(self.yes, np.int32, at), look(self.no, np.int32, at))
-            # Each level reads the places several times: one kernel for all would compute them again and again.
+            # Each level reads the indices several times: a fused kernel would recompute them each time.
             at = node.call("annotation.stop_fusion", after)
         if aggregate not in AGGREGATES:
             raise node.refuse("aggregate_function", aggregate, ", ".join(AGGREGATES))
@@ -120,7 +120,7 @@ class Forest:
 
 
 def _number(node: OnnxNode, name: str) -> Any:
-    """Weights or values given as floats or as a tensor."""
+    """Weights or values of an attribute in floats or in a tensor."""
     tensor = node.get(f"{name}_as_tensor")
     return tensor.reshape(-1).tolist() if tensor is not None else node.get(name)
 
@@ -178,7 +178,7 @@ def _classifier(node: OnnxNode, x: Value) -> list[Value]:
     if not single:
         scores = node.cast(_based(node, scores), "float32")
         return [classified(node, scores, labels), transformed(node, scores, how)]
-    # Two classes of which only one has weights: its score decides.
+    # Only one of the two classes has weights: its score decides.
     column = node.get("class_ids")[0]
     score = node.value("strided_slice", scores, begin=(column,), end=(column + 1,), strides=(1,), axes=(1,))
     base = _number(node, "base_values")
@@ -218,7 +218,7 @@ def _ensemble(node: OnnxNode, x: Value) -> Value:
             inner[k] = at = forest.add(feature, splits[k], modes[k], missing[k])
             forest.yes[at], forest.no[at] = branch(k, "true"), branch(k, "false")
             return at
-        # One comparison after the other, for each member of the set.
+        # A chain of comparisons, one for each member of the set.
         chain = [forest.add(feature, v, "BRANCH_EQ", missing[k]) for v in members[k]]
         inner[k] = chain[0]
         yes, no = branch(k, "true"), branch(k, "false")
@@ -227,7 +227,7 @@ def _ensemble(node: OnnxNode, x: Value) -> Value:
         return chain[0]
 
     for root in node.get("tree_roots"):
-        # A tree that is one leaf is written as a node with the same leaf on both sides.
+        # A tree of a single leaf is written as a node with this leaf as both children.
         forest.roots.append(build(root))
     names = ("AVERAGE", "SUM", "MIN", "MAX")
     scores = forest.scores(node, _data(node, x), names[node.get("aggregate_function", 1)])
@@ -235,14 +235,14 @@ def _ensemble(node: OnnxNode, x: Value) -> Value:
 
 
 def _mode(number: Any) -> str:
-    """The mode of a node. Raises DiagnosticError for a number that stands for none."""
+    """The mode of a node. Raises DiagnosticError for an invalid number."""
     if not 0 <= int(number) < len(MODES):
         raise DiagnosticError(f"a node has the mode {int(number)}; there are {len(MODES)}")
     return MODES[int(number)]
 
 
 def _members(node: OnnxNode) -> dict[int, list[float]]:
-    """The sets of the nodes that test for membership, which NaN separates."""
+    """Node -> its set of members, for the nodes that test membership. NaN separates the sets."""
     modes = node.get("nodes_modes").reshape(-1)
     values = node.get("membership_values")
     places = [k for k, m in enumerate(modes) if _mode(m) == "BRANCH_MEMBER"]

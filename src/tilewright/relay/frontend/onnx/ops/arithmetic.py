@@ -22,10 +22,10 @@ SAME = {
     "LessOrEqual": "less_equal", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor",
     "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
 }  # fmt: skip
-"""Operators that are one relay operator with the same arguments."""
+"""Operators that become one relay operator with the same arguments."""
 
 BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "And", "Or", "Xor"}
-"""Operators that broadcast before opset 7 only where their attribute `broadcast` is 1, from the attribute `axis` on."""
+"""Operators that broadcast before opset 7 only if their attribute `broadcast` is 1, from the attribute `axis` on."""
 
 
 def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Expr:
@@ -114,7 +114,7 @@ def _shift(node: OnnxNode, x: Value, y: Value) -> Expr:
     key, width = "left_shift" if left else "right_shift", np.iinfo(x.dtype).bits
     if y.array is not None and ((y.array >= 0) & (y.array < width)).all():
         return node.call(key, x, y)
-    # A shift by as many bits as there are, or more, leaves nothing but the sign; negative shifts count as such.
+    # A shift by the number of bits or more leaves only the sign. Negative shifts count as such.
     fits = node.call("less", y, node.scalar(width, y))
     if y.dtype.startswith("int"):
         fits = node.call("logical_and", fits, node.call("greater_equal", y, node.scalar(0, y)))
@@ -175,7 +175,7 @@ def _leaky_relu(node: OnnxNode, x: Value) -> Expr:
 
 @onnx_op("PRelu")
 def _prelu(node: OnnxNode, x: Value, slope: Value) -> Expr:
-    # The slope broadcasts from the right: one per channel comes as (C, 1, 1), but for old opsets.
+    # The slope broadcasts from the right, so a slope per channel has the shape (C, 1, 1), except in old opsets.
     if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and slope.shape[0] != 1:
         compatibility.OLD_BROADCAST.seen(node.name)
         slope = node.value("expand_dims", slope, axis=1, num_newaxis=x.ndim - 2)
@@ -189,7 +189,7 @@ def _positive_part(node: OnnxNode, x: Tensor, negative: Tensor, zero: Tensor) ->
 
 @onnx_op("Elu")
 def _elu(node: OnnxNode, x: Value) -> Expr:
-    # exp of what is not positive only: it cannot overflow.
+    # exp of non-positive values cannot overflow.
     zero, one = node.scalar(0, x), node.scalar(1, x)
     below = node.call("subtract", node.call("exp", node.call("minimum", x, zero)), one)
     return _positive_part(node, x, node.call("multiply", below, node.scalar(node.get("alpha", 1.0), x)), zero)
@@ -197,7 +197,7 @@ def _elu(node: OnnxNode, x: Value) -> Expr:
 
 @onnx_op("Selu")
 def _selu(node: OnnxNode, x: Value) -> Expr:
-    # Until opset 5 the defaults have five digits.
+    # Before opset 6 the defaults have five digits.
     old = node.opset < 6
     gamma = node.scalar(node.get("gamma", 1.0507 if old else 1.05070102214813232421875), x)
     alpha = node.scalar(node.get("alpha", 1.6732 if old else 1.67326319217681884765625), x)
@@ -223,7 +223,7 @@ def _thresholded_relu(node: OnnxNode, x: Value) -> Expr:
 
 
 def _softplus_of(node: OnnxNode, x: Value) -> Expr:
-    # max(x, 0) + log(1 + exp(-|x|)) does not overflow.
+    # max(x, 0) + log(1 + exp(-|x|)) cannot overflow.
     one = node.scalar(1, x)
     tail = node.call("log", node.call("add", one, node.call("exp", node.call("negative", node.call("abs", x)))))
     return node.call("add", node.call("nn.relu", x), tail)
@@ -286,7 +286,7 @@ def _gelu(node: OnnxNode, x: Value) -> Expr:
 
 
 def axes_of(node: OnnxNode, axes: Value | None) -> list[int] | None:
-    """The axes input, or attribute; None when there is neither."""
+    """The axes from the input or the attribute; None without either."""
     if axes is not None:
         return node.ints(axes, "axes")
     given = node.get("axes")
@@ -294,7 +294,7 @@ def axes_of(node: OnnxNode, axes: Value | None) -> list[int] | None:
 
 
 def _of_nothing(node: OnnxNode, x: Value, places: Sequence[int], keepdims: bool) -> np.ndarray | None:
-    """The result where axes without elements are reduced: the neutral element."""
+    """The result of a reduction over axes without elements: the neutral element; None if they have elements."""
     shape = x.shape
     if not any([isinstance(shape[a], int) and shape[a] == 0 for a in places]):
         return None
@@ -340,7 +340,7 @@ def _log_sum_exp(node: OnnxNode, x: Value, how: dict[str, Any]) -> Expr:
 def _mean_of(node: OnnxNode, x: Tensor, how: dict[str, Any]) -> Expr:
     axes = how["axis"]
     if isinstance(x, Value) and x.ndim == 4 and axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
-        # As a pooling it stays on channel blocks.
+        # A pooling operator keeps channel blocks.
         pooled = node.call("nn.global_avg_pool2d", x)
         return pooled if how["keepdims"] else node.call("squeeze", pooled, axis=(2, 3))
     return node.call("mean", x, **how)
@@ -390,7 +390,7 @@ def _cumsum(node: OnnxNode, x: Value, axis: Value) -> Expr:
 
 @onnx_op("MatMul")
 def matmul(node: OnnxNode, a: Value, b: Value) -> Expr:
-    """A product of matrices, vectors or batches of either, as NumPy has it."""
+    """A product of matrices, vectors or batches of either, by NumPy's rules."""
     left, right = a.ndim, b.ndim
     if left == 1 or right == 1:
         x = node.call("expand_dims", a, axis=0) if left == 1 else a
@@ -402,7 +402,7 @@ def matmul(node: OnnxNode, a: Value, b: Value) -> Expr:
 
 
 def _product(node: OnnxNode, a: Tensor, b: Tensor, left: int, right: int) -> Expr:
-    # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
+    # A matrix on the right is a layer's weight: all leading axes of the left factor become rows of one product.
     if right == 2:
         return node.call("nn.matmul", a, b)
     if node.importer.transposed_products:

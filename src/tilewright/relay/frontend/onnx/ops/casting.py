@@ -1,4 +1,4 @@
-"""Conversions between element types, those that kernels do not know included; quantised values."""
+"""Conversions between element types, also those that kernels do not support, and quantised values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
 
 
 def element_type(number: Any) -> str:
-    """The name of an ONNX element type given by number, or (before opset 6) by name."""
+    """The name of an ONNX element type that is given by number, or (before opset 6) by name."""
     try:
         dtype = numpy_type(_element(number))
     except (KeyError, ValueError):
@@ -26,7 +26,7 @@ def element_type(number: Any) -> str:
 
 
 def decoded(node: OnnxNode, x: Value) -> Value:
-    """Numbers that kernels know: float32 of small floats, int8 or uint8 of small integers."""
+    """Values in types that kernels support: float32 for small floats, int8 or uint8 for small integers."""
     if x.kind in kinds.SMALL_FLOATS:
         table = kinds.decoding(x.kind)
         return Value(node.call("take", Value(array=table), node.cast(x.plain(), "int32"), axis=0))
@@ -36,13 +36,13 @@ def decoded(node: OnnxNode, x: Value) -> Value:
 
 
 def encoded(node: OnnxNode, x: Value, kind: str, saturate: bool = True, rounding: str = "nearest") -> Value:
-    """Numbers as elements of a small type."""
+    """Numbers encoded in a small type."""
     made = (_whole if kind in kinds.SMALL_INTS else _small_float)(node, x, kind, saturate, rounding)
     return Value(made, kind=kind)
 
 
 def _whole(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Expr:
-    # As integers are cast: the lowest bits stay.
+    # As in casts of integers, the lowest bits are kept.
     bits, carrier = int(kind[-1]), kinds.SMALL_INTS[kind]
     whole = node.cast(x, "int32")
     mask, half = (1 << bits) - 1, 1 << (bits - 1)
@@ -55,7 +55,7 @@ def _whole(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -
 def _small_float(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: str) -> Expr:
     value = node.cast(x, "float32")
     if kind == "float8_e8m0fnu" and rounding != "nearest":
-        # Up: a power is reached when it is not less; down: when it is not more.
+        # Rounding up takes the smallest power that is not less; rounding down the largest that is not more.
         powers = kinds.decoding(kind)[:255]
         place = node.call(
             "searchsorted", Value(array=powers), node.call("abs", value), right=rounding == "down", dtype="int32"
@@ -71,7 +71,7 @@ def _small_float(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: 
     if sign:
         negative = node.call("less", node.call("reinterpret", value, dtype="int32"), node.scalar(0, "int32"))
         if kind.endswith("fnuz"):
-            # These have one zero and one NaN, at the place of minus zero.
+            # These types have one zero, and NaN has the code of minus zero.
             some = node.call("logical_and", node.call("not_equal", code, node.scalar(0, "int32")), negative)
             negative = node.call("logical_and", some, node.call("not_equal", code, node.scalar(nan, "int32")))
         signed = node.call("add", code, node.scalar(sign, "int32"))
@@ -81,7 +81,7 @@ def _small_float(node: OnnxNode, x: Value, kind: str, saturate: bool, rounding: 
 
 
 def converted(node: OnnxNode, x: Value, element: str, saturate: bool = True, rounding: str = "nearest") -> Value:
-    """A value in any element type."""
+    """A value converted to any element type."""
     if x.element == element:
         return x
     if x.kind == "string" or element == "string":
@@ -121,11 +121,11 @@ def _bit_cast(node: OnnxNode, x: Value) -> Value:
 # ---- quantised values
 
 QNN = ("int8", "uint8", "int16", "uint16", "int32")
-"""Element types of relay.qnn."""
+"""Element types that relay.qnn supports."""
 
 
 def along(node: OnnxNode, v: Value, x: Value, axis: int, block: int) -> Value:
-    """A scale or zero point shaped to broadcast with x: one number, one for each place of an axis, or one for each block of it."""
+    """A scale or zero point shaped to broadcast with x: one number, one for each index of an axis, or one for each block of an axis."""
     if v.ndim == 0 or v.ndim == 1 and known_equal(v.shape[0], 1):
         return Value(node.call("reshape", v, newshape=()), kind=v.kind) if v.ndim else v
     at = node.place(axis, x.ndim) if x.ndim else 0
@@ -140,7 +140,7 @@ def along(node: OnnxNode, v: Value, x: Value, axis: int, block: int) -> Value:
 
 
 def integer_limits(element: str) -> tuple[float, float]:
-    """The least and the greatest number of an integer element type."""
+    """The minimum and the maximum of an integer element type."""
     if element in kinds.SMALL_INTS:
         bits = int(element[-1])
         return (0.0, 2.0**bits - 1) if element.startswith("u") else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
@@ -153,7 +153,7 @@ Parameters = tuple[Value, Tensor, int]
 
 
 def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Parameters | None:
-    """(scale, zero point, axis) as the operators of relay.qnn take them; None where these know no such form."""
+    """(scale, zero point, axis) for the operators of relay.qnn; None if they do not support this form."""
     several = scale.ndim == 1 and not known_equal(scale.shape[0], 1)
     plain = scale.dtype == "float32" and not scale.kind and not (zero is not None and zero.kind)
     if block or not plain or scale.ndim > 1 or (several and not x.ndim):
@@ -163,7 +163,7 @@ def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis:
 
 
 def _single(node: OnnxNode, v: Value) -> Value:
-    """One number as a scalar; a vector as it is."""
+    """A vector of one number as a scalar; other values unchanged."""
     if v.ndim != 1 or not known_equal(v.shape[0], 1):
         return v
     if v.is_number and v.array is not None:
@@ -185,7 +185,7 @@ def quantized(
     block: int,
     saturate: bool = True,
 ) -> Value:
-    """x / scale rounded to even, plus the zero point, held within the type."""
+    """x / scale rounded to even, plus the zero point, clamped to the type's range."""
     precision = node.get("precision", 0)
     if precision and "float" not in element_type(precision):
         raise node.refuse("precision", precision, "0 (that of the scale) and types of floats")
@@ -214,7 +214,7 @@ def quantized(
 
 
 def _as_qnn(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, element: str) -> list[Any] | None:
-    """[scale, zero point, axis] for an operator of relay.qnn, which FakeQuantizationToInteger understands; None where none fits."""
+    """[scale, zero point, axis] for an operator of relay.qnn, which FakeQuantizationToInteger can convert; None if no operator fits."""
     fits = not scale.kind and scale.dtype == "float32" and scale.ndim <= 1 and not node.get("block_size", 0)
     if not fits or element not in QNN or zero is not None and zero.element not in QNN:
         return None

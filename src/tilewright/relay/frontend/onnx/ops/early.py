@@ -1,4 +1,4 @@
-"""Operators that ONNX had as experiments in its first opsets; later ones lack them, but models of that time (and of Core ML) hold them."""
+"""Experimental operators of ONNX's first opsets. Later opsets lack them, but models of that time (and of Core ML) use them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _normalized_over_axes(node: OnnxNode, x: Value) -> Tensor:
 
 
 def _over_deviation(node: OnnxNode, x: Value, axes: tuple[int, ...], divided: bool, least: float = 0.0) -> Tensor:
-    """Values less their mean, and over their deviation."""
+    """Values minus their mean, divided by their deviation if `divided`."""
     apart = node.value("subtract", x, node.call("mean", x, axis=axes, keepdims=True))
     if not divided:
         return apart

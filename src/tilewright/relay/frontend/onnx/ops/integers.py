@@ -1,4 +1,4 @@
-"""Products of integers: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv and what they share with ONNX Runtime's."""
+"""Converters of integer products: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, with functions for ONNX Runtime's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx
 
 
 def shifted(node: OnnxNode, x: Value, zero: Value | None, axis: int | None = None) -> Value:
-    """x less its zero point, as int32; a vector of zero points lies along `axis`."""
+    """x minus its zero point, as int32. A vector of zero points lies along `axis`."""
     wide = node.cast(decoded(node, x), "int32")
     if zero is None or zero.is_number and zero.array is not None and not zero.array.any():
         return wide
@@ -22,7 +22,7 @@ def shifted(node: OnnxNode, x: Value, zero: Value | None, axis: int | None = Non
 
 
 def placed(node: OnnxNode, v: Value, rank: int, axis: int | None) -> Value:
-    """A scalar, or a vector shaped to lie along an axis."""
+    """A scalar, or a vector reshaped to broadcast along an axis."""
     if v.ndim == 0:
         return v
     if v.ndim == 1 and isinstance(v.shape[0], int) and v.shape[0] == 1:
@@ -37,7 +37,7 @@ BYTES = ("int8", "uint8")
 
 
 def one_zero(node: OnnxNode, zero: Value | None) -> Value | None:
-    """A zero point as a scalar of int32; None where there are several."""
+    """A zero point as a scalar of int32; None for a vector of different ones."""
     if zero is None:
         return Value(array=np.zeros((), np.int32))
     if (
@@ -53,14 +53,14 @@ def one_zero(node: OnnxNode, zero: Value | None) -> Value | None:
 
 
 def integer_matmul(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
-    """The product of quantised matrices, as int32; of bytes by a matrix through relay.qnn, whose kernels multiply bytes."""
+    """The product of quantised matrices, as int32. Products of bytes by a matrix use relay.qnn, which has kernels for bytes."""
     zeros = [one_zero(node, a_zero), one_zero(node, b_zero)]
     if b.ndim == 2 and a.ndim >= 2 and a.element in BYTES and b.element in BYTES and None not in zeros:
         shape = a.shape
         columns = (
             node.value("transpose", b, axes=(1, 0)) if b.array is None else Value(array=np.ascontiguousarray(b.array.T))
         )
-        # All leading axes are rows of one product; dynamic ones stay as they are.
+        # All leading axes become rows of one product; dynamic axes stay.
         rows = a.ndim > 2 and all([isinstance(d, int) for d in shape])
         flat = node.value("reshape", a, newshape=(-1, shape[-1])) if rows else a
         one = node.scalar(1.0, "float32")
@@ -70,7 +70,7 @@ def integer_matmul(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_z
 
 
 def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
-    """The convolution of quantised numbers, as int32; of bytes over two axes through relay.qnn."""
+    """The convolution of quantised numbers, as int32. Convolutions of bytes over two axes use relay.qnn."""
     zeros = [one_zero(node, x_zero), one_zero(node, w_zero)]
     if x.ndim == 4 and x.element in BYTES and w.element in BYTES and None not in zeros:
         kernel = kernel_of(node, w)
@@ -98,7 +98,7 @@ def _conv_integer(
 
 
 def requantized(node: OnnxNode, total: Any, factor: Any, zero: Value | None, element: str) -> Value:
-    """round(total * factor) + zero point, held within the type."""
+    """round(total * factor) + zero point, clamped to the type's range."""
     ratio = node.call("multiply", node.cast(total, "float32"), factor)
     low, high = integer_limits(element)
     whole = node.call("round", ratio)
@@ -132,7 +132,7 @@ def qlinear_convolution(
     w: Value, w_scale: Value, w_zero: Value,
     y_scale: Value, y_zero: Value, bias: Value | None = None,
 ) -> Value:  # fmt: skip
-    """The convolution of quantised numbers, quantised again."""
+    """The quantised convolution, with a quantised result."""
     total: Any = integer_convolution(node, x, x_zero, w, w_zero)
     if bias is not None:
         total = node.call("nn.bias_add", total, bias)

@@ -19,7 +19,7 @@ from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 def explicit(node: OnnxNode, name: str, count: int, least: int = 0) -> list[int]:
-    """The numbers of an attribute, one for each spatial axis or its ends; the least ones where it is left out."""
+    """The numbers of an attribute, one for each spatial axis (or each of its ends). Defaults to the least allowed ones."""
     numbers = list(node.get(name) or [least] * count)
     if len(numbers) != count or min(numbers, default=least) < least:
         raise node.refuse(name, numbers, f"{count} positive numbers" if least else f"{count} numbers from 0 on")
@@ -27,7 +27,7 @@ def explicit(node: OnnxNode, name: str, count: int, least: int = 0) -> list[int]
 
 
 def no_pads_beside(node: OnnxNode, auto: str) -> None:
-    """Raises DiagnosticError for pads beside `auto_pad`, of which nobody says which count."""
+    """Raises DiagnosticError for pads together with `auto_pad`, which contradict each other."""
     if any(node.get("pads") or ()):
         raise DiagnosticError(f"it has pads {list(node.get('pads'))} beside auto_pad {auto}; it may have either")
 
@@ -48,7 +48,7 @@ def explicit_pads(
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.refuse("auto_pad", auto, "NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     before, after = [], []
-    # With stride 1 the extents do not matter.
+    # With stride 1 the padding does not depend on the extents.
     extents = [e if s > 1 else 1 for e, s in zip(x.shape[2:], strides, strict=True)]
     for extent, k, s, d in zip(extents, kernel, strides, dilations, strict=True):
         small, large = same_padding(extent, k, s, d)
@@ -72,7 +72,7 @@ def spatial(
 
 
 def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -> Value:
-    """x padded as `auto_pad` asks, for an image of dynamic extents; the operator itself then needs no padding."""
+    """x padded by `auto_pad`, if its extents are dynamic; the operator itself then has no padding."""
     n = len(kernel)
     auto = node.get("auto_pad", "NOTSET")
     if auto not in ("SAME_UPPER", "SAME_LOWER") or all([isinstance(d, int) for d in x.shape[2:]]):
@@ -85,7 +85,7 @@ def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -
 
 
 def kernel_of(node: OnnxNode, w: Value) -> list[int]:
-    """The extents of a convolution's kernel. Raises DiagnosticError where the attribute kernel_shape and the weights differ."""
+    """The extents of a convolution's kernel. Raises DiagnosticError if the attribute kernel_shape and the weights differ."""
     kernel = known_extents(w.shape[2:])
     said = node.get("kernel_shape")
     if said and list(said) != kernel:
@@ -128,16 +128,16 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     if auto != "NOTSET":
         no_pads_beside(node, auto)
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
-        # The extents cancel out of SAME, whose results have so many times theirs.
+        # The padding of SAME does not depend on the extents: the result's extents are those of x times the strides.
         shape = node.static(x)[2:] if wanted else [1] * n
         sizes = list(wanted)[-n:] if wanted else strides
-        # Of an odd number the extra one stands before, but for SAME_UPPER.
+        # The odd element comes first, except with SAME_UPPER.
         upper = auto == "SAME_UPPER"
         before, after = [], []
         for k, size in enumerate(sizes):
             total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
             if total < 0:
-                # An explicit shape may be larger than what the kernel reaches; SAME then keeps the reach.
+                # An explicit shape may be larger than the kernel's result. SAME then keeps the kernel's result.
                 extra[k], total = extra[k] - total if wanted else extra[k], 0
             less, more = total // 2, total - total // 2
             before.append(less if upper else more)
@@ -162,7 +162,7 @@ def windows(
     padding: Sequence[int],
     fill: float,
 ) -> tuple[Any, list[int], list[tuple[int, ...]]]:
-    """(the elements under each place of a kernel, stacked at axis 0; the extents of the result; the places)."""
+    """(the elements at each kernel offset, stacked at axis 0; the extents of the result; the kernel offsets)."""
     shape, n = node.static(x), len(kernel)
     out, width = [], [(0, 0)] * (len(shape) - n)
     for k in range(n):
@@ -173,7 +173,7 @@ def windows(
         count = (extent - reach) // strides[k] + 1
         if node.get("ceil_mode", 0):
             count = -(-(extent - reach) // strides[k]) + 1
-            # A window must begin inside, or in the padding before.
+            # A window must begin in the input, or in the padding before it.
             count -= (count - 1) * strides[k] >= shape[k - n] + padding[k]
         out.append(count)
         width.append((padding[k], max(padding[k + n], (count - 1) * strides[k] + reach - shape[k - n] - padding[k])))
@@ -199,7 +199,7 @@ def max_pool_with_places(
     dilations: Sequence[int],
     padding: Sequence[int],
 ) -> list[Expr]:
-    """The largest elements, and where each stands in the flattened data."""
+    """The maxima, and their indices in the flattened data."""
     shape, n = node.static(x), len(kernel)
     low = float(np.finfo(x.dtype).min) if "float" in x.dtype else float(np.iinfo(x.dtype).min)
     stacked, out, places = windows(node, x, kernel, strides, dilations, padding, -np.inf if "float" in x.dtype else low)
@@ -225,7 +225,7 @@ def _pool(kind: str) -> Callable[..., Any]:
         if kind == "max" and not node.wants(1):
             x = open_padding(node, x, kernel, -np.inf if "float" in x.dtype else np.iinfo(x.dtype).min)
         strides, dilations, padding = spatial(node, x, kernel)
-        # A window of padding alone has no maximum and no mean; other runtimes refuse it as well.
+        # A window with only padding has no maximum and no mean. Other runtimes refuse it, too.
         if not (kind == "avg" and node.get("count_include_pad", 0)) and any(
             [p >= (k - 1) * d + 1 for p, k, d in zip(padding, kernel * 2, dilations * 2, strict=False)]
         ):
@@ -271,12 +271,12 @@ def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value
         if any(map(node.wants, range(1, len(node.outputs)))):
             raise node.refuse("is_test", node.get("is_test", 0), "1 (inference): export the model in evaluation mode")
         if node.opset < 9 and not node.get("spatial", 1):
-            # Until opset 9: numbers of their own for each place in an image.
+            # Before opset 9: separate parameters for each position of an image.
             rough = node.call("sqrt", node.call("add", var, node.scalar(epsilon, var)))
             apart = node.call("divide", node.call("subtract", x, mean), rough)
             return node.call("add", node.call("multiply", apart, scale), bias)
         return node.calls("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=epsilon)[0]
-    # The statistics of this batch, and how they move the running ones.
+    # The statistics of this batch, and the updated running statistics.
     axes = tuple([k for k in range(x.ndim) if k != 1])
     now = node.value("mean", x, axis=axes, keepdims=True)
     apart = node.call("subtract", x, now)
@@ -302,7 +302,7 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
     groups = node.get("num_groups")
     channels = x.known_extent(1)
     if node.opset < 21 and scale.shape[0] != channels:
-        # Until opset 21 scale and bias are per group.
+        # Before opset 21 scale and bias are per group.
         compatibility.GROUP_SCALES.seen(node.name)
         scale, bias = (Value(node.call("repeat", v, repeats=channels // groups, axis=0)) for v in (scale, bias))
     return node.call("nn.group_norm", x, scale, bias, num_groups=groups, axis=1, epsilon=node.get("epsilon", 1e-5))
@@ -310,7 +310,7 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Expr:
 
 @onnx_op("LayerNormalization")
 def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Result:
-    # ONNX has it from opset 17 on, but ONNX Runtime's optimizer puts it into older models, too.
+    # ONNX defines it from opset 17 on, but ONNX Runtime's optimizer writes it into older models, too.
     axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
     at = axis + x.ndim if axis < 0 else axis
     if at == x.ndim - 1 and scale.ndim == 1 and not node.wants(1) and not node.wants(2):
@@ -344,7 +344,7 @@ def _lp_norm(node: OnnxNode, x: Value) -> Expr:
         total = node.call("sqrt", node.call("sum", node.call("multiply", x, x), axis=(axis,), keepdims=True))
     else:
         raise node.refuse("p", p, "1, 2")
-    # A vector of zeros stays one.
+    # A vector of zeros stays unchanged.
     total = node.call("where", node.call("equal", total, node.scalar(0, x)), node.scalar(1, x), total)
     return node.call("divide", x, total)
 
@@ -364,7 +364,7 @@ def _lrn(node: OnnxNode, x: Value) -> Expr:
 
 def _flat_softmax(key: str) -> Callable[..., Tensor]:
     def convert(node: OnnxNode, x: Value) -> Expr:
-        # Before opset 13 everything from `axis` on is one axis.
+        # Before opset 13 all axes from `axis` on count as one.
         at = node.place(node.get("axis", 1), x.ndim)
         shape = x.shape
         if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
@@ -412,7 +412,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     if not any(b or a for b, a in width):
         return x
     if any(b < 0 or a < 0 for b, a in width):
-        # Negative padding takes away, and no more than there is.
+        # Negative padding removes elements, at most all of them.
         for d, (b, a) in zip(x.shape, width, strict=True):
             if isinstance(d, int) and d + min(b, 0) + min(a, 0) < 0:
                 raise DiagnosticError(f"its pads {b} and {a} take away more than the {d} elements of an axis")
@@ -436,7 +436,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
 
 
 def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Tensor, mode: str) -> Expr:
-    """Padding of which some is known only when the program runs: places in the input for each in the result, axis by axis."""
+    """Padding with some numbers known only at run time: for each axis, input indices for the result's elements."""
     c = node.importer.builder(node.name)
     out, outside = CommonValue(x.expr), None
     for k, pair in enumerate(width):

@@ -1,4 +1,4 @@
-"""Converters of operators that move, pick and join elements."""
+"""Converters of operators that move, select and join elements."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tilewright.support.errors import DiagnosticError, OpNotImplemented
 @onnx_op("Reshape")
 def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Expr:
     if shape is None:
-        # Until opset 4 it is an attribute.
+        # Before opset 5 it is an attribute.
         shape = Value(array=np.array(node.get("shape"), np.int64))
     if shape.array is None:
-        # Read when the program runs.
+        # The shape is read at run time.
         return node.call("reshape", x, newshape=shape.expr, allowzero=bool(node.get("allowzero", 0)))
     new = node.ints(shape, "shape")
     need_extents(new)
     keep_zero = bool(node.get("allowzero", 0)) and 0 in new
     if all(isinstance(d, int) for d in new):
         return node.call("reshape", x, newshape=tuple(new), allowzero=keep_zero)
-    # A 0 keeps the extent in place, symbols or not.
+    # A 0 keeps the extent of this axis, static or dynamic.
     old = x.shape
     codes = [0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)]
     return node.call("reshape", x, newshape=tuple(codes))
@@ -79,7 +79,7 @@ def _unsqueeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
 
 @onnx_op("Concat")
 def _concat(node: OnnxNode, *parts: Value) -> Tensor:
-    # Parts without elements only carry their shape.
+    # Known parts without elements are left out, unless all are empty.
     full = [p for p in parts if not (p.array is not None and p.array.size == 0)] or list(parts[:1])
     if len(full) == 1:
         return full[0]
@@ -100,7 +100,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
             return x
         if node.opset < 18:
             return node.calls("split", x, indices_or_sections=count, axis=axis)
-        # The last part is smaller where they do not go in.
+        # The last part is smaller if the extent is not a multiple.
         extent = x.shape[axis]
         if not isinstance(extent, int):
             c = node.importer.builder(node.name)
@@ -130,7 +130,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
     if min(sizes) < 0 or (isinstance(extent, int) and node.importer.counts and total != extent):
         raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
     if not isinstance(extent, int):
-        # What only a run can tell is checked there, and taken for known from here on.
+        # Facts that are unknown at import are checked at run time, and are used as known from here on.
         at = node.place(axis, x.ndim)
         x = node.value("reshape", x, newshape=(0,) * at + (total,) + (0,) * (x.ndim - 1 - at))
     if count == 1:
@@ -141,8 +141,8 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
 
 
 def dynamic_parts(node: OnnxNode, x: Value, axis: int, split: Any, count: int) -> list[Value]:
-    """Parts along an axis of extents that are read when the program runs. It ends with an error where one is negative, or the parts are not
-    the whole axis."""
+    """Parts along an axis, with extents that are read at run time. A run ends with an error if one is negative, or their sum is not
+    the axis's extent."""
     extents = node.cast(split.expr, "int64")
     if not known_equal(extents.shape[0], count):
         extents = node.value("reshape", extents, newshape=(count,))
@@ -171,7 +171,7 @@ def _slice_with(
     places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape
-    # A slice that takes everything is not a slice.
+    # A slice of everything is left out.
     keep = [
         k
         for k, a in enumerate(places)
@@ -215,7 +215,7 @@ def _slice(
     if steps is not None and steps.array is None:
         return _slice_by_computed_steps(node, x, starts, ends, axes, steps)
     if starts.array is None or ends.array is None:
-        # Read when the program runs.
+        # The bounds are read at run time.
         (count,) = node.static(starts, "the number of its starts")
         places = node.places(range(count) if axes is None else node.ints(axes, "axes"), x.ndim)
         strides = np.array(node.ints(steps, "steps") if steps is not None else [1] * count, np.int64)
@@ -233,7 +233,7 @@ def _slice(
 def _slice_by_computed_steps(
     node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None, steps: Value
 ) -> Value:
-    """Slice whose steps, which may be negative, are read when the program runs: it picks places along each axis."""
+    """Slice with steps that are read at run time and may be negative: it gathers indices along each axis."""
     (count,) = node.static(steps, "the number of its steps")
     c = node.importer.builder(node.name)
     bounds = [c.cast(c.reshape(v, [count]), "int64") for v in (starts, ends, steps)]
@@ -261,7 +261,7 @@ def _gather(node: OnnxNode, x: Value, indices: Value) -> Expr:
         if ((places >= 0) & (places < extent)).all():
             if known.ndim:
                 return node.call("take", x, Value(array=places), axis=axis)
-            # One known place is a slice, which later steps read in place.
+            # One known index becomes a slice, which later steps read in place.
             at = int(places)
             part = node.call("strided_slice", x, begin=(at,), end=(at + 1,), strides=(1,), axes=(axis,))
             return node.call("squeeze", part, axis=(axis,))
@@ -269,7 +269,7 @@ def _gather(node: OnnxNode, x: Value, indices: Value) -> Expr:
 
 
 def need_inside(indices: Value, extents: Sequence[Dim]) -> None:
-    """Raises DiagnosticError where known indices into these axes, one after another along the last axis of `indices`, leave them."""
+    """Raises DiagnosticError for known indices outside of their axes. The last axis of `indices` has one number for each axis."""
     if indices.array is None or indices.array.dtype == object or not all([isinstance(d, int) for d in extents]):
         return
     ends = np.array(extents)
@@ -331,7 +331,7 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Tensor:
     old = x.shape
     rank = max(len(old), len(new))
     old, new = [*[1] * (rank - len(old)), *old], [*[1] * (rank - len(new)), *new]
-    # Of a number and a symbol, the number is what they broadcast to; 1 is either.
+    # Of a number and a symbol, the number is the broadcast extent; the other one is 1 or equal.
     target = [
         o if isinstance(n, int) and n == 1 or isinstance(o, int) and o != 1 and not isinstance(n, int) else n
         for o, n in zip(old, new, strict=True)
@@ -342,7 +342,7 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Tensor:
 
 
 def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Expr:
-    """Expand to a shape that is read when the program runs."""
+    """Expand to a shape that is read at run time."""
     (count,) = node.static(shape, "the number of its axes")
     rank = max(count, x.ndim)
 
@@ -407,7 +407,7 @@ def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Exp
     if "int" not in indices.dtype:
         picks = node.call("cast", indices, dtype="int64")
     like = "int64" if "int" not in indices.dtype else indices.dtype
-    # Negative indices count from the end; those outside [-depth, depth) give no hit at all.
+    # Negative indices count from the end; indices outside of [-depth, depth) give a row without a 1.
     size = number if isinstance(number, Value) else node.importer.builder(node.name).size(number)
     wrapped = node.call(
         "where",
@@ -440,7 +440,7 @@ def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Expr:
 
 
 def diagonals(node: OnnxNode, x: Value) -> Value:
-    """Which diagonal the last two axes' elements lie on: their columns less their rows."""
+    """The diagonal of each element of the last two axes: its column minus its row."""
     places: list[Any] = []
     for axis, size in zip((1, 0), x.shape[-2:], strict=True):
         line = (

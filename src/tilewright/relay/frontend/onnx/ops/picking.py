@@ -1,4 +1,4 @@
-"""Operators whose results are picked by the data: non-zero places, unique elements, scatters into caches, hard maxima."""
+"""Converters of operators whose results are selected by the data: non-zero indices, unique elements, scatters into caches, hard maxima."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Expr:
     (axis,) = node.places([axis], x.ndim)
     extent, told = x.shape[axis], condition.shape[0]
     if not (isinstance(extent, int) and isinstance(told, int) and told <= extent):
-        # What is said of places after the last one is ignored.
+        # Entries of the condition after the last element are ignored.
         zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
         end = node.call("reshape", node.importer.builder(node.name).extent(x, axis), newshape=(1,))
         condition = Value(node.call("dyn.strided_slice", condition, zero, end, one, axes=(0,)))
@@ -188,7 +188,7 @@ def _unique_shape(config: Config, x: np.ndarray) -> np.ndarray:
 
 
 def drawn(node: OnnxNode, function: str, inputs: list[Value], shape: Any, dtype: str, config: Config) -> Value:
-    """Random numbers: of NumPy's RandomState with a seed, so that runs can be repeated; different in each run without."""
+    """Random numbers of NumPy's RandomState. With a seed runs repeat; without a seed they differ."""
     seed = node.get("seed")
     if seed is not None and not np.isfinite(seed):
         raise DiagnosticError(f"its seed is {seed}, from which no numbers begin")
@@ -259,7 +259,7 @@ def _multinomial(node: OnnxNode, x: Value) -> Value:
 
 @onnx_op("Dropout")
 def _dropout_attributes(node: OnnxNode, x: Value) -> Result:
-    # Until opset 6 the model may say that it is a test; the mask is of the data's type.
+    # Before opset 7 the model may mark inference; the mask has the data's type.
     if node.opset < 7 and not node.get("is_test", 0) and node.get("ratio", 0.5) > 0 and node.wants(1):
         raise node.refuse("is_test", 0, "1: export the model in evaluation mode")
     compatibility.OLD_DROPOUT.seen(node.name)

@@ -1,4 +1,4 @@
-"""Grids of sampling places and images of columns. Sizes are numbers, expressions over sizes, or what a run reads from tensors."""
+"""Converters of sampling grids and of images from columns. Sizes are numbers, expressions over sizes, or tensors of a run."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Sizes:
-    """Sizes that the operators of one node compute with."""
+    """Sizes in the computations of one node."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.c: Builder = node.importer.builder(node.name)
 
     def read(self, vector: Value, what: str, count: Size) -> list[Size]:
-        """The elements of a vector. count: what is known of their number beside the vector's type."""
+        """The elements of a vector. count: the known number of elements, if the vector's type does not have it."""
         own = vector.shape[0] if vector.ndim == 1 else None
         taken = count if isinstance(count, int) and count <= MOST_AXES else None
         if isinstance(own, int) and (own > MOST_AXES if taken is None else own != taken):
@@ -62,13 +62,13 @@ class Sizes:
         return size if hasattr(size, "expr") else self.c.size(size)
 
     def extents(self, sizes: Sequence[Size]) -> tuple[Any, ...]:
-        """Sizes as an attribute: of tensors, or of numbers and expressions."""
+        """Sizes as an attribute: all as tensors, or all as numbers and expressions."""
         if any([hasattr(s, "expr") for s in sizes]):
             return tuple([s if isinstance(s, int) else self.tensor(s).expr for s in sizes])
         return tuple(sizes)
 
     def settled(self, value: Any, sizes: Sequence[Size]) -> Any:
-        """A value that only these sizes decide: its elements where they are numbers."""
+        """A value that depends only on these sizes; its elements are known if the sizes are numbers."""
         return evaluate(value) if all([isinstance(s, int) for s in sizes]) else value
 
     def along(self, count: Size, axis: int, ndim: int) -> CommonValue:
@@ -79,7 +79,7 @@ class Sizes:
 
 @onnx_op("AffineGrid", since=20)
 def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Expr:
-    # The place of each element on axes from -1 to 1, moved by a matrix and a vector: a sum over axes.
+    # The position of each element on axes from -1 to 1, moved by a matrix and a vector: a sum over axes.
     sizes, align = Sizes(node), bool(node.get("align_corners", 0))
     axes = theta.shape[-1]
     c, (_, _, *extents) = sizes.c, sizes.read(size, "size", axes + 1 if isinstance(axes, int) else None)
@@ -88,7 +88,7 @@ def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Expr:
         raise DiagnosticError(f"its theta has the shape {tuple(theta.shape)}, but size has {n + 2} elements")
 
     def column(k: int) -> CommonValue:
-        """What a column of the matrices gives to each coordinate."""
+        """The contribution of a column of the matrices to each coordinate."""
         part = c.cut(theta, 2, k, k + 1)
         return c.call("reshape", part, newshape=(-1, *[1] * n, n))
 
@@ -96,19 +96,19 @@ def _affine_grid(node: OnnxNode, theta: Value, size: Value) -> Expr:
     for k, extent in enumerate(extents):
         places = c.cast(sizes.along(extent, k + 1, n + 2), theta.dtype)
         spans = sizes.reckon("subtract", extent, 1) if align else extent
-        # A single element lies at the start.
+        # A single element is at the start.
         spans = c.call("maximum", c.cast(sizes.tensor(spans), theta.dtype), 1)
         step = c.call("divide", c.number(2, theta.dtype), spans)
         start = c.call("subtract", c.number(0, theta.dtype) if align else c.call("multiply", step, 0.5), 1)
         places = sizes.settled(c.call("add", c.call("multiply", places, step), start), [extent])
-        # The coordinates are those of width, height, depth.
+        # The coordinates are in the order width, height, depth.
         made = c.call("add", made, c.call("multiply", places, column(n - 1 - k)))
     return made.expr
 
 
 @onnx_op("Col2Im", since=18)
 def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Expr:
-    # Each row of a column is added to the element of the image that it was taken from.
+    # Each row of a column is added to its element of the image.
     sizes = Sizes(node)
     c, extents = sizes.c, sizes.read(image, "image shape", block.shape[0])
     n = len(extents)
@@ -131,7 +131,7 @@ def _col2im(node: OnnxNode, x: Value, image: Value, block: Value) -> Expr:
         after = c.call("multiply", place, sizes.tensor(sizes.product(extents[k + 1 :])))
         where = after if where is None else c.call("add", where, after)
         inside = fits if inside is None else c.call("logical_and", inside, fits)
-    # Elements of the padding are added to an element after the image.
+    # Elements of the padding are added to an additional element after the image.
     flat = c.call("reshape", c.call("where", inside, where, total), newshape=(1, -1))
     where = sizes.settled(flat, [*extents, *kernel])
     batch, rows, count = x.shape

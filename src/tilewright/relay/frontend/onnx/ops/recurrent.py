@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: the products with the inputs of all steps at once, then step by step; long sequences are loops."""
+"""Converters of RNN, GRU and LSTM: input products of all steps at once, then the steps one by one; long sequences are loops."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Cell:
 
     @property
     def given(self) -> int:
-        """The number of states that can be inputs and outputs of the operator."""
+        """The number of states among the inputs and outputs of the operator."""
         return 2 if self.kind == "LSTM" else 1
 
     def widths(self) -> list[int]:
-        """The initial states for each element of the batch."""
+        """The number of elements of each state, for an example of the batch."""
         return [self.hidden] * self.given
 
     def part(self, x: Value, direction: int) -> Value:
-        """The part that belongs to a direction."""
+        """The part of an input for one direction."""
         if x.is_number and x.array is not None:
             return Value(array=x.array[direction])
         return at(self.node, x, Value(array=np.array(direction)), 0)
@@ -68,7 +68,7 @@ class Cell:
         return self.call("strided_slice", x, begin=(begin,), end=(end,), strides=(1,), axes=(axis % x.ndim,))
 
     def gates(self, x: Value, count: int, axis: int = -1) -> list[Value]:
-        """Equal parts of an axis."""
+        """Equal parts of an axis, one for each gate."""
         return [self.cut(x, k * self.hidden, (k + 1) * self.hidden, axis) for k in range(count)]
 
     def activation(self, name: str, place: int) -> Activation:
@@ -103,7 +103,7 @@ class Cell:
         return product if self.wb is None else self.call("add", product, self.wb)
 
     def step(self, x: Value, state: list[Value]) -> list[Value]:
-        """The state after a step; x are the products for its inputs."""
+        """The state after a step; x has the products of its inputs."""
         return {"RNN": self.rnn, "GRU": self.gru, "LSTM": self.lstm}[self.kind](x, state)
 
     def back(self, h: Value, weights: Value, bias: Value | None) -> Value:
@@ -165,7 +165,7 @@ def _one_direction(
     inputs: Sequence[Value | None],
     lengths: Value | None,
 ) -> list[Value]:
-    """[all states (steps, batch, hidden), last state, (last cell)]."""
+    """[all states (steps, batch, hidden), final state, (final cell)]."""
 
     def turned(v: Value) -> Value:
         if lengths is None:
@@ -213,13 +213,13 @@ def _recurrent(node: OnnxNode, *inputs: Value | None) -> list[Value]:
 
 
 def of_known_batch(node: OnnxNode, x: Value, states: Sequence[Value | None]) -> Value:
-    """The inputs of all steps, with the batch of the given states where their own is dynamic: the two are equal, which a run checks."""
+    """The inputs of all steps. A dynamic batch is replaced by that of the given states; a run checks that they are equal."""
     known = [s.shape[1] for s in states if s is not None and isinstance(s.shape[1], int)]
     return node.value("reshape", x, newshape=(0, known[0], 0)) if known and not isinstance(x.shape[1], int) else x
 
 
 def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) -> list[Value]:
-    """[all states, last state, (last cell)] of all directions."""
+    """[all states, final state, (final cell)] of all directions."""
     given = [*inputs, *[None] * (8 - len(inputs))]
     x, lengths = given[0], given[4]
     assert x is not None

@@ -1,4 +1,4 @@
-"""Resize where extents, sizes or scales are dynamic: image.resize where it computes the same, else places and weights by the program."""
+"""Resize with dynamic extents, sizes or scales: image.resize if it is equivalent, else positions and weights computed at run time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ PLAIN = {
     "asymmetric": "asymmetric", "half_pixel_symmetric": "half_pixel", "tf_half_pixel_for_nn": "tf_half_pixel_for_nn",
     "tf_crop_and_resize": "tf_crop_and_resize",
 }  # fmt: skip
-"""The name of a mode in image.resize, where the scale is that of the extents."""
+"""The name of a mode in image.resize, if the scale is the ratio of the extents."""
 
 
 REACH = {"linear": 1, "cubic": 2}
-"""How many elements to each side a filter takes in."""
+"""The number of elements on each side of a position that a filter reads."""
 
 
 class Axis:
-    """An axis that is resampled. extent and target: a number, a symbol, or a tensor without axes; scale: a number, such a tensor, or None
-    for target / extent; start and end: the part that is taken, as shares of the extent."""
+    """An axis to resample. extent and target: a number, a symbol, or a tensor without axes; scale: a number, such a tensor, or None
+    for target / extent; start and end: the part of the input to sample, as fractions of the extent."""
 
     __slots__ = ("end", "extent", "number", "scale", "start", "target")
 
@@ -40,12 +40,12 @@ class Axis:
 
     @property
     def exact(self) -> bool:
-        """Whether the scale is surely that of target to extent."""
+        """Whether the scale is certainly target / extent."""
         return self.scale is None or isinstance(self.scale, float) and self.scale == int(self.scale)
 
 
 def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequence[float] | None, mode: str) -> Any:
-    """x brought to the sizes that are given, or scaled by what is given, of which something is known only when the program runs."""
+    """x resampled to the given sizes or by the given scales. Some of them are known only at run time."""
     c = node.importer.builder(node.name)
     shape = x.shape
     axes = node.places(node.get("axes") or range(len(shape)), len(shape))
@@ -68,7 +68,7 @@ def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequenc
         return x
     nearest = node.get("mode", "nearest") == "nearest"
     antialias = bool(node.get("antialias", 0)) and not nearest
-    # Of a part of an image, image.resize reckons places by TensorFlow's order of steps, which decides what the nearest element is.
+    # For a crop, image.resize computes positions with TensorFlow's order of operations, which would change the nearest element.
     same = not antialias and all([not nearest if crop else axis.exact for axis in changed])
     if same and 3 <= len(shape) <= 5 and min([axis.number for axis in changed]) >= 2:
         made = _image(node, c, x, changed, mode)
@@ -90,7 +90,7 @@ def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequenc
 
 
 def same_size(a: Any, b: Any) -> bool:
-    """Whether two sizes are surely equal."""
+    """Whether two sizes are certainly equal."""
     return known(a) and known(b) and known_equal(a, b)
 
 
@@ -115,7 +115,7 @@ def scaled(c: Builder, extent: Any, scale: Any) -> Any:
 
 
 def kept_ratio(c: Builder, policy: str, extents: Sequence[Any], sizes: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """(target, scale) of each axis: the sizes as they are, or one scale for all axes, half an element rounded up."""
+    """(target, scale) of each axis: the given sizes, or one scale for all axes with sizes rounded half up."""
     if policy == "stretch":
         return [(c.cast(s, "int64") if isinstance(s, CommonValue) else s, None) for s in sizes]
     ratios = [c.call("divide", _real(c, s), _real(c, e)) for s, e in zip(sizes, extents, strict=True)]
@@ -127,7 +127,7 @@ def kept_ratio(c: Builder, policy: str, extents: Sequence[Any], sizes: Sequence[
 
 
 def _image(node: OnnxNode, c: Builder, x: Value, changed: Sequence[Axis], mode: str) -> Expr | None:
-    """The equivalent call of image.resize; None where there is none."""
+    """The equivalent call of image.resize; None if it has none."""
     rank = x.ndim - 2
     spatial = [next((a for a in changed if a.number == k + 2), None) for k in range(rank)]
     extents = [c.extent(x, k + 2) if is_any(x.shape[k + 2]) else x.shape[k + 2] for k in range(rank)]
@@ -157,7 +157,7 @@ def _real(c: Builder, d: Any) -> CommonValue:
 
 
 def _spread(c: Builder, vector: CommonValue, behind: int) -> CommonValue:
-    """A vector with axes of extent 1 behind its own."""
+    """A vector with axes of extent 1 appended."""
     return c.call("expand_dims", vector, axis=1, num_newaxis=behind) if behind else vector
 
 
@@ -178,7 +178,7 @@ def _places(c: Builder, axis: Axis, mode: str) -> Any:
         scale = c.cast(scale, "float32")
 
     def unscaled(v: CommonValue) -> Any:
-        # Products of integers and halves are exact, so that what lies between two elements is seen to.
+        # Products of integers and halves are exact, so exact midpoints between two elements are found.
         return (
             c.call("divide", c.call("multiply", v, extent), target)
             if axis.scale is None
@@ -194,7 +194,7 @@ def _places(c: Builder, axis: Axis, mode: str) -> Any:
     if mode == "align_corners":
         length = target
         if axis.scale is not None:
-            # The wanted size may not be a whole number of elements.
+            # The requested size may not be an integer.
             asked = c.call("multiply", scale, extent)
             off = c.call("abs", c.call("subtract", asked, target))
             length = c.call("where", c.call("greater", off, c.call("multiply", target, 1e-4)), asked, target)
@@ -214,7 +214,7 @@ def _places(c: Builder, axis: Axis, mode: str) -> Any:
 
 
 def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, antialias: bool) -> Any:
-    """x resampled along one axis: the nearest element, or a weighted sum of those around each place."""
+    """x resampled along one axis: the nearest element, or a weighted sum of the elements around each position."""
     last = c.cast(c.call("subtract", _real(c, axis.extent), 1.0), "int32")
 
     def picked(index: CommonValue) -> CommonValue:
@@ -249,14 +249,14 @@ def _along(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, 
 
 
 def _inside(c: Builder, axis: Axis, index: CommonValue, weight: CommonValue) -> CommonValue:
-    """The weights of what lies in the input, else 0."""
+    """The weights of elements in the input; 0 for others."""
     found = c.call("logical_and", c.call("greater_equal", index, 0.0), c.call("less", index, _real(c, axis.extent)))
     return c.call("where", found, weight, 0.0)
 
 
 def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValue, alpha: float) -> CommonValue:
-    """x along an axis by a filter as wide as its step, which is computed: a product of the axis, its ends repeated as far as the filter
-    reaches, with the weights of all its elements at each place."""
+    """x along an axis, filtered with a width that is computed at run time: a product of the axis, extended by copies of its ends, with
+    the weights of all its elements at each position."""
     method, extent = node.get("mode"), _real(c, axis.extent)
     step = c.call("divide", extent, _real(c, axis.target)) if axis.scale is None else c.call("divide", 1.0, axis.scale)
     stretch = c.call("maximum", step, 1.0)
@@ -279,7 +279,7 @@ def _filtered(node: OnnxNode, c: Builder, x: Any, axis: Axis, places: CommonValu
 def _normalised(
     c: Builder, neighbours: Sequence[tuple[CommonValue, CommonValue]]
 ) -> list[tuple[CommonValue, CommonValue]]:
-    """Weights whose sum is 1 at each place."""
+    """Weights divided by their sum at each position."""
     total = neighbours[0][1]
     for _, w in neighbours[1:]:
         total = c.call("add", total, w)
@@ -295,7 +295,7 @@ def _rounded(c: Builder, x: CommonValue, rounding: str) -> CommonValue:
 
 
 def _weight(c: Builder, distance: CommonValue, method: str, alpha: float) -> CommonValue:
-    """The weight of an element at this distance (linear: a triangle; cubic: Keys' kernel)."""
+    """The weight of an element at a distance (linear: a triangle; cubic: Keys' kernel)."""
     d = c.call("abs", distance)
     if method == "linear":
         return c.call("maximum", c.call("subtract", 1.0, d), 0.0)

@@ -1,6 +1,6 @@
-"""Converters of Resize and Upsample: image.resize2d where that is equivalent, else one axis at a time with tables made at import.
+"""Converters of Resize and Upsample: image.resize2d if it is equivalent, else one axis at a time with tables made at import.
 
-Where something is dynamic, `resampling` makes the tables when the program runs.
+With dynamic extents, `resampling` computes the tables at run time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MODES = (
 def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
     """The position of each output element in the input.
 
-    In float32, as the operator says: a scale of 0.6 is to divide 1.5 to 2.5, which its nearest double does not.
+    In float32, as the operator requires: 1.5 / 0.6 must be 2.5, which it is not for the double nearest to 0.6.
     """
     x = np.arange(target, dtype=np.float32)
     scale = float(np.float32(scale))
     if mode == "align_corners":
-        # The wanted size may not be a whole number of elements.
+        # The requested size may not be an integer.
         length = scale * extent if abs(scale * extent - target) > 1e-4 * target else float(target)
         return x * (extent - 1) / (length - 1) if target > 1 else x * 0
     if mode == "asymmetric":
@@ -62,7 +62,7 @@ def _nearest(x: np.ndarray, extent: int, rounding: str) -> np.ndarray:
 
 
 def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: bool, stretch: float) -> np.ndarray:
-    """Matrix (target, extent) of a linear or cubic interpolation, whose filter is `stretch` times as wide."""
+    """Matrix (target, extent) of a linear or cubic interpolation, with a filter stretched by `stretch`."""
 
     def filtered(d: Any) -> Any:
         d = np.abs(d)
@@ -89,7 +89,7 @@ def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: boo
 
 
 def _cropped(extent: int, target: int, start: float, end: float) -> np.ndarray:
-    """Where each output place lies in the part of the input from `start` to `end`, as shares of it: in float32, by ONNX's steps."""
+    """The position of each output element in the part of the input from `start` to `end` (fractions): in float32, by ONNX's steps."""
     first, last, length = np.float32(start), np.float32(end), np.float32(extent - 1)
     if target == 1:
         return np.array([np.float32(0.5) * (first + last) * length], np.float32)
@@ -122,7 +122,7 @@ def _along(
 
 
 def resize(node: OnnxNode, x: Value, scales: Value | None, sizes: Value | None, roi: list[float] | None = None) -> Any:
-    """x brought to `sizes`, or scaled; `roi` are the starts and ends of the part that is taken, as shares of each axis."""
+    """x resampled to `sizes`, or by scales. `roi`: the starts and ends of the part to sample, as fractions of each axis."""
     mode, method = node.get("coordinate_transformation_mode", "half_pixel"), node.get("mode", "nearest")
     if mode not in MODES:
         raise node.refuse("coordinate_transformation_mode", mode, ", ".join(MODES))
@@ -156,12 +156,12 @@ def _resized(
     method: str,
     policy: str,
 ) -> Any:
-    """`resize` where everything is known at import."""
+    """`resize` if everything is known at import."""
     shape = node.static(x)
     axes = node.places(node.get("axes") or range(len(shape)), len(shape))
     kept: float | None = None
     if sizes and policy != "stretch":
-        # One scale for all axes; half an element is rounded up.
+        # One scale for all axes; sizes are rounded half up.
         kept = (min if policy == "not_larger" else max)([n / shape[a] for n, a in zip(sizes, axes, strict=True)])
         sizes = [int(np.floor(kept * shape[a] + 0.5)) for a in axes]
     target, ratio = list(shape), [1.0] * len(shape)
@@ -175,7 +175,7 @@ def _resized(
     changed = [a for a in range(len(shape)) if target[a] != shape[a] or ratio[a] != 1.0 or crop and a in axes]
     if not changed:
         return x
-    # resize2d scales by the extents: the same where the given scale leads to an integer.
+    # resize2d scales by the extents, which is equivalent if the given scale leads to an integer.
     exact = all(abs(shape[a] * ratio[a] - target[a]) < 1e-4 * target[a] for a in changed)
     plain = mode not in ("half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize")
     plain = plain and not node.get("antialias", 0)
@@ -210,7 +210,7 @@ def _upsample_attributes(node: OnnxNode, x: Value) -> Any:
     if scales is None:
         scales = [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
     if node.get("mode") == "bilinear":
-        # As it is called until opset 6.
+        # The mode's name before opset 7.
         node.attrs["mode"] = "linear"
     return _upsample(node, x, Value(array=np.array(scales, np.float32)))
 
@@ -226,7 +226,7 @@ def _resize10(node: OnnxNode, x: Value, scales: Value) -> Any:
 
 
 def _upsample(node: OnnxNode, x: Value, scales: Value) -> Any:
-    # The old operators have one rule: asymmetric, rounding down.
+    # The old operators have one rule: asymmetric positions, rounded down.
     node.attrs.update({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"})
     return resize(node, x, scales, None)
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals: where their structure is known at import, only their tensors are left in the program; others are packed."""
+"""Converters of sequences and optionals: those of known structure leave only their tensors in the program; others are packed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _place(node: OnnxNode, position: Value, length: int, last: int) -> int:
 
 
 def _is_packed(sequence: Item, position: Value | None = None) -> bool:
-    """Whether only a run knows the sequence's length, or the position."""
+    """Whether the sequence's length, or the position, is known only at run time."""
     return isinstance(sequence, Packed) or position is not None and position.array is None
 
 
@@ -97,7 +97,7 @@ def _length(node: OnnxNode, sequence: Sequence) -> Value:
 def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Packed | ListValue:
     axis = node.places([node.get("axis", 0)], x.ndim)[0]
     extent = x.shape[axis]
-    # ONNX Runtime, and PyTorch's exporter with it, drops the axis of parts of 1 that are asked for, too.
+    # ONNX Runtime, and PyTorch's exporter with it, drops the axis also for explicit parts of 1.
     ones = split is None or not split.ndim and split.is_number and int(node.numbers(split, "split")) == 1
     keep = not ones or bool(node.get("keepdims", 1))
     if split is None:

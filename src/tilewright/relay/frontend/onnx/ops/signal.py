@@ -1,4 +1,4 @@
-"""Fourier transforms and what belongs to them."""
+"""Converters of Fourier transforms, windows and mel weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Size = int | Value
 
 
 def fourier(node: OnnxNode, x: Value, length: Size | None, axis: int, inverse: bool, onesided: bool) -> Expr:
-    """The transform of an axis of x, whose last axis holds one real part, or real and imaginary parts."""
+    """The transform of an axis of x. Its last axis has the real part, or the real and the imaginary part."""
     rank, at = x.ndim, node.place(axis, x.ndim)
     complex_input = node.static_extent(x, rank - 1) == 2
     if inverse and onesided:
@@ -36,14 +36,14 @@ def _extent(node: OnnxNode, x: Value, axis: int) -> Size:
 
 
 def _number(node: OnnxNode, x: Value, what: str) -> Size:
-    """An input of one element as an extent."""
+    """An input of one element, as an extent."""
     if x.is_number:
         return int(node.numbers(x, what).reshape(-1)[0])
     return node.cast(node.value("reshape", x, newshape=()), "int64")
 
 
 def _reckoned(node: OnnxNode, key: str, a: Size, b: Size) -> Size:
-    """An operator on extents: a number where both are."""
+    """An operator on extents; a number if both are numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return {"add": a + b, "subtract": a - b, "multiply": a * b, "floor_divide": a // (b or 1)}[key]
     return node.value(key, *[Value(array=np.array(v, np.int64)) if isinstance(v, int) else v for v in (a, b)])
@@ -78,7 +78,7 @@ def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: Size,
 
 
 def _resized(node: OnnxNode, x: Value, axis: int, size: Size) -> Value:
-    """x cut, or filled up with zeros, along an axis."""
+    """x cropped, or padded with zeros, along an axis."""
     extent = x.shape[axis]
     if isinstance(size, int) and isinstance(extent, int):
         if size > extent:
@@ -94,7 +94,7 @@ def _resized(node: OnnxNode, x: Value, axis: int, size: Size) -> Value:
 
 
 def _parts(node: OnnxNode, x: Value, axis: int, both: bool) -> tuple[Value, Value]:
-    """Real and imaginary parts with the axis last."""
+    """Real and imaginary parts with this axis last."""
     rank = x.ndim
     order = [*[k for k in range(rank - 1) if k != axis], axis]
     found = []
@@ -106,14 +106,14 @@ def _parts(node: OnnxNode, x: Value, axis: int, both: bool) -> tuple[Value, Valu
 
 
 def _moved_back(node: OnnxNode, x: Tensor, axis: int, rank: int) -> Expr:
-    """The axis before the last one back at its place."""
+    """The axis before the last one, moved back to its position."""
     order = list(range(rank - 2))
     order.insert(axis, rank - 2)
     return node.call("transpose", x, axes=(*order, rank - 1))
 
 
 def _real_inverse(node: OnnxNode, x: Value, axis: int, length: Size | None) -> Expr:
-    """Real numbers from the first half of their spectrum; the rest are its conjugates."""
+    """Real numbers from the first half of their spectrum. The second half has its conjugates."""
     if length is None:
         length = _reckoned(node, "multiply", _reckoned(node, "subtract", _extent(node, x, axis), 1), 2)
     x = _resized(node, x, axis, _reckoned(node, "add", _reckoned(node, "floor_divide", length, 2), 1))
@@ -163,7 +163,7 @@ def _stft(node: OnnxNode, x: Value, step: Value, window: Value | None = None, le
 
 
 WINDOWS = {"HannWindow": (0.0, 1.0, 0.0), "HammingWindow": (4 / 46, 42 / 46, 0.0), "BlackmanWindow": (0.0, 0.36, 0.64)}
-"""(a, b, c) of windows a + b s + c s**2; s = (1 - cos) / 2 is the square of the half angle's sine, in which nothing cancels."""
+"""(a, b, c) of windows a + b s + c s**2. s = (1 - cos) / 2 is computed as the squared sine of half the angle, without cancellation."""
 
 
 @onnx_op(*WINDOWS, since=17)
@@ -177,7 +177,7 @@ def _window(node: OnnxNode, size: Value) -> Value:
     count = node.cast(node.value("reshape", size, newshape=()), dtype)
     steps = count if node.get("periodic", 1) else node.value("subtract", count, one)
     places = as_value(node.nested("Range", zero, count, one))
-    # The way to the nearer end: 0 at both.
+    # The distance to the nearer end.
     way = node.value("minimum", places, node.value("subtract", steps, places))
     sine = node.value("sin", node.value("divide", node.value("multiply", way, pi), steps))
     s = node.value("multiply", sine, sine)

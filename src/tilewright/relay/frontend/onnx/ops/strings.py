@@ -1,4 +1,4 @@
-"""Strings: operators on them run as host operators. A string is a number (`host_functions/strings.py`), so comparing needs no host."""
+"""Converters of operators on strings, as host operators. A string is a number (`host_functions/strings.py`), so kernels can compare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.support.errors import DiagnosticError, said
 
 
 def parsed(node: OnnxNode, x: Value, element: str) -> Value:
-    """The numbers that strings say, in float64 or int64 (what the element type holds)."""
+    """The numbers that strings spell, in float64, or in int64 for integer types."""
     wanted = element if element in ("float64", "int64", "uint64") else "float32"
     if element != "bool" and np.dtype(numpy_dtype(element)).kind in "iu" and element not in ("int64", "uint64"):
         wanted = "int64"
@@ -23,7 +23,7 @@ def parsed(node: OnnxNode, x: Value, element: str) -> Value:
 
 
 def printed(node: OnnxNode, x: Value) -> Value:
-    """Numbers as strings."""
+    """Numbers converted to strings."""
     return node.host_call("text.print", [x.plain()], x.shape, "string", {"kind": x.kind})
 
 
@@ -162,7 +162,7 @@ def _tf_idf(node: OnnxNode, x: Value) -> Value:
 
 
 def check_n_grams(node: OnnxNode, config: Config) -> None:
-    """Raises DiagnosticError for n-grams without an index or a weight, and numbers that are no places or lengths."""
+    """Raises DiagnosticError for n-grams without an index or a weight, and for invalid positions or lengths."""
     pool = config["pool_strings" if config["strings"] else "pool_int64s"] or []
     starts = [*config["ngram_counts"], len(pool)]
     if min(starts) < 0 or sorted(starts) != starts:
@@ -177,7 +177,7 @@ def check_n_grams(node: OnnxNode, config: Config) -> None:
 
 
 def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:
-    """(n-gram, its place among the indexes), for those of a length that counts."""
+    """(n-gram, its number among the indexes), for the n-grams of a length in range."""
     pool = config["pool_strings"] if config["strings"] else config["pool_int64s"]
     starts = [*config["ngram_counts"], len(pool)]
     found, number = [], 0
@@ -198,7 +198,7 @@ def _run_tf_idf(config: Config, x: np.ndarray) -> np.ndarray:
     out = np.zeros((len(rows), max(indexes) + 1), np.float32)
     for row, tokens in zip(out, rows.tolist(), strict=True):
         for length in lengths:
-            # Single tokens have nothing to skip.
+            # Single tokens have no gaps.
             for skip in range((min(config["max_skip_count"], len(tokens)) if length > 1 else 0) + 1):
                 step = skip + 1
                 for first in range(len(tokens) - step * (length - 1)):

@@ -1,4 +1,4 @@
-"""Steps of optimizers, and gradients, of ai.onnx.preview.training."""
+"""Converters of ai.onnx.preview.training: steps of optimizers, and gradients."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Arithmetic:
         return self.node.value(key, *made)
 
     def regularized(self, x: Value, g: Value) -> Value:
-        """The gradient with that of the squared norm."""
+        """The gradient with that of the regularizer, the squared norm."""
         norm = float(self.node.get("norm_coefficient", 0.0))
         return self("add", self("multiply", x, norm), g) if norm else g
 
 
 def _groups(inputs: tuple[Value, ...], states: int) -> list[list[Value]]:
-    """(tensor, gradient, states) of each tensor that is optimized."""
+    """(tensor, gradient, states) of each optimized tensor."""
     count = len(inputs) // (2 + states)
     return [[inputs[k * count + i] for k in range(2 + states)] for i in range(count)]
 
@@ -94,7 +94,7 @@ def _momentum(node: OnnxNode, rate: Value, step: Value, *inputs: Value) -> list[
 
 @onnx_op("Gradient", domain=DOMAIN)
 def _gradient(node: OnnxNode, *inputs: Value) -> list[Value]:
-    # The tensors by which is derived become variables of a function, whose gradient is called with them.
+    # The differentiated tensors become variables of a function, and its gradient is called with them.
     wanted = node.importer.find(node.get("y"), "Gradient")
     names = node.get("xs")
     xs = inputs[: len(names)]

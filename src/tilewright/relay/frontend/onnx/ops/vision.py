@@ -1,4 +1,4 @@
-"""Boxes, regions, sampled grids, pooling by norms; pictures are decoded on the host."""
+"""Converters of boxes, regions, sampled grids, and pooling by norms. The host decodes images."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _max_roi_pool(node: OnnxNode, x: Value, rois: Value) -> Expr:
 def _deform_conv(
     node: OnnxNode, x: Value, w: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Expr:
-    # Data is sampled for every kernel offset where the learned offset says; what is left is a product with the weights.
+    # The data is sampled at the learned position of every kernel offset. A product with the weights remains.
     batch, channels, *extents = node.static(x)
     filters, depth, *kernel = node.static(w)
     if len(kernel) != 2:
@@ -114,7 +114,7 @@ def _deform_conv(
         shift = node.call("squeeze", node.call("take", shifts, node.scalar(axis, "int32"), axis=2))
         shift = node.call("reshape", shift, newshape=(batch * parts, kernel_offsets, *out))
         place = node.call("add", shift, Value(array=np.broadcast_to(base, (kernel_offsets, *out)).astype(x.dtype)))
-        # -1 to 1 are the outer edges of the outer elements.
+        # -1 and 1 are the outer edges of the outer elements.
         scaled = node.call("multiply", place, node.scalar(2 / extents[axis], x))
         grids.append(node.call("add", scaled, node.scalar(1 / extents[axis] - 1, x)))
     grid = node.call(
