@@ -95,3 +95,13 @@ def test_what_transposed_convolutions_say_of_their_weights(attrs: Any, text: str
     data, weight = relay.var("data", shape=(1, 4, 8, 8)), relay.var("weight", shape=(4, 2, 2, 2))
     with pytest.raises(TVMError, match=f"nn.conv2d_transpose, argument 1 .weight.: the attribute {text} agree with"):
         relay.transform.infer_types(relay.nn.conv2d_transpose(data, weight, groups=2, **attrs))
+
+
+def test_kernels_without_elements_and_numbers_beyond_32_bits() -> None:
+    data, weight = relay.var("data", shape=(1, 3, 8, 8)), relay.var("weight", shape=(4, 3, 0, 3))
+    with pytest.raises(TVMError, match="a kernel must have elements, but it has 0"):
+        relay.transform.infer_types(relay.nn.conv2d(data, weight))
+    with pytest.raises(TVMError, match=f"numbers of windows must be below {1 << 31}, but one is {1 << 31}"):
+        relay.transform.infer_types(relay.nn.avg_pool2d(data, pool_size=(2, 2), strides=(1, 1 << 31)))
+    with pytest.raises(TVMError, match="strides must be positive"):
+        relay.transform.infer_types(relay.nn.dilate(data, (1, 1, 0, 1)))

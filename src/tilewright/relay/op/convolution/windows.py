@@ -23,6 +23,7 @@ def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: 
         "strides and dilations must be positive",
         f"a stride is {stride}, a dilation {dilation}",
     )
+    need(not isinstance(kernel, int) or kernel > 0, "a kernel must have elements", f"it has {kernel}")
     numbers = [v for v in (kernel, before, after, stride, dilation) if isinstance(v, int)]
     need(max(numbers) < FAR, f"numbers of windows must be below {FAR}", f"one is {max(numbers)}")
     if is_any(d):

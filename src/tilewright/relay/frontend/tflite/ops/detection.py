@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.flexbuffer import options_of
-from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.ops.quantized import real
 from tilewright.support.errors import OpNotImplemented
 
@@ -46,6 +46,7 @@ def _suppression(
             "its soft_nms_sigma is not 0 (scores decay); supported: 0 (overlapping boxes are left out)"
         )
     count = int(node.whole(most, "max_output_size").reshape(-1)[0])
+    small([count], "its result")
     limits = [node.reshape(v, ()) for v in (overlap, floor)]
     rows, best, number = suppressed(node, boxes, node.reshape(scores, [1, *scores.shape]), count, *limits)
     number = node.cast(node.call("minimum", number, count), "int32")
@@ -67,6 +68,7 @@ def _post_process(node: Node, encoded: Value, predictions: Value, anchors: Value
     most = int(options["max_detections"])
     classes = int(options["num_classes"])
     each = int(options.get("max_classes_per_detection", 1))
+    small([most], "its result")
     regular = bool(options.get("use_regular_nms", False))
     if not regular and each != 1:
         raise OpNotImplemented(f"it returns {each} classes for each box; supported: 1, or use_regular_nms")
