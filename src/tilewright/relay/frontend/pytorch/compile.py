@@ -1,8 +1,8 @@
-"""torch.compile(model, backend="tilewright"): what is supported of a graph is compiled, the rest stays PyTorch's.
+"""torch.compile(model, backend="tilewright"): compiles the supported parts of a graph and leaves the rest to PyTorch.
 
-A graph that PyTorch captured comes here in ATen's operators. Each is imported once to see what is supported; neighbouring supported
-ones become pieces, compiled when they first run. Parameters and buffers are then constants of the piece while gradients are off, so
-that weights are packed once; a piece notices when they were written, and is built again.
+A captured graph comes as ATen operators. Each operator is imported once to test whether it is supported. Neighbouring supported
+ones become pieces, compiled at their first run. While gradients are off, parameters and buffers are constants of a piece,
+so weights are packed once. A piece detects writes to them, and is then compiled again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 Run = Callable[..., Any]
-"""What runs a graph on tensors and other arguments."""
+"""A function that runs a graph on tensors and other arguments."""
 Compiler = Callable[[Any, Sequence[Any]], Run]
 logger = logging.getLogger(__name__)
 
@@ -37,16 +37,16 @@ def backend(
     graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], *, mode: str | None = None,
     options: Mapping[str, Any] | None = None, target: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The backend that torch.compile calls. options: {"target": ...}, "llvm" without it. `mode` is about PyTorch's own compiler.
+    """The backend that torch.compile calls. options: {"target": ...}; the default target is "llvm". `mode` is for PyTorch's own compiler.
 
-    For other options what it makes raises ModelError when it is called, for other targets what Target raises.
+    For other options the returned function raises ModelError when it is called; for invalid targets, the error of Target.
     """
     from torch._dynamo.backends.common import aot_autograd
 
     try:
         target = _target(mode, options, target)
     except TVMError as error:
-        # PyTorch would wrap an error from here in one of its own, and leave its evaluation of frames on.
+        # PyTorch would wrap an error raised here in its own exception, and would not reset its evaluation of frames.
         return _raising(error)
 
     def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
@@ -58,12 +58,12 @@ def backend(
 
 @functools.cache
 def decompositions() -> dict[Any, Any]:
-    """PyTorch's decompositions of what no converter takes. To collect them takes longer than to import a graph."""
+    """PyTorch's decompositions of operators without a converter. Collecting them takes longer than importing a graph."""
     return GraphImporter().decompositions()
 
 
 def _target(mode: str | None, options: Mapping[str, Any] | None, target: Any) -> Target:
-    """The target that options say."""
+    """The target in the options."""
     given = {"target": target or "llvm", **(options or {})}
     unknown = sorted(set(given) - {"target"})
     if unknown:
@@ -76,7 +76,7 @@ def _target(mode: str | None, options: Mapping[str, Any] | None, target: Any) ->
 
 
 def _raising(error: TVMError) -> Callable[..., Any]:
-    """A function that ends with an error."""
+    """A function that raises an error."""
 
     def failed(*args: object) -> Any:
         raise error.with_traceback(None)
@@ -85,7 +85,7 @@ def _raising(error: TVMError) -> Callable[..., Any]:
 
 
 def compile_graph(graph: torch.fx.GraphModule, target: Target) -> Callable[..., Any]:
-    """A function that runs a graph of ATen's operators, as much of it as is supported compiled."""
+    """A function that runs a graph of ATen operators, with its supported parts compiled."""
     from torch._functorch.aot_autograd import make_boxed_func as boxed
     from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -93,7 +93,7 @@ def compile_graph(graph: torch.fx.GraphModule, target: Target) -> Callable[..., 
 
     make_boxed_func: Callable[[Any], Run] = boxed
     probe = Probe()
-    # PyTorch compiles with tensors that have no elements; those that a graph holds have.
+    # PyTorch compiles with fake tensors, but constants of the graph are real ones.
     with unset_fake_temporarily():
         probe.try_graph(graph)
     if not probe.refused:
@@ -118,7 +118,7 @@ def _as_module(piece: Piece) -> torch.nn.Module:
     import torch
 
     class Compiled(torch.nn.Module):  # type: ignore[misc]
-        """A compiled piece where PyTorch expects a module."""
+        """A compiled piece as a module for PyTorch."""
 
         def forward(self, *args: object) -> Any:
             found = piece(*args)
@@ -135,7 +135,7 @@ class GraphImporter(ExportedImporter):
 
 
 class Probe(GraphImporter):
-    """An import that goes on where something is not supported, as if it were an input: it tells which calls those are."""
+    """An import that records unsupported calls and continues, with their results as inputs."""
 
     def __init__(self) -> None:
         super().__init__("the graph")
@@ -143,7 +143,7 @@ class Probe(GraphImporter):
         self.sizes_of: set[Any] = set()
 
     def try_graph(self, graph: torch.fx.GraphModule) -> None:
-        """Import all of a graph."""
+        """Imports all of a graph."""
         env: dict[Any, Any] = {}
         shared = shared_views(graph)
         extents = extents_of(n for n in graph.graph.nodes if n.op == "placeholder")
@@ -160,7 +160,7 @@ class Probe(GraphImporter):
                 env[node] = self.attempt(node, env, meta)
 
     def attempt(self, node: torch.fx.Node, env: dict[Any, Any], meta: Meta) -> Any:
-        """The result of a call, or what stands in for it."""
+        """The result of a call, or its stand-in."""
         import torch
 
         if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -188,12 +188,12 @@ class Probe(GraphImporter):
         return result
 
     def refuse(self, node: torch.fx.Node, meta: Meta, why: str) -> Any:
-        """Note a call that is left to PyTorch."""
+        """Records a call that is left to PyTorch."""
         self.refused[node] = why
         return self.stand_in(node, meta)
 
     def stand_in(self, node: torch.fx.Node, meta: Meta) -> Any:
-        """An input of the type that PyTorch says."""
+        """An input of the type of a fake tensor."""
         if isinstance(meta, (list, tuple)):
             return [self.stand_in(node, m) for m in meta]
         if hasattr(meta, "dtype"):
@@ -208,8 +208,8 @@ class Probe(GraphImporter):
 
 
 def shared_views(graph: torch.fx.GraphModule) -> set[Any]:
-    """The calls that make outputs which are views of what is an output too, or has another view that is: PyTorch makes those, so that
-    a write to one shows in the other."""
+    """View operators between a tensor and outputs, if several outputs share its elements. PyTorch runs them, so that
+    a write to one is visible in the other."""
     import torch
 
     (output,) = [n for n in graph.graph.nodes if n.op == "output"]
@@ -237,7 +237,7 @@ def _is_view(target: Any) -> bool:
 
 
 def devices(node: torch.fx.Node) -> set[str]:
-    """Where the tensors lie that a call reads and makes."""
+    """Devices of the tensors that a call reads and makes."""
     from torch.utils import _pytree
 
     values = [n.meta.get("val") for n in [node, *node.all_input_nodes]]
@@ -245,7 +245,7 @@ def devices(node: torch.fx.Node) -> set[str]:
 
 
 class Piece:
-    """A graph of supported operators, compiled when it first runs, or again when a parameter that it took as constant was written."""
+    """A graph of supported operators, compiled at its first run, and again after a write to a parameter that is a constant."""
 
     def __init__(self, graph: torch.fx.GraphModule, target: Target) -> None:
         self.graph, self.target = graph, target
@@ -260,7 +260,7 @@ class Piece:
         self.failed = False
 
     def __call__(self, *args: object) -> Any:
-        # Threads take turns: a piece has one set of inputs and outputs.
+        # One thread at a time: a piece has one set of inputs and outputs.
         with self.lock:
             if self.run is None or any([_stamp(args[k]) != stamp for k, stamp in self.frozen.items()]):
                 self.build(args)
@@ -270,7 +270,7 @@ class Piece:
         return [found] if self.single else found
 
     def build(self, args: Sequence[Argument]) -> None:
-        """Compile for these arguments."""
+        """Compiles the graph for these arguments."""
         self.frozen = {k: _stamp(a) for k, a in enumerate(args) if _is_constant(a)}
         try:
             self.run = self.compiled(args)
@@ -320,8 +320,8 @@ class Piece:
 
 
 def axis_order(meta: Meta) -> tuple[int, ...] | None:
-    """The axes of a tensor from that of the longest steps in memory to that of the shortest; None where this is their own order, or not
-    known."""
+    """The axes of a tensor from the longest stride to the shortest; None if that is their own order, or if the strides are
+    unknown."""
     import torch
 
     if not isinstance(meta, torch.Tensor):
@@ -334,7 +334,7 @@ def axis_order(meta: Meta) -> tuple[int, ...] | None:
 
 
 def _executor(mod: Any, target: Target, dynamic: bool) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-    """A function from inputs to outputs: of a graph, or of the virtual machine where dimensions are dynamic."""
+    """A function from inputs to outputs: of a graph executor, or of the virtual machine for dynamic dimensions."""
     from tilewright import relay
     from tilewright.runtime import cpu
 
@@ -358,7 +358,7 @@ def _executor(mod: Any, target: Target, dynamic: bool) -> Callable[[list[np.ndar
         for k, x in enumerate(inputs):
             set_input(k, array(x))
         run()
-        # Outputs are written again by the next run.
+        # The next run overwrites the outputs.
         return [get_output(k).numpy().copy() for k in range(count)]
 
     return run_graph
@@ -368,22 +368,22 @@ def _is_constant(a: Any) -> bool:
     import torch
 
     held = isinstance(a, torch.nn.Parameter) or getattr(a, "_dynamo_static_input_type", None) is not None
-    # Tensors of inference mode do not say when they are written.
+    # Tensors of inference mode have no version counter.
     return isinstance(a, torch.Tensor) and held and not torch.is_grad_enabled() and not a.is_inference()
 
 
 def _stamp(a: Any) -> tuple[int, int]:
-    """Version counter of a tensor: it changes when the tensor is written or replaced."""
+    """Version of a tensor: it changes when the tensor is written or replaced."""
     return (a.data_ptr(), a._version)
 
 
 def _array(x: Any) -> np.ndarray:
-    """A tensor's elements, one after the other, or a number as an array without axes."""
+    """The elements of a tensor in memory order, or a number as an array without axes."""
     return np.asarray(x, np.int64) if isinstance(x, int) else np.asarray(tensor_array(x), order="C")
 
 
 def _tensor(array: np.ndarray, order: tuple[int, ...] | None = None) -> Any:
-    """The tensor of an array; the array's axes are those of the tensor in this order."""
+    """The tensor of an array with the tensor's axes in this order."""
     import torch
 
     name = array.dtype.name

@@ -1,4 +1,4 @@
-"""Element types of PyTorch: their names here, what operands of several types become, and tensors as NumPy views."""
+"""Element types of PyTorch: their names here, promotion of operand types, and tensors as NumPy views."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     import torch
 
 DType: TypeAlias = "torch.dtype | int | str"
-"""An element type as PyTorch says it: a torch.dtype, TorchScript's code of one, or a name."""
+"""An element type in PyTorch's form: a torch.dtype, TorchScript's code, or a name."""
 CODES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128", "bool",
     "qint8", "quint8", "qint32", "bfloat16",
 )  # fmt: skip
-"""TorchScript writes element types as these places."""
+"""Element types, indexed by their codes in TorchScript."""
 STORED = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-"""Types that tensors do not give to NumPy, and those of the same bytes."""
+"""Types without a NumPy view -> types of the same size."""
 NAMES = {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
 
 
 def dtype_name(dtype: DType) -> str:
-    """The name here of a torch.dtype, a TorchScript code or a name."""
+    """The name of a torch.dtype, a TorchScript code or a name."""
     if isinstance(dtype, int):
         return CODES[dtype]
     return str(dtype).removeprefix("torch.")
@@ -43,7 +43,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def tensor_array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's elements, not copied when it lies in memory as it is read."""
+    """A tensor's elements; not copied if they are contiguous in memory."""
     import torch
 
     t = tensor.detach()
@@ -73,12 +73,12 @@ def kind(dtype: str) -> int:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether elements are floating-point numbers."""
+    """Whether a type is a floating-point type."""
     return kind(dtype) == 2
 
 
 def promote_types(a: str, b: str) -> str:
-    """The smallest type that both fit in."""
+    """The smallest type that holds the values of both."""
     if a == b:
         return a
     import torch
@@ -93,8 +93,8 @@ def _joined(higher: str, lower: str) -> str:
 
 
 def result_dtype(operands: Sequence[Operand], default: str = "float32") -> str:
-    """The element type of an elementwise result (operands are values or Python numbers): tensors with axes decide, then those without,
-    then numbers, each only where its kind is higher."""
+    """The element type of an elementwise result. Operands are values or Python numbers. Tensors with axes decide; tensors without axes
+    count only if their kind is higher, and numbers only if theirs is higher still."""
     ranked = ["", "", ""]
     for x in operands:
         if isinstance(x, Value):

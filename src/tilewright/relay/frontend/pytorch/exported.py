@@ -1,4 +1,4 @@
-"""Exported programs to relay: the walk over the graph that torch.export writes."""
+"""Exported programs to relay: the walk over the graph of torch.export."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ IGNORED = {
     "aten::_functional_sym_constrain_range_for_size", "aten::_functional_assert_scalar", "aten::sym_is_contiguous",
     "aten::_linalg_check_errors",
 }  # fmt: skip
-"""Checks that PyTorch made when it exported; a program checks its sizes itself."""
+"""Checks that PyTorch inserted at export. A program checks its sizes itself."""
 UNWRITTEN = {"aten::detach_", "aten::requires_grad_"}
-"""Operators that change what is known of a tensor, and no element."""
+"""Operators that write metadata of a tensor, but no elements."""
 TRANSFORMS = "torch._functorch.predispatch"
-"""Where the functions are from that torch.func's transformations (vmap) leave in a program."""
+"""Module of the functions that torch.func's transformations (vmap) leave in a program."""
 ITEMS = ("aten::item", "aten::_local_scalar_dense")
 CHECKS = {
     ("aten::_assert_scalar", ""),
@@ -43,7 +43,7 @@ CHECKS = {
 
 
 def operator_name(target: torch.fx.node.Target) -> tuple[str, str] | None:
-    """("aten::add", "Tensor") of an operator; None for Python functions and higher-order operators."""
+    """("aten::add", "Tensor") for an operator; None for Python functions and higher-order operators."""
     schema = getattr(target, "_schema", None)
     if schema is None or not hasattr(schema, "overload_name"):
         return None
@@ -51,12 +51,12 @@ def operator_name(target: torch.fx.node.Target) -> tuple[str, str] | None:
 
 
 class ExportedImporter(Importer):
-    """The import of one graph and the graphs in it."""
+    """The import of one graph and its subgraphs."""
 
     def run(
         self, program: torch.export.ExportedProgram, infos: Sequence[tuple[str, Any]] | None
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """Import an ExportedProgram."""
+        """Imports an ExportedProgram."""
         stated = program
         program = self.prepared(program)
         self.check_supported(program.graph_module)
@@ -86,16 +86,16 @@ class ExportedImporter(Importer):
                 written.append((str(spec.target), value))
             else:
                 own.append((str(getattr(spec.arg, "name", "") or f"output{len(own)}"), value))
-        # What the model writes in its buffers and inputs follows its own outputs.
+        # The buffers and inputs that the model writes come after its own outputs.
         return self.module([v for _, v in own + written], [n for n, _ in own + written])
 
     extents: Set[str] = frozenset()
     """Symbols that are extents of inputs."""
     ranges: Mapping[str, tuple[int | None, int | None]] = {}
-    """The bounds of symbols that PyTorch states: least and greatest number."""
+    """The minimum and maximum that PyTorch states for symbols."""
 
     def solve_sizes(self, places: Sequence[Any]) -> None:
-        """Tell the sizes which extents the inputs have."""
+        """Gives `sizes` the extents of the inputs."""
         found = {}
         for p in places:
             for k, d in enumerate(getattr(p.meta.get("val"), "shape", ())):
@@ -104,7 +104,7 @@ class ExportedImporter(Importer):
         self.sizes.solve(found)
 
     def prepared(self, program: torch.export.ExportedProgram) -> Any:
-        """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
+        """The program without in-place writes. PyTorch decomposes operators without a converter."""
         nodes = list(_calls(program.graph_module))
         writes = any([_writes(n.target) for n in nodes])
         unknown = any([not self.takes(called(n)) for n in nodes])
@@ -125,7 +125,7 @@ class ExportedImporter(Importer):
             ) from error
 
     def takes(self, target: torch.fx.node.Target) -> bool:
-        """Whether calls of this target are converted."""
+        """Whether calls of this target have a converter."""
         named = operator_name(target)
         if named is None:
             order = higher_order(target)
@@ -133,7 +133,7 @@ class ExportedImporter(Importer):
         return named[0] in IGNORED or self.known(*named)
 
     def decompositions(self) -> dict[Any, Any]:
-        """PyTorch's own decompositions of what no converter takes."""
+        """PyTorch's own decompositions of operators without a converter."""
         from torch._decomp import decomposition_table
         from torch.export import default_decompositions
 
@@ -143,7 +143,7 @@ class ExportedImporter(Importer):
         return {op: f for op, f in table.items() if hasattr(op, "_schema") and not self.takes(op)}
 
     def check_supported(self, module: torch.fx.GraphModule, apart: Container[Any] = ()) -> None:
-        """List every operator, in graphs inside too, that no converter takes, without those that PyTorch decomposes (`apart`)."""
+        """Reports every operator without a converter, also in subgraphs, except those that PyTorch decomposes (`apart`)."""
         missing: dict[str, list[str]] = {}
         for node in _calls(module):
             target = called(node)
@@ -157,7 +157,7 @@ class ExportedImporter(Importer):
     def user_inputs(
         self, places: Sequence[Any], signature: Any, infos: Sequence[tuple[str, Any]] | None
     ) -> dict[str, tuple[str, Sequence[Any] | None]]:
-        """For each of the user's inputs by its name: the name wanted and the shape to pin."""
+        """Placeholder of a user's input -> (its name, the shape to pin)."""
         from torch.export.graph_signature import TensorArgument
 
         users = [
@@ -205,19 +205,19 @@ class ExportedImporter(Importer):
         return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
 
     def number_input(self, name: str, meta: Meta) -> Any:
-        """An integer that the graph is given, and that is not an extent of a tensor: an input without axes."""
+        """An integer input that is not an extent of a tensor: an input without axes."""
         value = self.input(name, [], "int64")
         self.sizes.define(str(meta.node.expr), value)
         return self.sizes.plain(meta)
 
     def constant(self, name: str, tensor: torch.Tensor) -> Value | Complex:
-        """A tensor that the model's code made, small ones known."""
+        """A tensor of the model's code; small ones are known at import."""
         array = tensor_array(tensor)
         known = array.size <= 1 << 12 and array.dtype.kind != "c"
         return Value(array=array, name=name) if known else self.weight(name, tensor)
 
     def pin(self, name: str, fake: Any, shape: Sequence[Dim]) -> None:
-        """Give dynamic extents of an input the numbers wanted."""
+        """Pins dynamic extents of an input to the requested numbers."""
         declared = list(fake.shape)
         text = shape_text([str(d) for d in declared])
         if len(shape) != len(declared):
@@ -236,7 +236,7 @@ class ExportedImporter(Importer):
                 )
 
     def pin_size(self, name: str, axis: int, e: sympy.Expr, want: int) -> None:
-        """Give the size in the expression of an extent the number that makes it the one wanted."""
+        """Pins the symbol in the expression of an extent, so that the extent becomes the requested number."""
         import sympy
 
         e = e.subs({s: self.sizes.pinned[str(s)] for s in e.free_symbols if str(s) in self.sizes.pinned})
@@ -251,14 +251,14 @@ class ExportedImporter(Importer):
             )
 
     def is_ignored(self, name: str) -> bool:
-        """Whether calls of this operator only check."""
+        """Whether an operator is only a check."""
         return name in IGNORED
 
     spread = False
-    """Whether a graph of numbers is given tensors of them."""
+    """Whether a graph on single numbers runs on tensors of them."""
 
     def graph(self, module: torch.fx.GraphModule, values: Sequence[Any], spread: bool = False) -> list[Any]:
-        """The outputs of a graph whose placeholders have these values; `spread`: its numbers become tensors."""
+        """The outputs of a graph for these values of its placeholders. `spread`: its numbers become tensors."""
         if spread:
             self.spread = True
             try:
@@ -284,7 +284,7 @@ class ExportedImporter(Importer):
         return []
 
     def attribute(self, module: torch.fx.GraphModule, target: str) -> Any:
-        """A graph or tensor that is an attribute of a graph module."""
+        """A subgraph or tensor in an attribute of a graph module."""
         found = module
         for part in target.split("."):
             found = getattr(found, part)
@@ -293,7 +293,7 @@ class ExportedImporter(Importer):
         return self.constant(target, found) if isinstance(found, torch.Tensor) else found
 
     def node(self, node: torch.fx.Node, env: Mapping[Any, Any]) -> Any:
-        """Convert one call."""
+        """Converts one call."""
         meta = node.meta.get("val")
         args, kwargs = _mapped(node.args, env), _mapped(node.kwargs, env)
         title = _title(node)
@@ -332,7 +332,7 @@ class ExportedImporter(Importer):
         return _BROKEN
 
     def check(self, node: torch.fx.Node, result: Any, meta: Meta) -> None:
-        """Raises where a converter's result has another type or shape than PyTorch's fake tensor."""
+        """Raises an error if the type or shape of a converter's result differs from PyTorch's fake tensor."""
         results = result if isinstance(result, list) else [result]
         metas = meta if isinstance(meta, (list, tuple)) else [meta]
         for k, (r, m) in enumerate(zip(results, metas, strict=False)):
@@ -351,14 +351,14 @@ class ExportedImporter(Importer):
                 )
 
     def adopted(self, result: Any, meta: Meta) -> Any:
-        """A result whose extents are called as PyTorch calls them."""
+        """A result with PyTorch's symbols for its extents."""
         if isinstance(result, list) and isinstance(meta, (list, tuple)):
             return [self.adopted(r, m) for r, m in zip(result, meta, strict=False)]
         sized = isinstance(result, Value) and hasattr(meta, "shape")
         return self.sizes.adopt(result, meta.shape) if sized else result
 
     def item(self, c: TorchCall, x: Value, meta: Meta) -> Any:
-        """The number in a tensor of one element: a size where it is a whole one that is not known."""
+        """The number in a tensor of one element. An unknown integer becomes a size."""
         if x.array is not None and x.is_number:
             number = x.array.reshape(-1)[0].item()
             if hasattr(meta, "node") and meta.node.expr.is_Symbol:
@@ -388,14 +388,14 @@ def extents_of(places: Iterable[Any]) -> set[str]:
 
 
 def is_alone(meta: Meta, extents: Set[str]) -> bool:
-    """Whether a given number is a symbol that is no tensor's extent."""
+    """Whether an input is a symbol that is not an extent of a tensor."""
     import torch
 
     return isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol and str(meta.node.expr) not in extents
 
 
 class _Broken:
-    """The result of a call that was reported."""
+    """The placeholder for the result of a call with a reported error."""
 
 
 _BROKEN = _Broken()
@@ -422,7 +422,7 @@ def _is_size(meta: Meta) -> bool:
 
 
 def _only_checked(node: torch.fx.Node) -> bool:
-    """Whether a size that a node computes is used by checks only."""
+    """Whether only checks use a size that a node computes."""
     import torch
 
     return all(
@@ -441,12 +441,12 @@ def _read(node: torch.fx.Node, k: int) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """The text of an error, shortened."""
+    """The first line of an error's text, shortened to 200 characters."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
 
 
 def _title(node: torch.fx.Node) -> str:
-    """A node's name, and the line of the model that made it."""
+    """A node's name, and its line in the model."""
     lines = re.findall(r'File "([^"]+)", line (\d+)', str(node.meta.get("stack_trace")))
     return f"{node.name} ({lines[-1][0].rpartition('/')[2]}:{lines[-1][1]})" if lines else str(node.name)
 

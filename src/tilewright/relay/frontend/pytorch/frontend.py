@@ -1,4 +1,4 @@
-"""from_pytorch: what was given, its inputs by name, and where it goes."""
+"""from_pytorch: the entry of the PyTorch importer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 DYNAMIC_EXAMPLE = 4
-"""The extent that a dynamic axis has in the example that a module is exported with."""
+"""The extent of dynamic axes in the example with which a module is exported."""
 
 
 def from_pytorch(
@@ -35,16 +35,16 @@ def from_pytorch(
 
     script_module: a torch.export.ExportedProgram, a TorchScript module (traced or scripted), or a torch.nn.Module or
     torch.fx.GraphModule, which is exported here. input_infos: (name, shape) or (name, (shape, dtype)) for each input; for modules
-    also example tensors (a tuple, or a dictionary by parameter name). An exported program needs none. A number that a script takes has
-    the shape (), or its value instead: ("rate", 16000). In shapes None, -1 or
-    relay.Any() makes an axis dynamic, and so does a name, which all axes of that size share. custom_convert_map: converters
-    f(inputs, input_types) -> relay expression by operator name ("aten::relu"). default_dtype: for inputs and operators that state
-    none. use_parser_friendly_name: dots in names become underscores. keep_quantized_weight: quantised weights stay
-    integers among the parameters. export_renamed_c_graph_path: where to write the imported graph as text.
+    also example tensors (a tuple, or a dictionary by parameter name). An exported program needs none. A number as an input of a script has
+    the shape (), or its value instead: ("rate", 16000). In shapes, None, -1 and
+    relay.Any() make an axis dynamic. A name does, too; all axes with this name have the same size. custom_convert_map: converters
+    f(inputs, input_types) -> relay expression by operator name ("aten::relu"). default_dtype: for inputs and operators without a
+    declared one. use_parser_friendly_name: dots in names become underscores. keep_quantized_weight: quantised weights stay
+    integers among the parameters. export_renamed_c_graph_path: writes the imported graph as text to this path.
 
-    Parameters of main are the inputs, then the weights, whose values the dictionary holds (not copied). Outputs are the model's own, then
-    what it wrote in its buffers. Raises ModelError (what was given does not fit) and OpNotImplemented, which lists all that is
-    not supported.
+    Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (not copied). Outputs are the model's
+    own, then the buffers that it writes. Raises ModelError (arguments that do not fit) and OpNotImplemented, which lists all unsupported
+    parts.
     """
     try:
         import torch
@@ -84,7 +84,7 @@ def from_pytorch(
 
 
 def _named(infos: Any, default_dtype: str, what: str, numbers: bool = False) -> list[tuple[str, Any, str]]:
-    """(name, shape, dtype) of each entry; `numbers`: a number may stand instead of a shape. Raises ModelError for other forms."""
+    """(name, shape, dtype) of each entry. `numbers`: a number may replace a shape. Raises ModelError for other forms."""
     if not infos:
         raise ModelError(
             f"{what} needs input_infos: a list of (name, shape) or (name, (shape, dtype)), one for each input"

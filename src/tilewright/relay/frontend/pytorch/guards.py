@@ -1,5 +1,5 @@
-"""The conditions on extents of inputs that an exported program relies on: ranges, divisors, and the guards that PyTorch assumed when it
-exported (its guards), as rules that a function states (`relay.size_rules`)."""
+"""Conditions of an exported program on extents of its inputs: ranges, divisors, and the guards that PyTorch assumed at
+export, as stated rules of a function (`relay.size_rules`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPARED: dict[type, Callable[[Any, Any], PrimExpr]] = {
 
 
 def stated_rules(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> list[StatedRule]:
-    """The rules of an exported program whose inputs are called so, by the names of its placeholders."""
+    """The rules of an exported program. names: placeholder -> name of the input."""
     sizes = [((name, axis), e) for name, axis, e in _sizes(program, names)]
     rules = _ranges(program, sizes)
     first: dict[Any, tuple[str, int]] = {}
@@ -46,7 +46,7 @@ def stated_rules(program: torch.export.ExportedProgram, names: Mapping[str, str]
 
 
 def _sizes(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> Iterator[tuple[str, int, Any]]:
-    """(input, axis, sympy's expression) of each extent that is not a number, and of each integer that is an input (axis NUMBER)."""
+    """(input, axis, sympy's expression) of each dynamic extent, and of each integer input (axis NUMBER)."""
     for n in program.graph.nodes:
         if n.op == "placeholder" and n.name in names:
             value = n.meta.get("val")
@@ -75,7 +75,7 @@ def _follows(rule: StatedRule, rules: Sequence[StatedRule], same: Mapping[tuple[
 
 
 def bounds(interval: Any) -> tuple[int | None, int | None]:
-    """The least and the greatest number of one of PyTorch's ranges, None where there is none."""
+    """The minimum and maximum of one of PyTorch's ranges; None for no bound."""
 
     def number(e: sympy.Expr) -> int | None:
         return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < (1 << 63) - 2 else None
@@ -84,7 +84,7 @@ def bounds(interval: Any) -> tuple[int | None, int | None]:
 
 
 def _ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[tuple[str, int], Any]]) -> list[StatedRule]:
-    """Ranges of extents, and divisors of those that are multiples of a size that is not an extent itself."""
+    """Ranges of extents, and divisors of extents that are multiples of a symbol without an input's extent of its own."""
     rules: list[StatedRule] = []
     seen = set()
     own = {e for _, e in sizes if e.is_Symbol}
@@ -98,7 +98,7 @@ def _ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[tuple[s
             f"{name if axis == NUMBER else f'dimension {axis} of {name}'} must be",
         )
         low, high = bounds(program.range_constraints[e]) if e in program.range_constraints else (None, None)
-        # PyTorch looks at no example with an extent of 0 or 1, and writes 2 as the least one for it; programs are right for less.
+        # PyTorch does not specialise on extents of 0 or 1, and writes the minimum 2; programs are correct for smaller ones, too.
         low = None if low is None or low <= 2 and axis != NUMBER else low
         if low is not None or high is not None:
             rules.append(
@@ -116,7 +116,7 @@ def _ranges(program: torch.export.ExportedProgram, sizes: Sequence[tuple[tuple[s
 
 
 def _guards(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> list[StatedRule]:
-    """The conditions that PyTorch took as true."""
+    """The conditions that PyTorch assumed at export."""
     codes = getattr(program, "_guards_code", None) or []
     sources = _sources(program) if codes else {}
     rules: list[StatedRule] = []
@@ -136,7 +136,7 @@ def _guards(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> 
 
 
 def _sources(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """Placeholders of inputs by the sources that guards name them with."""
+    """Source in guards -> placeholder of the input."""
     from torch.utils import _pytree
 
     users = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
@@ -161,12 +161,12 @@ def _normal(code: str) -> str:
 
 
 class _Extents(ast.NodeTransformer):
-    """Turns `L['x'].size()[0]` into `x.shape[0]`."""
+    """Replaces `L['x'].size()[0]` by `x.shape[0]`."""
 
     def __init__(self, sources: Mapping[str, str], names: Mapping[str, str]) -> None:
         self.sources, self.names = sources, names
         self.places: dict[str, tuple[str, int]] = {}
-        """(input, axis) of each name that stands for an extent."""
+        """Name of an extent -> (input, axis)."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         match node:
@@ -191,18 +191,18 @@ class _Extents(ast.NodeTransformer):
 
 
 class _Unreadable(Exception):
-    """A part of a guard that is not understood."""
+    """A part of a guard that has no translation here."""
 
 
 class _Condition:
-    """Python code over extents as an expression. Numbers are fractions (numerator, denominator above 0), which stay exact."""
+    """Python code over extents as an expression. Numbers are exact fractions (numerator, positive denominator)."""
 
     def __init__(self, places: Mapping[str, tuple[str, int]]) -> None:
         self.places = places
         self.extents: dict[tuple[str, int], SizeVariable] = {}
 
     def of(self, e: ast.AST) -> PrimExpr:
-        """A condition."""
+        """A comparison, or a logical combination of them."""
         match e:
             case ast.BoolOp(op=op, values=values):
                 return functools.reduce(And if isinstance(op, ast.And) else Or, map(self.of, values))
@@ -261,7 +261,7 @@ class _Condition:
         raise _Unreadable(ast.unparse(e))
 
     def call(self, e: ast.AST, name: str, args: Sequence[Argument]) -> tuple[PrimExpr, PrimExpr]:
-        """A function of fractions. Extents are 0 or more, so what is cut off is what floor cuts off."""
+        """A function of fractions. Extents are not negative, so truncation is the same as floor."""
         (a, p), one = args[0], _whole(1)
         match name:
             case "sym_float" | "float":

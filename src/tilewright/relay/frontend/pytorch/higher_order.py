@@ -1,4 +1,4 @@
-"""Operators on graphs: those that only wrap one, choices, loops, steps along an axis, attention whose scores a graph changes."""
+"""Converters of operators on graphs: wrappers, choices, loops, steps along an axis, attention with scores changed by a graph."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.pytorch.exported import ExportedImporter
 
 EFFECTS = "with_effects"
-"""A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
+"""An ordered call of another operator: (token, operator, its arguments) -> (token, its results)."""
 WRITING = ("auto_functionalized", "auto_functionalized_v2")
-"""Calls of operators that write their arguments, as operators that make new values of these."""
+"""Calls of operators that write their arguments, in the form of operators that return new values."""
 MOST_CALLS = 2048
-"""Steps along an axis are unrolled to no more calls than these."""
+"""The largest number of calls for which steps along an axis are unrolled."""
 HigherOrder = Callable[..., Any]
 higher_order_converters: dict[str, HigherOrder] = {}
 
 
 def _higher(*names: str) -> Callable[[HigherOrder], HigherOrder]:
-    """Register f(importer, call, arguments, keyword arguments, what PyTorch says of the results)."""
+    """Registers f(importer, call, arguments, keyword arguments, PyTorch's types of the results)."""
 
     def register(f: HigherOrder) -> HigherOrder:
         higher_order_converters.update(dict.fromkeys(names, f))
@@ -50,7 +50,7 @@ def higher_order(target: torch.fx.node.Target) -> str:
 
 
 def called(node: torch.fx.Node) -> Any:
-    """The target of a call, of one that has effects the operator that has them."""
+    """The target of a call. For a call with effects, the operator inside it."""
     return node.args[1] if higher_order(node.target) == EFFECTS else node.target
 
 
@@ -90,7 +90,7 @@ def _writing(
 
 
 def _results(home: ExportedImporter, c: TorchCall, values: Sequence[Value], meta: Meta) -> list[Any]:
-    """Results as PyTorch calls them: integers are sizes, extents have its names."""
+    """Results with PyTorch's symbols: integers become sizes, extents get their symbols."""
     found: list[Any] = []
     metas: list[Any] = list(meta) if isinstance(meta, (list, tuple)) else [None] * len(values)
     for v, m in zip(values, metas, strict=True):
@@ -104,7 +104,7 @@ def _results(home: ExportedImporter, c: TorchCall, values: Sequence[Value], meta
 
 
 def _shaped(home: ExportedImporter, c: TorchCall, value: Value, meta: Meta) -> Value:
-    """A value with the extents that PyTorch says, where these are known."""
+    """A value reshaped to PyTorch's extents, if they are known."""
     try:
         return c.reshape(value, home.sizes.shape(meta))
     except OpNotImplemented:
@@ -128,7 +128,7 @@ def _choice(
 
 
 def _entered(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule, values: Sequence[Any]) -> list[Any]:
-    """The arguments of a graph: tensors, and sizes where its inputs are integers."""
+    """The arguments of a graph: tensors, and sizes for integer inputs."""
     places = [n for n in graph.graph.nodes if n.op == "placeholder"]
     found: list[Any] = []
     for place, v in zip(places, values, strict=True):
@@ -159,7 +159,7 @@ def _while_loop(
 
 
 Row = Callable[[list[Value], list[Value]], list[Value]]
-"""(state, rows) -> state and what is gathered."""
+"""A step: (state, rows) -> state and values to gather."""
 
 
 def _steps(
@@ -171,7 +171,7 @@ def _steps(
     row: Row,
     meta: Meta,
 ) -> list[Any]:
-    """Steps along the first axis: unrolled where they are few, else a loop."""
+    """Steps along the first axis: unrolled if they are few, else a loop."""
     count = len(state)
     length = xs[0].shape[0]
     calls = sum([n.op == "call_function" for n in graph.graph.nodes])
@@ -233,11 +233,11 @@ EACH = {
     "aten::index", "aten::where", "aten::full", "aten::scalar_tensor", "aten::new_ones", "aten::new_zeros", "aten::ones", "aten::zeros",
     "aten::_to_copy", "aten::to", "aten::clone", "aten::__and__", "aten::__or__", "aten::__xor__", "aten::__lshift__", "aten::__rshift__",
 }  # fmt: skip
-"""Operators without PyTorch's mark of elementwise ones that are so for single numbers."""
+"""Elementwise operators on single numbers that lack PyTorch's mark of elementwise operators."""
 
 
 def _elementwise(graph: torch.fx.GraphModule) -> bool:
-    """Whether a graph of numbers means the same of tensors of them, element by element."""
+    """Whether a graph on single numbers can run on tensors of them, element by element."""
     import torch
 
     calls = [n for n in graph.graph.nodes if n.op == "call_function"]
@@ -252,7 +252,7 @@ def _elementwise(graph: torch.fx.GraphModule) -> bool:
 
 
 def _of_places(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule, given: Sequence[Value]) -> Value:
-    """A graph of one number's place, for all places at once."""
+    """A graph for one position, run for all positions at once."""
     if not _elementwise(graph):
         raise OpNotImplemented(
             "a function of its scores does more than arithmetic and look-ups of single numbers, or makes tensors"
@@ -265,7 +265,7 @@ def _of_places(home: ExportedImporter, c: TorchCall, graph: torch.fx.GraphModule
 def _flex_attention(
     home: ExportedImporter, c: TorchCall, args: Sequence[Argument], kwargs: Mapping[str, Argument], meta: Meta
 ) -> list[Value | None]:
-    """Attention whose scores a graph changes, and whose mask a graph says, each by (batch, head, row, column)."""
+    """Attention with a graph that changes the scores, and one that gives the mask; both take (batch, head, row, column)."""
     q, k, v, change, mask, scale, _, *buffers = args
     change_buffers, mask_buffers = [*buffers, (), ()][:2]
     if not known_equal(q.shape[1], k.shape[1]):
@@ -284,7 +284,7 @@ def _flex_attention(
     kept = c.cast(_of_places(home, c, mask[-1], [*places, *mask_buffers]), "bool")
     scores = c.call("where", kept, scores, c.number(-np.inf, scores.dtype))
     shares = c.call("nn.softmax", scores, axis=3)
-    # A row that sees nothing gets zeros.
+    # A row with all keys masked gets zeros.
     some = c.call("greater", c.call("max", scores, axis=(3,), keepdims=True), c.number(-np.inf, scores.dtype))
     shares = c.call("where", some, shares, c.number(0, shares.dtype))
     return [batches(c, shares, v), None, None]

@@ -1,4 +1,4 @@
-"""Base of the importers of exported programs and TorchScript: calls of relay operators, parameters, and unsupported parts."""
+"""Base of the importers of exported programs and TorchScript: relay calls, parameters, and unsupported parts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import torch
 
 LIMIT = 1 << 16
-"""Most elements that a call may read to be folded at import; FoldConstant does the rest."""
+"""The largest number of elements that a call folded at import may read. FoldConstant folds the rest."""
 UNSAID = {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "copy"}
-"""Arguments that say where and how a tensor is stored."""
+"""Arguments about the storage of a tensor, which are ignored."""
 OWN = {"aten", "prims", "prim", "quantized", "quantized_decomposed", "torchvision", "torchao", "higher_order"}
-"""Where the operators stand that PyTorch and its libraries bring along."""
+"""Namespaces of the operators of PyTorch and its libraries."""
 OF_OTHERS = (
     ": an operator that PyTorch does not have itself; say what it is: custom_convert_map={{'{name}': f}}, where f(inputs, input_types)"
     " makes relay's expression of what it returns"
@@ -37,17 +37,17 @@ Custom = Mapping[str, Callable[[list[Any], list[Any]], Any]]
 
 
 def supported_operators() -> list[str]:
-    """Names of the operators that are imported: "aten::add", or "aten::add.Scalar" for one overload."""
+    """Names of the supported operators: "aten::add", or "aten::add.Scalar" for one overload."""
     return sorted([n if "::" in n else f"aten::{n}" for n in converters])
 
 
 def plain_name(name: str) -> str:
-    """The name of an input that a parser of names takes."""
+    """The name of an input with characters that a parser of names accepts."""
     return name.replace(".", "_").replace("/", "_").replace(":", "_")
 
 
 class Importer:
-    """One import: its parameters by name, its inputs, and what was found that is not supported."""
+    """One import: its parameters by name, its inputs, and the unsupported parts found so far."""
 
     def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
         self.title, self.default_dtype, self.friendly = title, default_dtype, friendly
@@ -62,14 +62,14 @@ class Importer:
         self.draws = 0
         self.hosted = 0
         self.keep_quantized = False
-        """Whether int8 and uint8 weights are parameters and not constants."""
+        """Whether int8 and uint8 weights become parameters instead of constants."""
 
     def known(self, name: str, overload: str) -> bool:
         """Whether there is a converter for an operator."""
         return self.custom_converter(name, overload) is not None or find_converter(name, overload) is not None
 
     def custom_converter(self, name: str, overload: str) -> Callable[[list[Any], list[Any]], Any] | None:
-        """The converter given by the caller under "aten::add", "aten::add.Tensor" or "aten.add.Tensor"."""
+        """The caller's converter for "aten::add", "aten::add.Tensor" or "aten.add.Tensor"."""
         full = f"{name}.{overload or 'default'}"
         keys = (f"{name}.{overload}", name, full.replace("::", "."))
         return next((self.custom[k] for k in keys if k in self.custom), None)
@@ -86,7 +86,7 @@ class Importer:
         return Value(var, None, name)
 
     def weight(self, name: str, tensor: torch.Tensor, written: bool = False) -> Value | Complex:
-        """A parameter of main, or a constant: see `real_weight`. A complex one is two parameters, its parts."""
+        """A parameter of main, or a constant: see `real_weight`. A complex weight is two parameters, its parts."""
         array = tensor_array(tensor)
         if array.dtype.kind == "c":
             parts = (("real", array.real), ("imag", array.imag))
@@ -94,8 +94,8 @@ class Importer:
         return self.real_weight(name, array, written)
 
     def real_weight(self, name: str, array: np.ndarray, written: bool = False) -> Value:
-        """A parameter of main, or a constant: integers mostly are tables of places, which are looked at during import, where the model
-        does not write them."""
+        """A parameter of main, or a constant. Integers that the model does not write become constants: most are tables of indices, which
+        converters read at import."""
         if (
             not written
             and array.dtype.kind in "iub"
@@ -117,7 +117,7 @@ class Importer:
         self, name: str, overload: str, title: str, schema: torch.FunctionSchema, args: Sequence[Argument], kwargs: Mapping[str, Argument],
         used: Callable[[int], bool] = lambda k: True,
     ) -> Any:  # fmt: skip
-        """The results of a call of the operator "aten::add" with these arguments."""
+        """The results of a call of an operator, such as "aten::add", with these arguments."""
         call = TorchCall(f"{name}.{overload or 'default'}", title, self, used)
         positional, named = arranged(schema, args, kwargs)
         custom = self.custom_converter(name, overload)
@@ -142,7 +142,7 @@ class Importer:
         return result
 
     def missing(self, uses: Mapping[str, list[str]]) -> None:
-        """Note operators that no converter takes, and where they are used; raise if there are any."""
+        """Reports operators without a converter, with their uses; raises if there are any."""
         names = list(dict.fromkeys([n.partition(".")[0] for n in supported_operators()]))
         for name, places in sorted(uses.items()):
             if name.partition("::")[0] in OWN:
@@ -153,12 +153,12 @@ class Importer:
         self.finish()
 
     def finish(self) -> None:
-        """Raise what was found so far."""
+        """Raises the errors that were collected so far."""
         if self.problems:
             raise UnsupportedModel(problems_text(self.title, self.problems), self.problems)
 
     def module(self, outputs: Sequence[Any], names: Sequence[str]) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """The module of the outputs, and the parameters' values."""
+        """(the module with these outputs, the parameters' values)."""
         self.finish()
         fields = [self.output(o) for o in outputs]
         if not fields:
@@ -172,7 +172,7 @@ class Importer:
         return module_of(self.title, params, fields, names, attrs), dict(self.params)
 
     def output(self, value: Any) -> Expr:
-        """An output, numbers as tensors without axes."""
+        """An output; numbers become tensors without axes."""
         if isinstance(value, Value):
             return value.expr
         if isinstance(value, (list, tuple)):
@@ -186,7 +186,7 @@ class Importer:
         return TorchCall("output", "output", self).tensor(value).expr
 
     def problem(self, title: str, error: Exception, operator: str = "") -> None:
-        """Records a call that is not supported, or raises the error if the import cannot continue."""
+        """Records an unsupported call, or raises the error if the import cannot continue."""
         if isinstance(error, NotImplementedError):
             self.problems.append(Problem(f"{title}: {error}", operator, [title]))
         elif isinstance(error, TVMError):
@@ -200,7 +200,7 @@ class Importer:
 def arranged(
     schema: torch.FunctionSchema, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments by position (defaults of None at the end left out) and by keyword, as the schema has them; not where tensors live."""
+    """Arguments by position (without trailing defaults of None) and by keyword, in the schema's order, without those of UNSAID."""
     if schema is None:
         return list(args), dict(kwargs)
     given = dict(zip([a.name for a in schema.arguments], args, strict=False)) | dict(kwargs)

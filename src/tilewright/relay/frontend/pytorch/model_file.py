@@ -1,4 +1,4 @@
-"""PyTorch's files for the command line: exported programs (.pt2) and TorchScript (.pt, .ts), and PyTorch as their reference."""
+"""PyTorch's files for the command line: exported programs (.pt2) and TorchScript (.pt, .ts), with PyTorch as the reference."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SILENT = {
     "prim::ListUnpack",
     "prim::TupleUnpack",
 }
-"""Nodes of TorchScript that only hold and hand on."""
+"""Nodes of TorchScript that only hold or pass on values."""
 
 OLD_WEIGHTS = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""How torch.save began before 1.6, and does with _use_new_zipfile_serialization=False: its number as a pickle."""
+"""The first bytes of torch.save's files before 1.6, or with _use_new_zipfile_serialization=False: the pickled magic number."""
 MOST_UNPACKED = 1 << 28
-"""Bytes that compressed parts of an archive may have: the text of code and of debugging; weights are not compressed."""
+"""The size limit of an archive's compressed parts in bytes: code and debug information; weights are not compressed."""
 
 
 class ExportedFormat(formats.ModelFormat):
@@ -44,7 +44,7 @@ class ExportedFormat(formats.ModelFormat):
     name, title, suffixes, runtimes = "pt2", "PyTorch (torch.export)", (".pt2",), ("torch",)
 
     def takes(self, path: Path) -> bool:
-        """.pt2 files, and others of that content."""
+        """Whether a file is named .pt2, or has that content."""
         return super().takes(path) or contents(path) == self.name
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
@@ -53,11 +53,11 @@ class ExportedFormat(formats.ModelFormat):
         return integers(*from_pytorch(program, _infos(program, shapes)), open_ended=True)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """Operators in the words of ATen."""
+        """The description, with ATen's operators."""
         return survey_program(open_program(path), self.title)
 
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
-        """PyTorch's interpreter, node by node."""
+        """PyTorch's interpreter, which runs node by node."""
         from tilewright.relay.frontend.pytorch.reference import ProgramReference
 
         return ProgramReference(open_program(path))
@@ -70,7 +70,7 @@ class TorchScriptFormat(formats.ModelFormat):
     suffixes = (".pt", ".pth", ".ts", ".jit", ".torchscript")
 
     def takes(self, path: Path) -> bool:
-        """Files of these endings, and others of that content; weights too (.bin, .ckpt), to say what they are."""
+        """Whether a file has one of these suffixes, or that content. Weights (.bin, .ckpt) are taken, too, for a clear error."""
         return super().takes(path) or contents(path) in (self.name, "weights")
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
@@ -80,7 +80,7 @@ class TorchScriptFormat(formats.ModelFormat):
     def load_fixed(
         self, path: Path, shapes: formats.Shapes, values: Mapping[str, formats.Array]
     ) -> tuple[IRModule, dict[str, Any]]:
-        """The module and its weights; the importer evaluates what follows from numbers."""
+        """The module and its weights. The importer evaluates all values that follow from given numbers."""
         module = open_script(path)
         from tilewright.relay.frontend.pytorch.script_graph import number_dtype, script_inputs
 
@@ -99,18 +99,18 @@ class TorchScriptFormat(formats.ModelFormat):
         return (formats.fixed(mod, list(params), rest) if rest else mod), params
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """Operators of the inlined graph."""
+        """The description, with the operators of the inlined graph."""
         return survey_script(open_script(path), self.title, shapes)
 
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
-        """PyTorch, with more outputs of the graph."""
+        """PyTorch, with additional outputs of the graph."""
         from tilewright.relay.frontend.pytorch.reference import ScriptReference
 
         return ScriptReference(open_script(path))
 
 
 def check_shapes_given(path: Path, numbers: Mapping[str, str | None], shapes: formats.Shapes) -> None:
-    """ModelError unless there is a shape for each input that is no number, and for nothing else. numbers: see `number_dtype`."""
+    """Raises ModelError unless there are shapes for exactly the tensor inputs. numbers: see `number_dtype`."""
     unknown = [n for n in shapes if n not in numbers]
     if unknown:
         raise ModelError(
@@ -126,8 +126,8 @@ def check_shapes_given(path: Path, numbers: Mapping[str, str | None], shapes: fo
 
 
 def integers(mod: IRModule, params: dict[str, Any], open_ended: bool = False) -> tuple[IRModule, dict[str, Any]]:
-    """Runs float32 operators between quantised tensors on integers. `open_ended`: products whose result nothing quantises, as PT2E leaves
-    them, too."""
+    """Converts float32 operators between quantised tensors to integer operators. `open_ended`: also products without a quantised result,
+    as PT2E writes them."""
     made = FakeQuantizationToInteger(use_qat=open_ended)(mod)
     if made is not mod:
         compatibility.QUANTISED.seen("main")
@@ -152,8 +152,8 @@ def contents(path: Path) -> str:
 
 
 def checked_archive(path: Path, wanted: str, made_by: str) -> None:
-    """ModelError where a file is none of PyTorch's archives, is damaged, or holds something else: PyTorch's own readers trust what they
-    read."""
+    """Raises ModelError for a damaged archive, or one of other content. PyTorch's own readers do not check
+    it."""
     held = contents(path)
     if not held:
         raise ModelError(
@@ -173,14 +173,14 @@ def checked_archive(path: Path, wanted: str, made_by: str) -> None:
 
 
 def damage(path: Path) -> str:
-    """The fault of an archive; "" if all its parts have the bytes that were written."""
+    """The fault of an archive; "" if all its parts have their checksums."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum([i.file_size for i in archive.infolist() if i.compress_type != zipfile.ZIP_STORED])
             if unpacked > MOST_UNPACKED:
                 return f"its compressed parts claim {unpacked} bytes, and no model's code has more than {MOST_UNPACKED}"
             changed = archive.testzip()
-    except Exception as error:  # zipfile and zlib raise many kinds
+    except Exception as error:  # zipfile and zlib raise many kinds of exceptions
         return said(error)
     return f"{changed} does not have the bytes that were written" if changed else ""
 
@@ -191,7 +191,7 @@ def open_program(path: Path) -> Any:
     checked_archive(path, "pt2", "torch.export.save")
     try:
         return torch.export.load(str(path))
-    except Exception as error:  # what reads its JSON raises whatever it meets
+    except Exception as error:  # its JSON readers raise any exception
         raise ModelError(
             f"{path}: PyTorch {torch.__version__} cannot load this exported program ({_short(error)}). Export it again"
         ) from error
@@ -203,7 +203,7 @@ def open_script(path: Path) -> Any:
     checked_archive(path, "torchscript", "torch.jit.save")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as such
+            warnings.simplefilter("ignore", DeprecationWarning)  # errors of TorchScript itself
             module = torch.jit.load(str(path), map_location="cpu").eval()
     except Exception as error:
         raise ModelError(
@@ -224,7 +224,7 @@ def need_whole_storages(path: Path, tensors: Mapping[str, Any]) -> None:
         try:
             storage = tensor.untyped_storage()
             place = storage.data_ptr()
-        except RuntimeError as error:  # a tensor of a kind that has no memory of its own
+        except RuntimeError as error:  # tensors of kinds without memory
             raise ModelError(
                 f"{path}: the file is damaged: its tensor {name!r} has no values ({_short(error)}). Save or copy it again"
             ) from None
@@ -255,7 +255,7 @@ def _short(error: Exception) -> str:
 
 
 def _infos(program: torch.export.ExportedProgram, shapes: formats.Shapes) -> Any:
-    """input_infos of an exported program: what is pinned, the others as they were exported."""
+    """input_infos of an exported program: pinned shapes, or those of the export."""
     if not shapes:
         return None
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]

@@ -1,4 +1,4 @@
-"""PyTorch as the reference of its own models, with what single nodes make."""
+"""PyTorch as the reference of its own models, with the results of single nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def tensor_of(array: Array) -> Any:
-    """A NumPy array as a tensor, in types that NumPy lacks too."""
+    """A NumPy array as a tensor, also in types that NumPy lacks."""
     if array.dtype == numpy_dtype("bfloat16"):
         return torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(np.ascontiguousarray(array))
@@ -45,7 +45,7 @@ def _arrays(x: Any) -> list[Array]:
 
 
 class _Recording(torch.fx.Interpreter):  # type: ignore[misc]
-    """Runs a graph and keeps what some of its nodes make."""
+    """Runs a graph and keeps the results of some nodes."""
 
     def __init__(self, module: torch.nn.Module, wanted: Sequence[str]) -> None:
         super().__init__(module)
@@ -54,13 +54,13 @@ class _Recording(torch.fx.Interpreter):  # type: ignore[misc]
     def run_node(self, n: Any) -> Any:
         result = super().run_node(n)
         if n.name in self.wanted:
-            # What is written in place later must not change it.
+            # A copy, which later in-place writes do not change.
             self.made[n.name] = [a.copy() for a in _arrays(result)]
         return result
 
 
 class ProgramReference(Reference):
-    """An exported program, run call by call as the importer reads it."""
+    """An exported program, run call by call like in the importer."""
 
     title = "PyTorch"
 
@@ -73,7 +73,7 @@ class ProgramReference(Reference):
                 self.nodes[node.name] = f"{named[0]}.{named[1]}".removesuffix(".")
 
     def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
-        """Outputs (what the model writes in its state after them), and results of nodes."""
+        """Outputs (followed by the state that the model writes), and results of nodes."""
         program, signature = self.program, self.program.graph_signature
         held = {**program.constants, **program.state_dict}
         fakes = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
@@ -100,7 +100,7 @@ class ProgramReference(Reference):
 
 
 class ScriptReference(Reference):
-    """TorchScript. What nodes make is had by more outputs of the graph."""
+    """TorchScript. Additional outputs of the graph give the results of its nodes."""
 
     title = "PyTorch"
 
@@ -117,7 +117,7 @@ class ScriptReference(Reference):
                 self.nodes[place_of(node)], self.values[place_of(node)] = node.kind(), tensors
 
     def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
-        """Outputs (what the model writes in its attributes after them), and results of nodes."""
+        """Outputs (followed by the attributes that the model writes), and results of nodes."""
         graph = inlined(self.module)
         held = {o.debugName(): o for n in graph.nodes() for o in n.outputs()}
         wanted = [(n, v) for n in nodes for v in self.values[n]]
@@ -126,7 +126,7 @@ class ScriptReference(Reference):
             graph.setInsertPoint(next(iter(graph.nodes())))
             nothing = graph.insertConstant(None)
             for _, v in wanted:
-                # As it is when it is made: what is written in place later must not change it.
+                # A copy at its node, which later in-place writes do not change.
                 clone = graph.create("aten::clone", [held[v], nothing], 1)
                 clone.insertAfter(held[v].node())
                 graph.registerOutput(clone.output())
@@ -137,7 +137,7 @@ class ScriptReference(Reference):
             tensor_of(inputs[n]) if number_dtype(v) is None else inputs[n].item()
             for n, v in script_inputs(self.module).items()
         ]
-        # Each run begins with what the file holds.
+        # Each run begins with the state in the file.
         module = copy.deepcopy(self.module)
         before = {p: (t, t._version) for p, t in attributes(graph, module).items()}
         takes_self = next(iter(graph.inputs())).type().kind() == "ClassType" if len(list(graph.inputs())) else False
@@ -158,6 +158,6 @@ class ScriptReference(Reference):
 
 
 def attributes(graph: torch.Graph, module: torch.nn.Module) -> dict[str, Any]:
-    """The tensors of a script that its graph reads or writes, by path, as the module holds them now."""
+    """The tensors of a script that its graph reads or writes, by path, with the module's current values."""
     held = {p: functools.reduce(getattr, p.split("."), module) for p in attribute_paths(graph)}
     return {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}

@@ -1,4 +1,4 @@
-"""The graph of a script: its nodes, the attributes it names, and where its lines come from."""
+"""The graph of a script: its nodes, its attributes, and the source lines of its nodes."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
 
 NUMBER_TYPES = {"IntType": "int64", "FloatType": "float32", "BoolType": "bool"}
 LINE = re.compile(r'^(?:\s*File "([^"\n]+)", line (\d+)|(\S[^\n]*?)\((\d+)\): )', re.M)
-"""File and line in what PyTorch says of a node of a script, or of a trace."""
+"""File and line in PyTorch's text about a node of a script, or of a trace."""
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value of a graph is a tensor, or one that may be missing."""
+    """Whether a value of a graph is a tensor, or an optional tensor."""
     return value.type().kind() in ("TensorType", "OptionalType")
 
 
 def number_dtype(value: Any) -> str | None:
-    """The element type that stands for a number of a graph; None for what is no number."""
+    """The element type for a number of a graph; None for other values."""
     return NUMBER_TYPES.get(value.type().kind())
 
 
 def script_inputs(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The inputs of a script, values of its graph, by the names of its arguments, which those values carry with numbers after them."""
+    """Argument name -> value of the graph, for the inputs of a script. Names of the values have numbers appended."""
     names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
     values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
     return dict(zip(names if len(names) == len(values) else [v.debugName() for v in values], values, strict=True))
 
 
 def inlined(module: torch.jit.ScriptModule) -> Any:
-    """The graph of a script, with its own methods inlined, and without constant and unused parts."""
+    """The graph of a script with its own methods inlined, without constant and unused parts."""
     import torch
 
     graph = module.graph.copy()
@@ -42,7 +42,7 @@ def inlined(module: torch.jit.ScriptModule) -> Any:
 
 
 def nodes_of(graph: torch.Graph) -> list[Any]:
-    """The nodes of a graph, those of blocks inside after the node that has them."""
+    """The nodes of a graph. Nodes of inner blocks come after the node with the blocks."""
     found = []
     for node in graph.nodes():
         found.append(node)
@@ -52,7 +52,7 @@ def nodes_of(graph: torch.Graph) -> list[Any]:
 
 
 def attribute_paths(graph: torch.Graph) -> list[str]:
-    """Where the attributes stand that a graph reads or writes, in the order in which it names them first."""
+    """Paths of the attributes that a graph reads or writes, in the order of first use."""
     paths = {i.debugName(): "" for i in graph.inputs()}
     found: dict[str, None] = {}
     for node in nodes_of(graph):
@@ -64,11 +64,11 @@ def attribute_paths(graph: torch.Graph) -> list[str]:
 
 
 def place_of(node: torch.Node) -> str:
-    """An operator, its result's name, and the line that wrote it."""
+    """An operator, its result's name, and its source line."""
     names = [o.debugName() for o in node.outputs()]
     try:
         text = node.sourceRange()
-    except RuntimeError:  # What is damaged may be the part of the file that says where its lines come from.
+    except RuntimeError:  # In a damaged file the table of source lines may be the damaged part.
         text = ""
     found = LINE.search(text)
     file, line = (found[1] or found[3], found[2] or found[4]) if found else ("", "")

@@ -1,4 +1,4 @@
-"""Operators of TorchScript on numbers, lists and strings."""
+"""TorchScript's operators on numbers, lists and strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
     "_set_item": operator.setitem,
 }  # fmt: skip
-"""An operator of a script on numbers, lists or strings."""
+"""Operators of scripts on numbers, lists or strings, as Python functions by name."""
 CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse", "_set_item"}
 CONTAINERS = CHANGES | {"len", "__getitem__", "list", "__contains__", "__is__", "__isnot__", "keys", "values", "items"}
 CONVERSIONS = {"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}

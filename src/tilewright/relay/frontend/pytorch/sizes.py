@@ -1,4 +1,4 @@
-"""Symbolic sizes: the sympy expressions of torch.export as expressions over relay's size variables, and as tensors."""
+"""Symbolic sizes: the sympy expressions of torch.export, converted to expressions over relay's size variables and to tensors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FROM_DATA = (
     " .item() make is. Keep the shape (torch.where, masked_fill), or give the number as a plain argument of the model"
 )
 UNBACKED = re.compile(r"(u|zuf)\d+")
-"""Names that PyTorch gives to numbers which only the data say."""
+"""PyTorch's names of numbers that depend on data."""
 
 
 COMPARISONS = {
@@ -39,7 +39,7 @@ COMPARISONS = {
 
 
 class SizedValue(Value):
-    """A value some of whose extents only its data say: `extents` has symbols for them, where its type has none."""
+    """A value with extents that depend on data: `extents` has symbols for the extents that its type does not give."""
 
     __slots__ = ("extents",)
 
@@ -54,7 +54,7 @@ class SizedValue(Value):
 
 
 class Sizes(InputSizes):
-    """The size variables of an import, by PyTorch's symbols; `pinned` symbols are numbers."""
+    """The size variables of an import, by PyTorch's symbols. `pinned` symbols are numbers."""
 
     remedy = "Export it with a fixed size there"
 
@@ -63,30 +63,30 @@ class Sizes(InputSizes):
         self.symbols: dict[str, SizeVariable] = {}
         self.pinned: dict[str, int] = {}
         self.solved: dict[Any, Any] = {}
-        """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
+        """Symbols without an input's extent of their own -> their value (both sympy's), solved from an extent that contains them."""
         self.from_data: dict[str, Value | tuple[Value, int]] = {}
-        """The source of symbols that no input's shape gives: a tensor without axes, or (tensor, an axis of that extent)."""
+        """The value of symbols that depend on data: a tensor without axes, or (tensor, an axis of that extent)."""
 
     def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
-        """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` is set."""
+        """The symbol `name` with the value `source`. A tensor's element may be negative unless `positive` is set."""
         made = SizeVar if positive or isinstance(source, tuple) else SizeVariable
         self.symbols[name] = symbol = made(name, "int64")
         self.from_data[name] = source
         return symbol
 
     def fresh(self, source: Value | tuple[Value, int]) -> PrimExpr:
-        """A new symbol of this value."""
+        """A new symbol with this value."""
         return self.define(f"found{len(self.from_data)}", source)
 
     def sized(self, value: Value, extents: Sequence[Dim] = ()) -> Value:
-        """A value with a symbol for each extent of which its type says nothing: those of `extents`, or new ones."""
+        """A value with a symbol for each extent that its type does not give: one of `extents`, or a new one."""
         own = value.shape
         if not any(map(is_any, own)):
             return value
         return SizedValue(value, [self.fresh((value, k)) if is_any(d) else d for k, d in enumerate(extents or own)])
 
     def adopt(self, value: Value, extents: Any) -> Value:
-        """A value with the extents of PyTorch's fake tensor, whose symbols are defined by it."""
+        """A value with the extents of PyTorch's fake tensor. It defines their symbols."""
         if len(extents) != value.ndim:
             return value
         for k, (mine, theirs) in enumerate(zip(value.shape, extents, strict=True)):
@@ -105,7 +105,7 @@ class Sizes(InputSizes):
             return value
 
     def decided_by_data(self, e: sympy.Expr) -> bool:
-        """Whether a symbol in an expression is what only data say."""
+        """Whether an expression has a symbol that depends on data."""
         if not self.from_data or not isinstance(e, PrimExpr) or isinstance(e, IntImm):
             return False
         found: list[Any] = []
@@ -113,7 +113,7 @@ class Sizes(InputSizes):
         return any([isinstance(v, SizeVariable) and v.name in self.from_data for v in found])
 
     def solve(self, extents: Mapping[str, Any]) -> None:
-        """Take extents of inputs (sympy, by name) as given where they are all that says what a symbol is: 2 * s names s."""
+        """Solves extents of inputs (name -> sympy) for a symbol that no other extent gives: 2 * s defines s."""
         import sympy
 
         plain = {e for e in extents.values() if e.is_Symbol}
@@ -133,7 +133,7 @@ class Sizes(InputSizes):
             self.solved[symbol] = (whole - e.coeff(symbol, 0)) / e.coeff(symbol, 1)
 
     def plain(self, value: Any) -> Any:
-        """A torch.SymInt or number as an int or an expression."""
+        """A torch.SymInt or number, as an int or an expression."""
         if isinstance(value, (bool, int, float)):
             return value
         node = getattr(value, "node", None)
@@ -200,7 +200,7 @@ class Sizes(InputSizes):
         return self.symbols.setdefault(name, SizeVar(name, "int64"))
 
     def condition(self, c: TorchCall, e: sympy.Expr) -> Value:
-        """A sympy comparison of sizes, or several, as a tensor of bool without axes."""
+        """A comparison of sizes (sympy), or a combination of several, as a tensor of bool without axes."""
         kind = type(e).__name__
         if kind in ("BooleanTrue", "BooleanFalse"):
             return c.number(kind == "BooleanTrue", "bool")
@@ -216,7 +216,7 @@ class Sizes(InputSizes):
         return c.call(COMPARISONS[kind], *[c.cast(s, dtype) for s in sides])
 
     def number(self, c: TorchCall, e: sympy.Expr) -> Value:
-        """A sympy expression of floating-point numbers as a tensor of float32, without axes; of a comparison one of bool."""
+        """A sympy expression of floats as a tensor of float32 without axes; a comparison as one of bool."""
         kind = type(e).__name__
         if e.is_Boolean or e.is_Relational:
             return self.condition(c, e)

@@ -1,4 +1,4 @@
-"""TorchScript to relay: the walk over the graph of a traced or scripted module, control flow included."""
+"""TorchScript to relay: the walk over the graph of a traced or scripted module, with control flow."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def import_script(
     module: torch.jit.ScriptModule, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
     path: str | None, keep_quantized: bool,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
-    """Import a ScriptModule or ScriptFunction."""
+    """Imports a ScriptModule or ScriptFunction."""
     import torch
 
     traced = isinstance(module, (torch.jit.TopLevelTracedModule, torch.jit.TracedModule))
@@ -66,7 +66,7 @@ def import_script(
 
 
 class ScriptImporter(Importer):
-    """The import of one TorchScript graph. scripted: an unsupported operator was found that traced models do not have."""
+    """The import of one TorchScript graph. scripted: an unsupported operator was found that only scripted models have."""
 
     def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
         super().__init__(title, default_dtype, custom, friendly)
@@ -74,16 +74,16 @@ class ScriptImporter(Importer):
         self.level = 0
         self.schemas: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
-        """The tensors of a module by path, and those that the script put in their place."""
+        """The tensors of a module by path, or the tensors that the script set in their place."""
         self.written: set[str] = set()
         """Names of attributes that the script writes."""
         self.numbers: list[str] = []
-        """Names of inputs that are numbers which only a run knows."""
+        """Names of inputs that are numbers known only at run time."""
 
     def run(
         self, module: torch.jit.ScriptModule, graph: torch.Graph, infos: Sequence[tuple[str, Any, str]]
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """Import the graph of a module."""
+        """Imports the graph of a module."""
         self.check_supported(graph)
         self.written = {n for node in nodes_of(graph) for n in self.writes_of(node)}
         env: dict[str, Argument] = {}
@@ -105,7 +105,7 @@ class ScriptImporter(Importer):
             outputs += _flat(self.read(env[o.debugName()]))
         self.finish()
         results = [(f"output{k}", o) for k, o in enumerate(outputs) if o is not None]
-        # What the model writes in its buffers follows its own outputs.
+        # The buffers that the model writes come after its own outputs.
         for path in attribute_paths(graph):
             held = self.attributes.get(path)
             if isinstance(held, Slot) and held.version:
@@ -114,7 +114,7 @@ class ScriptImporter(Importer):
         return self.module([o for _, o in results], [n for n, _ in results])
 
     def given(self, value: Any, name: str, shape: Any, dtype: str, symbols: dict[str, SizeVar]) -> Any:
-        """An input: a number whose value is given instead of a shape, a number that only a run knows (a tensor without axes), or a
+        """An input: a number with a given value, a number known only at run time (a tensor without axes), or a
         tensor."""
         number = number_dtype(value)
         if not isinstance(shape, Sequence):
@@ -134,7 +134,7 @@ class ScriptImporter(Importer):
         return Slot(self.input(name, extents, number or dtype), 0)
 
     def value_advice(self) -> str:
-        """What to try first where inputs are numbers which only a run knows."""
+        """The first advice if inputs are numbers known only at run time."""
         if not self.numbers:
             return ""
         first, names = self.numbers[0], ", ".join(self.numbers)
@@ -144,7 +144,7 @@ class ScriptImporter(Importer):
         )
 
     def need_tensors(self, inputs: Sequence[tuple[str, Any]]) -> None:
-        """Raises UnsupportedModel that lists all inputs which are neither tensors nor numbers: only scripts have such."""
+        """Raises UnsupportedModel with all inputs that are neither tensors nor numbers. Only scripts have such inputs."""
         for name, value in inputs:
             if not is_tensor(value) and number_dtype(value) is None:
                 self.scripted = True
@@ -174,7 +174,7 @@ class ScriptImporter(Importer):
         return symbols.setdefault(key, SizeVar(key, "int64"))
 
     def check_supported(self, graph: torch.Graph) -> None:
-        """List every operator, in blocks too, that no converter takes."""
+        """Reports every operator without a converter, also in inner blocks."""
         missing: dict[str, list[str]] = {}
         for node in nodes_of(graph):
             name = node.kind()
@@ -199,7 +199,7 @@ class ScriptImporter(Importer):
         return self.schemas[text]
 
     def composed(self, node: torch.Node) -> Any:
-        """The operator of a call that PyTorch can take apart; None without one."""
+        """The operator of a call, if PyTorch can decompose it, else None."""
         import torch
         from torch._decomp import decomposition_table
 
@@ -207,20 +207,20 @@ class ScriptImporter(Importer):
         try:
             packet = getattr(torch.ops.aten, node.kind().partition("::")[2].removesuffix("_"))
             found = getattr(packet, (schema.overload_name if schema is not None else "") or "default")
-            # An operator of TorchScript's alone (aten::device) is found, and does not exist when it is asked.
+            # An operator that only TorchScript has (aten::device) is found here, but raises an error when it is used.
             return found if found in decomposition_table or found._can_decompose() else None
         except (AttributeError, RuntimeError):
             return None
 
     def block(self, block: Any, env: dict[str, Argument]) -> None:
-        """Convert the nodes of a block."""
+        """Converts the nodes of a block."""
         for node in block.nodes():
             try:
                 results = self.node(node, env)
             except InternalError:
                 raise
             except OpNotImplemented as error:
-                # What was found in a block inside is noted already.
+                # Problems of an inner block are already recorded.
                 if not self.problems:
                     self.problem(place_of(node), error, node.kind())
                 self.finish()
@@ -235,7 +235,7 @@ class ScriptImporter(Importer):
                 env.update(zip(names, results if len(names) != 1 else [results], strict=True))
 
     def decided_by_data(self, node: torch.Node, env: dict[str, Argument]) -> list[str]:
-        """The arguments of a call that are numbers to PyTorch, and follow from tensors here."""
+        """The arguments of a call that are numbers in PyTorch, but depend on tensors here."""
         schema = self.schema(node) if node.kind().startswith("aten::") else None
         arguments = zip(schema.arguments, node.inputs(), strict=False) if schema is not None else ()
         return [
@@ -245,7 +245,7 @@ class ScriptImporter(Importer):
         ]
 
     def read(self, x: Any) -> Any:
-        """A value of the environment as converters take it."""
+        """A value of the environment in the form for converters."""
         if isinstance(x, Slot):
             return x.read()
         if isinstance(x, (list, tuple)):
@@ -253,13 +253,13 @@ class ScriptImporter(Importer):
         return {k: self.read(v) for k, v in x.items()} if isinstance(x, dict) else x
 
     def hold(self, x: Any) -> Any:
-        """The result of a converter as a value of the environment."""
+        """The result of a converter in the form of the environment."""
         if isinstance(x, (Value, Quantized)):
             return Slot(x, self.level)
         return [self.hold(v) for v in x] if isinstance(x, list) else x
 
     def node(self, node: torch.Node, env: dict[str, Argument]) -> Any:
-        """Convert one node."""
+        """Converts one node."""
         name = node.kind()
         namespace, _, short = name.partition("::")
         if name in DROPPED:
@@ -295,7 +295,7 @@ class ScriptImporter(Importer):
     def operator(
         self, name: str, schema: torch.FunctionSchema, title: str, args: Sequence[Argument], node: torch.Node
     ) -> Any:
-        """The results of an operator, taken apart by PyTorch when no converter takes it."""
+        """The results of an operator; PyTorch decomposes it if it has no converter."""
         overload = schema.overload_name if schema is not None else ""
         if self.known(name, overload):
             uses = [bool(o.uses()) for o in node.outputs()]
@@ -350,7 +350,7 @@ class ScriptImporter(Importer):
         return Slot(result.read(), self.level, base, get, put)
 
     def is_number_work(self, short: str, args: Sequence[Argument]) -> bool:
-        """Whether a call is about numbers, lists and strings, not tensors."""
+        """Whether a call is on numbers, lists and strings only."""
         if short not in NUMBERS:
             return False
         if short == "len":
@@ -375,7 +375,7 @@ class ScriptImporter(Importer):
         return raw[0] if short in ("append", "extend", "insert", "_set_item") else result
 
     def as_number(self, short: str, x: Any) -> Any:
-        """A tensor of one element as a number where it is known, else as a tensor without axes."""
+        """The number in a tensor of one element if it is known, else a tensor without axes."""
         if not isinstance(x, Value):
             return x if isinstance(x, PrimExpr) else NUMBERS[short](x)
         known = self.params.get(x.expr.name_hint) if isinstance(x.expr, Var) else x.array if x.is_number else None
@@ -404,7 +404,7 @@ class ScriptImporter(Importer):
             f"it decides by a dynamic dimension ({', '.join(map(str, args))}). Pin it in input_infos"
         )
 
-    # Nodes of the language
+    # Nodes of the TorchScript language
 
     def _prim_Constant(self, node: torch.Node, env: dict[str, Argument]) -> Any:
         import torch
@@ -430,10 +430,10 @@ class ScriptImporter(Importer):
             return self.attributes[path]
         found = getattr(holder.module, name)
         if isinstance(found, torch.Tensor):
-            # One for all its readers: a write to it is seen by those that come later.
+            # One slot for all readers, so later ones see writes.
             return self.attributes.setdefault(path, Slot(self.weight(path, found, name in self.written), 0))
         if isinstance(found, (list, tuple)) and found and isinstance(found[0], torch.Tensor):
-            # As recurrent layers hold their weights: under the names that these have themselves.
+            # The weights of recurrent layers, under their own names.
             names = {t.data_ptr(): n for n, t in holder.module.named_parameters(recurse=False)}
             keys = [names.get(t.data_ptr(), f"{name}.{k}") for k, t in enumerate(found)]
             return [
@@ -539,7 +539,7 @@ class ScriptImporter(Importer):
         return held[0] if len(held) == 1 else held
 
     def inner(self, block: Any, env: dict[str, Argument], what: str) -> list[Any]:
-        """The outputs of a block that runs only sometimes."""
+        """The outputs of a block that runs conditionally."""
         self.level += 1
         try:
             self.block(block, env)
@@ -567,7 +567,7 @@ class ScriptImporter(Importer):
     def unrolled(
         self, body: Any, env: dict[str, Argument], rounds: int, going: bool, carried: list[Any]
     ) -> list[Dim] | None:
-        """The rounds of a loop one after the other; None when each round decides whether there is another."""
+        """The rounds of a loop, unrolled; None if each round decides whether to continue."""
         names = [i.debugName() for i in body.inputs()]
         if next(iter(body.outputs())).node().kind() != "prim::Constant":
             return None
@@ -580,7 +580,7 @@ class ScriptImporter(Importer):
     def looped(
         self, node: torch.Node, body: Any, env: dict[str, Argument], rounds: Any, going: Any, carried: list[Any]
     ) -> list[Slot]:
-        """A loop as a function that calls itself: its state is the round, whether it goes on, and what it carries."""
+        """A loop as a function that calls itself. Its state: the round, whether to continue, and the carried values."""
         call = TorchCall("prim::Loop", place_of(node), self)
         for v in carried:
             if not isinstance(v, (Value, int, float, bool, PrimExpr)):

@@ -1,4 +1,4 @@
-"""Context of converters: the call being converted, and the register of converters by operator name."""
+"""Context of converters: the call being converted, and the table of converters by operator name."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.pytorch.ops.levels import Quantized
 
 Argument = Any
-"""An argument by an operator's schema: a tensor, a number or size, a name, an element type, or a list of these."""
+"""An argument in an operator's schema: a tensor, a number or size, a name, an element type, or a list of these."""
 Axes = int | Sequence[int] | None
 """An axis, several, or None for all."""
 PerAxis = int | Sequence[int]
 """A number for each axis of a window, or one for all."""
 Meta = Any
-"""What PyTorch says of a result: a tensor without elements, a number that may be a symbol, or a list of these."""
+"""PyTorch's type of a result: a fake tensor, a number that may be symbolic, or a list of these."""
 Results = Sequence[Value | None]
-"""What an operator with several results makes; None: a result that nothing uses."""
+"""The results of an operator with several results; None: an unused result."""
 Result: TypeAlias = "Value | Complex | Quantized | Operand | Sequence[Result | None] | None"
-"""What a converter returns: a tensor, a size or number, or several of these."""
+"""The result of a converter: a tensor, a size or number, or several of these."""
 Made = TypeVar("Made", Expr, TupleWrapper)
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
-"""By "add" (every overload of aten), "add.Scalar" (one of them), or "torchvision::nms"."""
+"""Converters by "add" (every overload of aten), "add.Scalar" (one of them), or "torchvision::nms"."""
 
 
 def aten(*names: str) -> Callable[[Registered], Registered]:
-    """Register the converter of operators: f(call, *positional arguments, **keyword-only arguments) as in the operator's schema."""
+    """Registers the converter of operators: f(call, *positional arguments, **keyword-only arguments), as in the operator's schema."""
 
     def register(f: Registered) -> Registered:
         for name in names:
@@ -53,7 +53,7 @@ def aten(*names: str) -> Callable[[Registered], Registered]:
 
 
 def find_converter(name: str, overload: str = "") -> Converter | None:
-    """The converter of an operator, "aten::add" or "add"; an operator that writes its first argument is taken as one that does not."""
+    """The converter of an operator, "aten::add" or "add". An in-place operator uses the converter of the one that returns a new tensor."""
     short = name.removeprefix("aten::")
     found = converters.get(f"{short}.{overload}") or converters.get(short)
     if found is None and short.endswith("_") and not short.startswith("__"):
@@ -71,7 +71,7 @@ class Complex:
 
 
 class Attribute:
-    """A module or packed weights that a script reads, and where these stand in the model."""
+    """A module, or packed weights, that a script reads, and its path in the model."""
 
     __slots__ = ("module", "path")
 
@@ -80,7 +80,7 @@ class Attribute:
 
 
 class TorchCall(Builder):
-    """The operator being converted: a Builder that knows PyTorch's rules of types, and sizes that only the data say."""
+    """The operator being converted: a Builder with PyTorch's rules of types, and with data-dependent sizes."""
 
     __slots__ = ("home", "target", "used")
 
@@ -93,7 +93,7 @@ class TorchCall(Builder):
         return self.used(index)
 
     def call(self, key: str, *args: object, **attrs: Any) -> Value:
-        """`Builder.call`, which also takes sizes that the data decide."""
+        """`Builder.call`, which also takes data-dependent sizes."""
         if key == "host.call":
             self.home.hosted += 1
         if not self.home.sizes.from_data:
@@ -102,26 +102,26 @@ class TorchCall(Builder):
         return self._sized(made, typed)
 
     def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
-        """`call` of an operator with several results."""
+        """`call` for an operator with several results."""
         if not self.home.sizes.from_data:
             return super().calls(key, *args, **attrs)
         made, typed = self._calls_of_data(make_calls, key, self.arguments(key, args), attrs)
         return [self._sized(e, None if typed is None else typed[k]) for k, e in enumerate(made)]
 
     def counted(self, key: str, *args: object, **attrs: Any) -> Value:
-        """`call` of an operator whose result is as long as its data say."""
+        """`call` for an operator with a result of data-dependent length."""
         return self._sized(make_call(key, [self._argument(a, None) for a in args], attrs, self.span), None)
 
     def counted_parts(self, key: str, *args: object, **attrs: Any) -> list[Value]:
-        """`counted` of an operator with several results."""
+        """`counted` for an operator with several results."""
         made = make_calls(key, [self._argument(a, None) for a in args], attrs, self.span)
         return [self._sized(e, None) for e in made]
 
     def _calls_of_data(
         self, make: Callable[..., Made], key: str, args: list[Argument], attrs: dict[str, Any]
     ) -> tuple[Made, Made | None]:
-        """The call that `make` makes where only the data decide sizes: attributes are read when the program runs. The second call has
-        arguments whose types say the sizes by name; it is None where the type rule refuses them."""
+        """(The call that `make` makes, with attributes read at run time if their sizes depend on data; the same call on arguments with
+        symbolic shapes, or None if the type rule refuses them.)"""
         try:
             typed = make(key, _named_extents(args), attrs, self.span)
         except TVMError:
@@ -135,7 +135,7 @@ class TorchCall(Builder):
         return make(key, args, attrs, self.span), typed
 
     def _sized(self, made: Expr, typed: Expr | None) -> Value:
-        """The result of a call, with symbols for extents of which its type says nothing: those of the type of `typed`, or new ones."""
+        """The result of a call, with symbols for extents that its type does not give: those of the type of `typed`, or new ones."""
         value = Value(made)
         if typed is None or not any(map(is_any, value.shape)):
             return self.home.sizes.sized(value)
@@ -145,13 +145,13 @@ class TorchCall(Builder):
             return self.home.sizes.sized(value)
 
     def decided_by_data(self, x: Any) -> bool:
-        """Whether a size, or one of several, is what only data say."""
+        """Whether a size, or one of several, depends on data."""
         if isinstance(x, (tuple, list)):
             return any([self.decided_by_data(v) for v in x])
         return self.home.sizes.decided_by_data(x)
 
     def _read(self, x: Any) -> Any:
-        """Sizes as expressions of tensors, which a program reads when it runs."""
+        """Sizes as expressions of tensors, read at run time."""
         if isinstance(x, (tuple, list)):
             return tuple([self._read(v) for v in x])
         return self.size(x).expr if isinstance(x, PrimExpr) else x
@@ -165,32 +165,32 @@ class TorchCall(Builder):
         return self.number(x, dtype or result_dtype([x]))
 
     def cast(self, x: Value, dtype: str) -> Value:
-        """x in another element type, as PyTorch converts. Raises OpNotImplemented for complex ones."""
+        """x cast to another element type by PyTorch's rules. Raises OpNotImplemented for complex types."""
         if x.dtype != dtype and (kind(dtype) == 3 or kind(x.dtype) == 3):
             raise OpNotImplemented("complex numbers are not supported here: split them with torch.view_as_real")
         return super().cast(x, dtype)
 
     def promote(self, *operands: Any, floating: bool = False) -> list[Value]:
-        """Operands as tensors of the type that PyTorch computes in; `floating`: integers become float32."""
+        """Operands as tensors of the type in which PyTorch computes. `floating`: integers become float32."""
         dtype = result_dtype(operands)
         if floating and kind(dtype) < 2:
             dtype = "float32"
         return [self.tensor(x, dtype) for x in operands]
 
     def floats(self, x: Value) -> Value:
-        """x, integers as float32."""
+        """x, with integers converted to float32."""
         return x if kind(x.dtype) >= 2 else self.cast(x, "float32")
 
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
-        """x in another shape; one extent may be -1, and extents may be symbols."""
+        """x reshaped; one extent may be -1, and extents may be symbols."""
         new = [plain(d) for d in new]
         if not self.decided_by_data(new) or same_shape(x.shape, new):
             return super().reshape(x, new)
-        # What data decide may be 0, which must not mean "as it is".
+        # A data-dependent size may be 0, which must not mean "keep the extent".
         return self.call("reshape", x, newshape=tuple(new), allowzero=True)
 
     def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
-        """A tensor of one value, which may be a size or a tensor; small ones known."""
+        """A tensor filled with one value, which may be a size or a tensor; a known array if it is small."""
         return super().full(shape, self.tensor(value, dtype) if isinstance(value, (Value, PrimExpr)) else value, dtype)
 
     def axes(self, dim: Axes, ndim: int) -> list[int]:
@@ -198,12 +198,12 @@ class TorchCall(Builder):
         return super().axes(None if isinstance(dim, (list, tuple)) and not len(dim) else dim, ndim)
 
     def refuse(self, what: str, value: Any, supported: str) -> OpNotImplemented:
-        """The error for an argument's value that is not supported."""
+        """The error for an unsupported value of an argument."""
         return super().refuse(f"argument {what}", value, supported)
 
 
 def _named_extents(x: Any) -> Any:
-    """Arguments, and in place of values with symbols for extents variables of such types."""
+    """Arguments, with variables of symbolic shape in place of values whose type lacks extents."""
     if isinstance(x, (list, tuple)):
         return [_named_extents(v) for v in x]
     sized = isinstance(x, Value) and x.array is None and any(map(is_any, dims(x.type)))

@@ -1,8 +1,8 @@
-"""The TensorFlow importer, which needs no TensorFlow.
+"""The TensorFlow importer. It does not need TensorFlow.
 
 `checkpoint` reads variables, `reader` opens graphs and SavedModels; `graph` walks from the outputs back,
-through functions; `control` has branches and loops of both generations, `lists` lists of tensors, `fold` the arithmetic of shapes; the
-files of `ops` hold one converter per operator.
+also through functions; `control` has branches and loops of TensorFlow 1 and 2, `lists` lists of tensors, `fold` arithmetic of shapes;
+the files of `ops` have one converter per operator.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ __all__ = ["from_tensorflow", "supported_operators"]
 
 
 def supported_operators() -> list[str]:
-    """Names of the operators that are imported."""
+    """Names of the supported operators."""
     return sorted({*converters, *CONTROL, *SOURCES})

@@ -1,4 +1,4 @@
-"""Reads of variables that the program itself changes first: what is saved is not what they read."""
+"""Checks of variables that the program may assign before it reads them, so their saved values would be wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def called(node: Message) -> list[str]:
 
 
 def assignment_before(home: TensorFlowImporter, scope: Scope, read: Any, handle: Handle) -> str:
-    """The node that surely runs before `read` and may assign its variable; "" if there is none."""
+    """The node that certainly runs before `read` and may assign its variable; "" if there is none."""
     waiting, seen = [_name(r) for r in read.input], set()
     while waiting:
         name = waiting.pop()
@@ -40,7 +40,7 @@ def assignment_before(home: TensorFlowImporter, scope: Scope, read: Any, handle:
 
 
 def assigns(functions: Mapping[str, Message], node: Message) -> bool:
-    """Whether a function that a node calls, or one that this one calls, assigns to a variable."""
+    """Whether a function that a node calls, directly or not, assigns to a variable."""
     waiting, seen = [*called(node), node.op], set()
     while waiting:
         name = waiting.pop()
@@ -58,7 +58,7 @@ def _name(ref: str) -> str:
 
 
 def _is(home: TensorFlowImporter, scope: Scope, ref: str, handle: Handle) -> bool:
-    """Whether an input, evaluated already or a variable itself, is this variable."""
+    """Whether an input (an evaluated one, or a variable) is this variable."""
     name = _name(ref)
     if name not in scope.values and getattr(scope.nodes.get(name), "op", "") != "VarHandleOp":
         return False

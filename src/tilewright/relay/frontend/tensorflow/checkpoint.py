@@ -1,4 +1,4 @@
-"""Variables of a SavedModel: a checkpoint's index, a sorted table of keys, and its data files, mapped and not copied."""
+"""Variables of a SavedModel: a checkpoint's index (a sorted table of keys) and its data files, which are mapped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.relay.frontend.tensorflow.tensors import shape_of
 from tilewright.support.errors import ModelError, said
 
 FOOTER, MAGIC, TRAILER = 48, 0xDB4775248B80FB57, 5
-"""A table ends with the places of its index blocks and a magic number; each block with its compression and a checksum."""
+"""A table ends with the positions of its index blocks and a magic number. Each block ends with its compression and a checksum."""
 DAMAGED = "The checkpoint is damaged; copy or export it again"
 
 
@@ -35,7 +35,7 @@ def _block(data: bytes, offset: int, size: int) -> bytes:
 
 
 def _snappy(data: bytes) -> bytes:
-    """Snappy's format: literals, and copies of what is there already."""
+    """Decompresses Snappy's format: literals, and copies of earlier output."""
     size, at = read_varint(data, 0)
     if size > 1 << 30:
         raise _Damaged("a block claims to be huge")
@@ -64,7 +64,7 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
-    """(key, value) of a block, whose keys are written as what differs from the one before."""
+    """(key, value) of a block. Each key is stored as its difference from the one before."""
     if len(block) < 4:
         raise _Damaged("a block is too short")
     (restarts,) = struct.unpack("<I", block[-4:])
@@ -102,7 +102,7 @@ def read_table(data: bytes) -> dict[bytes, bytes]:
 
 
 class Checkpoint:
-    """A checkpoint's tensors by key."""
+    """The tensors of a checkpoint by key."""
 
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
@@ -123,7 +123,7 @@ class Checkpoint:
                 entry = message("BundleEntryProto")()
                 entry.ParseFromString(value)
                 self.entries[key.decode()] = entry
-        except Exception as error:  # protobuf's own kind, and strings that are none
+        except Exception as error:  # protobuf's own exceptions, and invalid strings
             raise ModelError(f"{index}: an entry does not parse ({said(error)}). {DAMAGED}") from None
         self.shards = max(int(header.num_shards), 1)
         self.order = ">" if header.endianness == 1 else "<"
@@ -132,7 +132,7 @@ class Checkpoint:
         return key in self.entries
 
     def array(self, key: str) -> np.ndarray:
-        """A tensor. Raises ModelError."""
+        """The array of a tensor. Raises ModelError."""
         entry = self.entries.get(key)
         if entry is None:
             raise ModelError(f"{self.prefix}: the checkpoint has no tensor {key!r}. {DAMAGED}")
@@ -170,7 +170,7 @@ class Checkpoint:
         return self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
 
     def _strings(self, key: str, entry: Message, shape: list[int]) -> np.ndarray:
-        """A tensor of strings: their lengths, a checksum of 4 bytes, the strings one after another."""
+        """A tensor of strings, stored as their lengths, a checksum of 4 bytes, and the concatenated strings."""
         count = int(np.prod(shape, dtype=object)) if shape else 1
         try:
             with self._shard(entry).open("rb") as file:

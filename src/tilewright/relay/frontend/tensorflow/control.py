@@ -1,4 +1,4 @@
-"""Branches and loops: those that are known disappear, short loops are unrolled, others are relay's `if` and recursion."""
+"""Branches and loops: known ones are resolved, short loops are unrolled, others become relay's `if` and recursion."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tilewright.relay.frontend.tensorflow.value import Result, TensorList
 from tilewright.support.errors import OpNotImplemented
 
 FEW_ROUNDS = 32
-"""Loops of so many rounds are unrolled."""
+"""The largest number of rounds up to which loops are unrolled."""
 MOST_ROUNDS = 4096
-"""Loops that can only be unrolled may have so many."""
+"""The largest number of rounds for loops that can only be unrolled."""
 
 Going = Callable[[list[Any]], Value]
 Step = Callable[[list[Any]], list[Any]]
 
 
 def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[], list[Any]]) -> list[Any]:
-    """The result of one of two branches."""
+    """The result of an `if` with two branches."""
     known = known_rounds(flag)
     if known is not None:
         return yes() if known else no()
@@ -57,7 +57,7 @@ def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[
 
 
 def loop(c: Builder, state: Sequence[Result], going: Going, step: Step) -> list[Any]:
-    """The last state of a loop."""
+    """The final state of a loop."""
     now: list[Any] = list(state)
     problem: OpNotImplemented | None = None
     for _ in range(FEW_ROUNDS):
@@ -81,7 +81,7 @@ def loop(c: Builder, state: Sequence[Result], going: Going, step: Step) -> list[
 
 
 def unrolled(state: list[Result], going: Going, step: Step, reason: OpNotImplemented) -> list[Result]:
-    """A loop round by round. Raises what else was tried where whether it goes on is not known."""
+    """A loop, unrolled. If a condition to continue is unknown, it raises the error of the other conversion."""
     for _ in range(MOST_ROUNDS):
         flag = known_rounds(going(state))
         if flag is None:
@@ -93,7 +93,7 @@ def unrolled(state: list[Result], going: Going, step: Step, reason: OpNotImpleme
 
 
 def recursion(c: Builder, state: list[Result], going: Going, step: Step) -> list[Any]:
-    """A loop as a function that calls itself. What no round changes is not part of its state."""
+    """A loop as a function that calls itself. Values that no round changes are not part of its state."""
     moving, state = _moving(c, state, step)
 
     def whole(values: Sequence[Value]) -> list[Result]:
@@ -112,8 +112,8 @@ def recursion(c: Builder, state: list[Result], going: Going, step: Step) -> list
 
 
 def _moving(c: Builder, state: list[Result], step: Step) -> tuple[list[bool], list[Any]]:
-    """(which parts of a state rounds change, the state with the lists in one form). Rounds of which nothing is kept tell: the first on
-    what is known, the next on nothing that rounds change."""
+    """(which parts of a state change between rounds, the state with lists in their final form). Two trial rounds decide it: one on
+    known values, and one on values with unknown changing parts."""
     moving = [False] * len(state)
     start = list(state)
     while True:
@@ -135,7 +135,7 @@ def _moving(c: Builder, state: list[Result], step: Step) -> tuple[list[bool], li
 
 
 def _opaque(c: Builder, x: Result) -> Result:
-    """A part of a state of which only the type is known."""
+    """A part of a state with only its type known."""
     if isinstance(x, TensorList):
         return pushed_apart(c, x)
     return same_kind(x, Value(Var("trial", tensor_type(x.shape, x.dtype)))) if isinstance(x, Value) else x

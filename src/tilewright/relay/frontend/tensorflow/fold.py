@@ -1,4 +1,4 @@
-"""Arithmetic of shapes at import, where extents may be symbols: what models compute of Shape stays known."""
+"""Arithmetic of shapes at import, also with symbols: values that models compute from Shape stay known."""
 
 from __future__ import annotations
 

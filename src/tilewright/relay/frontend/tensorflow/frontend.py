@@ -1,4 +1,4 @@
-"""from_tensorflow: what was given, its inputs by name, and where it goes."""
+"""from_tensorflow: the entry of the TensorFlow importer."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def from_tensorflow(
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a TensorFlow model.
 
-    graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, whose
-    variables are read from its checkpoint. TensorFlow itself need not be there. layout: "NHWC" leaves convolutions as the model has
-    them; "NCHW" brings them to that layout, inputs and outputs stay. shape: extents by input name; without, and for -1 or
-    None, dynamic ones of the model stay symbolic. outputs: tensors ("name" or "name:1") of a graph; without, the
-    results that no node reads. SavedModels have signatures, whose inputs and outputs have names. convert_config: "use_dense" (MatMul as
-    nn.dense rather than nn.matmul, True), "use_nt_batch_matmul" (kept for its name).
+    graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, with
+    variables from its checkpoint. TensorFlow need not be installed. layout: "NHWC" keeps the layout of convolutions;
+    "NCHW" converts them, but not inputs and outputs. shape: extents by input name; dynamic dimensions without one (or with -1 or
+    None) stay symbolic. outputs: tensors ("name" or "name:1") of a graph; default: the
+    results that no node reads. SavedModels have signatures with named inputs and outputs. convert_config: "use_dense" (MatMul as
+    nn.dense instead of nn.matmul, True), "use_nt_batch_matmul" (accepted, without effect).
 
-    Parameters of main are the inputs, then the weights, whose values the dictionary holds (mapped, not copied). Raises ModelError
-    (what was given does not fit, a damaged file) and OpNotImplemented, which lists all that is not supported.
+    Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (mapped, not copied). Raises
+    ModelError (arguments that do not fit, a damaged file) and OpNotImplemented, which lists all unsupported parts.
     """
     opened, mod, params = import_graph(graph, layout, shape, outputs, convert_config)
     return mod, params
@@ -61,7 +61,7 @@ def import_graph(
     convert_config: Config | None = None,
     signature: str | None = None,
 ) -> tuple[OpenedModel, IRModule, dict[str, Any]]:
-    """`from_tensorflow`, and what was opened."""
+    """`from_tensorflow`, and the opened model."""
     if layout is not None and layout not in LAYOUTS:
         raise ModelError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
     unknown = [k for k in convert_config or {} if k not in OPTIONS]
@@ -122,7 +122,7 @@ def _run(
 
 
 def _extents(title: str, given: Input, pins: Sequence[Any] | None) -> list[Any]:
-    """An input's extents: what is pinned, what the model says, symbols for dynamic ones. Raises ModelError where they differ."""
+    """An input's extents: pinned ones, the model's, and symbols for dynamic ones. Raises ModelError if pinned and declared ones differ."""
     declared = given.shape
     if declared is None:
         if pins is None:

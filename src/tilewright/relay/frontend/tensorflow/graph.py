@@ -1,4 +1,4 @@
-"""The walk over a TensorFlow graph: from its outputs back to what they need, functions and both kinds of control flow included."""
+"""The walk over a TensorFlow graph: from its outputs back to their inputs, with functions and both kinds of control flow."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ SOURCES = (
     "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Const", "VarHandleOp", "VariableV2", "Variable", "_Arg", "_Retval",
 )  # fmt: skip
 NEVER_FOLDED = ("Random", "TruncatedNormal", "Multinomial", "Parameterized", "Stateful", "Timestamp")
-"""Prefixes of operators whose results differ from call to call."""
+"""Prefixes of operators with different results in each call."""
 DEPTH = 64
-"""How deep functions may call each other."""
+"""The maximum nesting depth of function calls."""
 
 
 class Scope:
-    """Where nodes are evaluated: a graph or a function's body, or a round of a loop in it (`outer`: what is around the loop)."""
+    """A scope of evaluated nodes: a graph, a function's body, or a round of a loop in it (`outer`: the scope around the loop)."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Scope:
         self.plan: Plan = outer.plan if outer is not None else Plan(nodes)
 
     def attribute(self, name: str) -> Any:
-        """An attribute of the function that is called."""
+        """An attribute of the called function."""
         return self.attrs.get(name)
 
 
 def reached(
     nodes: Mapping[str, Message], functions: Mapping[str, Message], outputs: Iterable[str]
 ) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """(nodes around it, node) of each node that outputs need, those in functions that are called too."""
+    """(nodes of its graph, node) for each node that outputs need, also in called functions."""
     seen: set[str] = set()
     waiting: list[tuple[Mapping[str, Any], list[str]]] = [(nodes, [split_ref(o)[0] for o in outputs])]
     while waiting:
@@ -119,14 +119,14 @@ class TensorFlowImporter:
         """The contents of the model's tables."""
         return self._tables()
 
-    # ---- what is supported
+    # ---- checks of supported operators
 
     def known(self, op: str) -> bool:
         """Whether there is a converter for an operator."""
         return op in converters or op in CONTROL or op in SOURCES or op in folders or op in self.functions
 
     def check_supported(self, scope: Scope, outputs: Iterable[str]) -> set[str]:
-        """The graph's nodes that the outputs need. Raises with every operator among them, in functions too, that no converter takes."""
+        """The graph's nodes that the outputs need. Raises an error that lists their operators without a converter, also in functions."""
         missing: dict[str, list[str]] = {}
         first: set[str] = set()
         for nodes, node in reached(scope.nodes, self.functions, outputs):
@@ -147,14 +147,14 @@ class TensorFlowImporter:
         return first
 
     def finish(self) -> None:
-        """Raise what was found so far."""
+        """Raises the errors that were collected so far."""
         if self.problems:
             raise UnsupportedModel(problems_text(self.title, list(self.problems)), self.problems)
 
     # ---- sources
 
     def weight(self, name: str, array: np.ndarray) -> Value:
-        """A parameter of main; integers and small tensors are constants."""
+        """A weight as a parameter of main; integers and small tensors become constants."""
         if array.dtype.kind not in "fV" or array.ndim == 0 or array.size <= 16:
             return Value(array=array, name=name)
         if name not in self.weights:
@@ -174,7 +174,7 @@ class TensorFlowImporter:
     # ---- nodes
 
     def value(self, scope: Scope, ref: str) -> Any:
-        """The tensor that a reference names."""
+        """The tensor of a reference."""
         name, output = self.place(scope, ref)
         if name not in scope.values:
             self.evaluate(scope, name)
@@ -186,7 +186,7 @@ class TensorFlowImporter:
         return found[output]
 
     def place(self, scope: Scope, ref: str) -> tuple[str, int]:
-        """(node, number of the output) of a reference; those in functions name an output and count within it."""
+        """(node, number of the output) of a reference. References in functions name an output and an index in it."""
         parts = ref.split(":")
         if len(parts) < 3:
             return split_ref(ref)
@@ -198,7 +198,7 @@ class TensorFlowImporter:
         return name, (begin_of(node.op, output, names, node.attr) if node is not None else 0) + k
 
     def needs(self, scope: Scope, node: Message) -> list[str]:
-        """The nodes of the same scope that are evaluated before a node."""
+        """The nodes of the same scope on which a node depends."""
         op = node.op
         if op in ("Exit", "RefExit") or op in ("Enter", "RefEnter"):
             return []
@@ -210,7 +210,7 @@ class TensorFlowImporter:
         return [self.place(scope, r)[0] for r in refs]
 
     def evaluate(self, scope: Scope, name: str) -> None:
-        """Evaluate a node and what it needs."""
+        """Evaluates a node and its dependencies."""
         waiting, on_the_way = [name], set()
         while waiting:
             at = waiting[-1]
@@ -233,7 +233,7 @@ class TensorFlowImporter:
             scope.values[at] = self.node(scope, node)
 
     def node(self, scope: Scope, node: Message) -> Any:
-        """The results of a node whose inputs are there."""
+        """The results of a node with evaluated inputs."""
         title = f"{node.op} {node.name!r}"
         try:
             return self.convert(scope, node)
@@ -314,7 +314,7 @@ class TensorFlowImporter:
         return self.operator(c, inputs)
 
     def operator(self, c: NodeCall, inputs: list[Any]) -> list[Any]:
-        """The results of an operator, folded where its inputs are known."""
+        """The results of an operator, folded if its inputs are known."""
         symbolic = any([isinstance(v, Sizes) for v in inputs])
         folder = folders.get(c.op)
         if folder is not None and all([isinstance(v, Value) for v in inputs]):
@@ -348,7 +348,7 @@ class TensorFlowImporter:
         return self.weight(c.name, array)
 
     def flag(self, c: NodeCall, x: Value) -> Value:
-        """A predicate: a tensor with axes holds where it has elements, a number where it is not 0."""
+        """A predicate. A tensor with axes is true if it has elements, a number if it is not 0."""
         if x.ndim:
             return Value(array=np.array(int(np.prod(c.static(x.shape, "the shape of its condition"))) > 0))
         return c.cast(x, "bool")
@@ -377,7 +377,7 @@ class TensorFlowImporter:
             self.depth -= 1
 
     def case(self, c: NodeCall, inputs: list[Any]) -> list[Any]:
-        """Branches by number; a number that none has takes the last."""
+        """Branches by number; a number out of range takes the last."""
         branches, (index, *rest) = c.attr("branches"), inputs
         last = len(branches) - 1
         if index.is_number:
@@ -398,7 +398,7 @@ class TensorFlowImporter:
     # ---- control flow of TensorFlow 1
 
     def predicate(self, scope: Scope, node: Message) -> tuple[str, list[str]]:
-        """(the predicate or number that decides a Merge, its inputs by what it is: for false and true, or from 0 on)."""
+        """(the predicate or number that decides a Merge, its inputs in the order of the values: false, true, or from 0 on)."""
         data = [r for r in node.input if not r.startswith("^")]
         ways = []
         for ref in data:
@@ -415,7 +415,7 @@ class TensorFlowImporter:
         raise OpNotImplemented("it joins what no condition divided")
 
     def merge(self, scope: Scope, c: NodeCall) -> list[Any]:
-        """The end of a branch: both ways, and their predicate."""
+        """The value of a Merge: both branches, with their predicate."""
         key, ways = self.predicate(scope, c.node)
         flag = self.value(scope, key)
         if flag is _BROKEN_VALUE:
@@ -430,7 +430,7 @@ class TensorFlowImporter:
         return [made[0], place if first else c.call("subtract", c.number(1, "int32"), place)]
 
     def numbered(self, scope: Scope, c: NodeCall, index: Value, ways: Sequence[str], k: int) -> Any:
-        """The result of the branch chosen from number k on; the last branch is for all other numbers."""
+        """The result of the branch from number k on; the last branch is for all other numbers."""
         if k == len(ways) - 1:
             return self.value(scope, ways[k])
         flag = c.call("equal", index, k)
@@ -449,7 +449,7 @@ class TensorFlowImporter:
         return at.outer
 
     def frame(self, scope: Scope, c: NodeCall) -> list[Any]:
-        """The value that leaves a loop. The whole loop is imported when its first exit is asked for."""
+        """The value that leaves a loop. Its first exit imports the whole loop."""
         plan, nodes = scope.plan, scope.nodes
         switch = nodes.get(split_ref(c.node.input[0])[0])
         merge = nodes.get(split_ref(switch.input[0])[0]) if switch is not None else None
@@ -479,7 +479,7 @@ class TensorFlowImporter:
         rounds: dict[tuple[int, ...], Scope] = {}
 
         def at(state: list[Result]) -> Scope:
-            # The condition and the round see the same values.
+            # The condition and the round have the same values.
             key = tuple(map(id, state))
             if key not in rounds:
                 rounds.clear()
@@ -524,7 +524,7 @@ class TensorFlowImporter:
 
 
 class _Broken:
-    """The result of a node that was reported."""
+    """The placeholder for the result of a node with a reported error."""
 
 
 _BROKEN: Any = _Broken()

@@ -1,4 +1,4 @@
-"""Lists of tensors: TensorList* of TensorFlow 2, and TensorArrayV3, whose flow is such a list."""
+"""Lists of tensors: TensorList* of TensorFlow 2, and TensorArrayV3, with a flow that is such a list."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result,
 from tilewright.support.errors import OpNotImplemented
 
 MOST_APART = 4096
-"""Lists of so many items may be kept apart."""
+"""The largest length of lists that keep their items as separate tensors."""
 
 
 def list_like(like: TensorList, value: Value) -> TensorList:
-    """A list of the same kind of items, all in one tensor."""
+    """A list with the same kind of items, all in one tensor."""
     return TensorList(like.dtype, like.shape, stacked=value)
 
 
@@ -32,7 +32,7 @@ def _item_zeros(c: Builder, x: TensorList) -> Value:
 
 
 def stacked(c: Builder, x: TensorList) -> Value:
-    """All items along a new first axis; items that were not written are zeros."""
+    """All items along a new first axis; unwritten items are zeros."""
     if x.stacked is not None:
         return x.stacked
     if x.items is not None:
@@ -54,13 +54,13 @@ def stacked(c: Builder, x: TensorList) -> Value:
 
 
 def _rows_of(c: Builder, item: Value, count: Value) -> Value:
-    """An item repeated as often as an input of the program gives at run time."""
+    """An item repeated by a number that an input of the program gives at run time."""
     rows = c.call("expand_dims", item, axis=0)
     return c.call("take", rows, c.call("multiply", c.iota(count), 0), axis=0)
 
 
 def pushed_apart(c: Builder, x: TensorList) -> TensorList:
-    """A list as a loop's round sees it for the first time: nothing of it known but its length and kind."""
+    """A list for the first round of a loop, with only its length and kind known."""
     if x.stacked is not None:
         return TensorList(x.dtype, x.shape, stacked=Value(x.stacked.expr))
     items = x.items or []
@@ -70,7 +70,7 @@ def pushed_apart(c: Builder, x: TensorList) -> TensorList:
 
 
 def empty_stack(c: Builder, x: TensorList, after: Any) -> TensorList:
-    """A list before a loop in the form that it has after a round."""
+    """A list before a loop, in the form that it has after a round."""
     if not isinstance(after, TensorList):
         raise OpNotImplemented("it replaces a list by a value that is not a list")
     shape = after.item_shape() or x.item_shape()
@@ -81,14 +81,14 @@ def empty_stack(c: Builder, x: TensorList, after: Any) -> TensorList:
 
 
 def reserved(dtype: str, shape: Any, length: Any) -> TensorList:
-    """A list of items that are still to be written."""
+    """A list of unwritten items."""
     if isinstance(length, int) and length <= MOST_APART:
         return TensorList(dtype, shape, items=[None] * length)
     return TensorList(dtype, shape, length=length)
 
 
 def read(c: Builder, x: TensorList, index: Value) -> Value:
-    """An item."""
+    """The item at an index."""
     if x.items is not None and index.is_number and index.array is not None:
         place = int(index.array.reshape(-1)[0])
         if not 0 <= place < len(x.items):
@@ -99,7 +99,7 @@ def read(c: Builder, x: TensorList, index: Value) -> Value:
 
 
 def written(c: Builder, x: TensorList, index: Value, item: Value, grows: bool = False) -> TensorList:
-    """A list with another item at a place, which may lie past its end where it `grows`."""
+    """A list with the item at an index replaced. With `grows` the index may be past the end."""
     if x.items is not None and index.is_number and index.array is not None:
         items, place = list(x.items), int(index.array.reshape(-1)[0])
         if not 0 <= place < MOST_APART:
@@ -116,7 +116,7 @@ def written(c: Builder, x: TensorList, index: Value, item: Value, grows: bool = 
 
 
 def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
-    """Items with as many more, of zeros, as there must be for one at a place."""
+    """Items extended by zeros, so that an index exists."""
     needed = c.call("add", c.reshape(c.cast(index, "int64"), []), 1)
     missing = c.call("maximum", c.call("subtract", needed, c.extent(rows, 0)), 0)
     return c.call("concatenate", [rows, _rows_of(c, c.call("zeros_like", item), missing)], axis=0)
@@ -135,7 +135,7 @@ def _element_shape(c: NodeCall, x: Value) -> list[Dim] | None:
 
 
 def _length(c: NodeCall, x: Value) -> Any:
-    """The number of items: a number, an expression over sizes, or what the program computes."""
+    """The number of items: a number, an expression over sizes, or a computed tensor."""
     return c.ints(x, "number of items")[0] if c.is_known(x) else c.reshape(c.cast(x, "int64"), [])
 
 
@@ -155,7 +155,7 @@ def _from_tensor(c: NodeCall, x: Value, shape: Value) -> TensorList:
 
 
 def unstacked(c: Builder, x: Value) -> TensorList:
-    """The parts of a tensor along its first axis."""
+    """The slices of a tensor along its first axis."""
     if x.is_number and isinstance(x.shape[0], int) and x.array is not None:
         return TensorList(x.dtype, x.shape[1:], items=[Value(array=np.asarray(part)) for part in x.array])
     return TensorList(x.dtype, x.shape[1:], stacked=x)
@@ -277,7 +277,7 @@ def _resize(c: NodeCall, x: Result, size: Value) -> TensorList:
     return TensorList(found.dtype, found.shape, items=items + [None] * (count - len(items)))
 
 
-# ---- TensorArrayV3: the handle says whether it grows, the flow is the list
+# ---- TensorArrayV3: the handle has the flag for growth, the flow is the list
 
 
 @tf_op("TensorArrayV3")
@@ -307,7 +307,7 @@ def _array_gather(c: NodeCall, handle: Result, indices: Value, flow: Result) -> 
         if np.array_equal(indices.array.reshape(-1), np.arange(rows.shape[0])):
             return rows
     elif not indices.is_number and found.items is None:
-        # What gathers all items counts them at run time.
+        # Operators that gather all items count them at run time.
         return rows
     return c.call("take", rows, indices, axis=0)
 

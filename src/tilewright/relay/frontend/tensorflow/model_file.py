@@ -1,4 +1,4 @@
-"""TensorFlow's files and folders for the command line: what they say of themselves, and their import."""
+"""TensorFlow's files and folders for the command line: description and import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TensorFlowFormat(formats.ModelFormat):
     name, title, suffixes, runtimes = "tensorflow", "TensorFlow", (".pb",), ("tensorflow",)
 
     def takes(self, path: Path) -> bool:
-        """.pb files, and folders with a saved_model.pb."""
+        """Whether the path is a .pb file, or a folder with a saved_model.pb."""
         return (path / SAVED).is_file() if path.is_dir() else super().takes(path)
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
@@ -32,7 +32,7 @@ class TensorFlowFormat(formats.ModelFormat):
         return from_tensorflow(path, shape=dict(shapes) or None)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """The description of the file, unsupported operators included. Variables are not read."""
+        """The description of the file, with unsupported operators. Variables are not read."""
         opened = open_model(path)
         with guarded(opened.title, REMEDY):
             operators: dict[str, list[str]] = {}
@@ -59,7 +59,7 @@ class TensorFlowFormat(formats.ModelFormat):
 
 
 class TensorFlowReference(formats.Reference):
-    """A model in TensorFlow; only its outputs can be had."""
+    """A model in TensorFlow. Only its outputs are available."""
 
     title = "TensorFlow"
 
@@ -79,7 +79,7 @@ class TensorFlowReference(formats.Reference):
                 proto.ParseFromString(path.read_bytes())
                 wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(proto, name=""), [])
                 self.function = wrapped.prune([i.ref for i in self.opened.inputs], [r for _, r in self.opened.outputs])
-        except Exception as error:  # its own kinds, which share no base
+        except Exception as error:  # TensorFlow's own exceptions have no common base
             raise TVMError(f"TensorFlow does not take {path}: {error}") from error
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:

@@ -1,4 +1,4 @@
-"""Converters of PyTorch's operators, one for each operator of ATen."""
+"""Converters of PyTorch's operators, one for each ATen operator."""
 
 from __future__ import annotations
 

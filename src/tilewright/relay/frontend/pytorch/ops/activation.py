@@ -46,7 +46,7 @@ def _leaky_relu(c: TorchCall, x: Value, slope: float = 0.01) -> Value:
 
 @aten("elu")
 def _elu(c: TorchCall, x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Value:
-    # exp of what is not positive only: it cannot overflow.
+    # exp of non-positive values cannot overflow.
     below = c.call("exp", c.call("multiply", c.call("minimum", x, 0), input_scale))
     below = c.call("multiply", c.call("subtract", below, 1), alpha * scale)
     above = c.call("multiply", x, scale) if scale != 1 else x
@@ -66,7 +66,7 @@ def _celu(c: TorchCall, x: Value, alpha: float = 1.0) -> Value:
 @aten("softplus")
 def softplus(c: TorchCall, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     y = c.call("multiply", x, beta) if beta != 1 else x
-    # max(y, 0) + log(1 + exp(-|y|)) does not overflow.
+    # max(y, 0) + log(1 + exp(-|y|)) cannot overflow.
     soft = c.call("add", c.call("nn.relu", y), log1p(c, c.call("exp", c.call("negative", c.call("abs", y)))))
     soft = c.call("divide", soft, beta) if beta != 1 else soft
     return c.call("where", c.call("greater", y, threshold), x, soft)
@@ -123,7 +123,7 @@ def _softsign(c: TorchCall, x: Value) -> Value:
 @aten("prelu", "_prelu_kernel")
 def _prelu(c: TorchCall, x: Value, weight: Value) -> Value:
     if weight.ndim == 1 and x.ndim > 1:
-        # One slope per channel, which is axis 1.
+        # One slope per channel, along axis 1.
         weight = c.reshape(weight, [*weight.shape, *[1] * (x.ndim - 2)])
     return c.call("where", c.call("greater", x, 0), x, c.call("multiply", x, weight))
 
@@ -155,7 +155,7 @@ def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: 
     axis = c.axis(dim, x.ndim)
     result = c.call("nn.log_softmax" if "log_softmax" in c.target else "nn.softmax", x, axis=axis)
     if "_safe" in c.target:
-        # Rows in which all is masked are zeros.
+        # Rows with all elements masked become zeros.
         masked = c.call("all", c.call("equal", x, -np.inf), axis=(axis,), keepdims=True)
         return c.call("where", masked, c.number(0, x.dtype), result)
     return result

@@ -18,14 +18,14 @@ SAME = {
     "abs": "abs", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "fix": "trunc", "neg": "negative", "negative": "negative",
     "relu": "nn.relu", "positive": "copy",
 }  # fmt: skip
-"""Operators that keep the element type, and round or turn signs; integers stay as they are."""
+"""Operators that keep the element type and round or change signs; integers are returned unchanged."""
 FLOAT = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cos": "cos", "cosh": "cosh",
     "erf": "erf", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sin": "sin",
     "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "special_erf": "erf", "special_expit": "sigmoid",
     "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh",
 }  # fmt: skip
-"""Operators on floating-point numbers; integers become float32 first."""
+"""Operators on floats; integers are first converted to float32."""
 COMPARE = {
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "less": "less",
     "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal", "not_equal": "not_equal",
@@ -60,7 +60,7 @@ def _compare(key: str) -> Callable[..., Value]:
     def convert(c: TorchCall, a: Operand, b: Operand) -> Value:
         x, y = c.promote(a, b)
         if x.dtype == "bool":
-            # Order of truth values is that of numbers.
+            # The order of bools is that of their numbers.
             x, y = c.cast(x, "uint8"), c.cast(y, "uint8")
         return c.call(key, x, y)
 
@@ -234,7 +234,7 @@ def _expm1(c: TorchCall, x: Value) -> Value:
 
 @aten("log1p", "special_log1p")
 def log1p(c: TorchCall, x: Value) -> Value:
-    # log(1 + x) times x over what 1 + x kept of it (Goldberg, 1991, theorem 4); where nothing was kept, or too much, x or the plain sum.
+    # log(1 + x) * x / ((1 + x) - 1) with a rounded divisor (Goldberg, 1991, theorem 4); x if it is 0; log(1 + x) for large x.
     x = c.floats(x)
     whole = c.call("add", x, 1)
     kept = c.call("subtract", whole, 1)
@@ -262,14 +262,14 @@ def atan2(c: TorchCall, a: Operand, b: Operand) -> Value:
     y, x = c.promote(a, b, floating=True)
     zero = c.call("multiply", x, 0)
     angle = c.call("atan", c.call("divide", y, c.call("where", c.call("equal", x, 0), c.number(1, x.dtype), x)))
-    # A negative y (its sign counts where it is zero too) turns the other way.
+    # A negative y, also -0, gives a negative angle.
     down = c.call(
         "less", c.call("divide", c.number(1, y.dtype), c.call("where", c.call("equal", y, 0), y, c.call("sign", y))), 0
     )
     turn = c.call("where", down, c.number(-np.pi, x.dtype), c.number(np.pi, x.dtype))
     right = c.call("where", down, c.number(-np.pi / 2, x.dtype), c.number(np.pi / 2, x.dtype))
     left = c.call("less", c.call("where", c.call("equal", x, 0), c.call("divide", c.number(1, x.dtype), x), x), 0)
-    # On the axis x = 0 the angle is a right one, or for y = 0 what the sign of x says.
+    # For x = 0 the angle is a right angle; for y = 0, too, the sign of x decides.
     upright = c.call("where", c.call("equal", y, 0), y, right)
     base = c.call("where", c.call("equal", x, 0), upright, angle)
     shifted = c.call("logical_and", left, c.call("logical_or", c.call("not_equal", x, 0), c.call("equal", y, 0)))
@@ -416,7 +416,7 @@ def _signbit(c: TorchCall, x: Value) -> Value:
 def _logaddexp(c: TorchCall, a: Value, b: Value) -> Value:
     x, y = c.promote(a, b)
     near = log1p(c, c.call("exp", c.call("negative", c.call("abs", c.call("subtract", x, y)))))
-    # Of equal infinities there is no difference.
+    # Equal infinities have no difference.
     apart = c.call("add", c.call("maximum", x, y), near)
     return c.call("where", c.call("equal", x, y), c.call("add", x, float(np.log(2))), apart)
 
@@ -426,7 +426,7 @@ BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": 
 
 @aten("nextafter")
 def _nextafter(c: TorchCall, a: Value, b: Value) -> Value:
-    """The bits of numbers of one sign are in their order, as integers."""
+    """Adds or subtracts 1 to the bits as an integer: for numbers of one sign, bits are ordered like the numbers."""
     x, y = broadcast_all(c, c.promote(a, b))
     whole = BITS[x.dtype]
     bits = c.call("reinterpret", x, dtype=whole)

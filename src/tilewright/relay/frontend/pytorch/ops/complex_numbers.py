@@ -1,4 +1,4 @@
-"""Complex numbers, as pairs of real tensors: arithmetic, Fourier transforms, and what only moves elements."""
+"""Converters for complex numbers, as pairs of real tensors: arithmetic, Fourier transforms, and moves of elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_PARTS = {
     "cumsum", "tril", "triu", "diagonal", "lift_fresh_copy", "slice_scatter", "select_scatter", "diag_embed", "trace", "unfold",
     "as_strided", "expand_as", "broadcast_to", "view_as", "swapaxes", "mT", "concat", "hstack", "vstack", "copy",
 }  # fmt: skip
-"""Operators that treat the real and the imaginary parts alike."""
+"""Operators that apply separately to the real and the imaginary part."""
 complex_converters: dict[str, Callable[..., Any]] = {}
 
 
@@ -39,7 +39,7 @@ def _complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def convert_complex(
     c: TorchCall, name: str, overload: str, positional: Sequence[Argument], named: dict[str, Argument]
 ) -> Any:
-    """A call of which an argument is complex. Raises OpNotImplemented."""
+    """A call with a complex argument. Raises OpNotImplemented."""
     short = name.removeprefix("aten::")
     found = complex_converters.get(short)
     if found is not None:
@@ -55,7 +55,7 @@ def _part(x: Any, k: int) -> Any:
     if isinstance(x, Complex):
         return (x.real, x.imag)[k]
     if isinstance(x, (list, tuple)):
-        # Of a real tensor among complex ones the imaginary part is zero.
+        # A real tensor among complex ones has the imaginary part 0.
         some = any([isinstance(v, Complex) for v in x])
         return [_zero(v) if some and k and isinstance(v, Value) else _part(v, k) for v in x]
     return {n: _part(v, k) for n, v in x.items()} if isinstance(x, dict) else x
@@ -72,7 +72,7 @@ def _joined(a: Any, b: Any) -> Result:
 
 
 def as_complex(c: TorchCall, x: Any, like: Complex | None = None) -> Complex:
-    """A value as a complex one."""
+    """A value as a complex value."""
     if isinstance(x, Complex):
         return x
     dtype = like.real.dtype if like is not None else "float32"
@@ -187,7 +187,7 @@ def _matrix_product(c: TorchCall, a: Any, b: Any) -> Complex:
 
 @_complex("einsum")
 def _sum_of_products(c: TorchCall, equation: str, operands: Sequence[Any], path: Any = None) -> Complex:
-    """The result of an operator that is linear in each operand, summed over the choices of real and imaginary parts, where i * i is -1."""
+    """A multilinear operator: the sum over all choices of real and imaginary parts of its operands, with i * i = -1."""
     sums: list[Value | None] = [None, None]
     for choice in itertools.product(*[(0, 1) if isinstance(x, Complex) else (0,) for x in operands]):
         parts = [_part(x, k) for x, k in zip(operands, choice, strict=True)]
@@ -261,7 +261,7 @@ def _to(c: TorchCall, x: Complex, *rest: object, dtype: DType | None = None, **m
     name = dtype_name(given if dtype is None else dtype) if given is not None or dtype is not None else ""
     if name in PARTS:
         return Complex(*[c.cast(p, PARTS[name]) for p in (x.real, x.imag)])
-    # A real number is what is left without the imaginary part.
+    # A cast to a real type drops the imaginary part.
     return c.cast(x.real, name) if name else x
 
 
@@ -276,12 +276,12 @@ def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> list[Dim] | Dim
     return list(x.real.shape) if dim is None else x.real.shape[dim]
 
 
-# Fourier transforms, as products with matrices of waves
+# Fourier transforms, as products with matrices of cosines and sines
 
 
 def _waves(c: TorchCall, rows: Any, columns: Any, n: Any, sign: float) -> list[Value]:
     """cos and sin of 2 pi r c / n."""
-    # Integers are reduced before they become angles, so that no accuracy is lost.
+    # Integers are reduced modulo n before they become angles, which keeps the accuracy.
     if all([isinstance(d, int) for d in (rows, columns, n)]):
         angle = 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % n) / n
         return [Value(array=np.cos(angle)), Value(array=sign * np.sin(angle))]
@@ -361,7 +361,7 @@ def _complex_to_real(c: TorchCall, x: Any, dim: Sequence[int], normalization: in
     last = axes[-1]
     (size,) = c.static([size], "the extent of its result")
     half = size // 2 + 1
-    # All but the first (and of an even size the last) stand for themselves and their mirror image.
+    # All coefficients but the first (and for an even size the last) count twice: for themselves and their mirror image.
     twice = np.full(half, 2.0)
     twice[0] = 1.0
     if size % 2 == 0:

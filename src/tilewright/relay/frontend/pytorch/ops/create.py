@@ -133,7 +133,7 @@ def _linspace(
 
 
 def _at_import(c: TorchCall, x: Any) -> Any:
-    """A number, where it is known."""
+    """A number, if it is known at import."""
     return x.array.item() if isinstance(x, Value) and x.array is not None and x.is_number else x
 
 
@@ -162,7 +162,7 @@ def _window(
     **more: object,
 ) -> np.ndarray:
     steps, places = max(n if periodic else n - 1, 1), np.arange(n)
-    # (1 - cos) / 2, without its cancellation: 0 at both ends.
+    # (1 - cos) / 2 as a squared sine, without cancellation near both ends.
     s = np.sin(np.pi * np.minimum(places, steps - places) / steps) ** 2
     if "hann" in c.target:
         made = s
@@ -232,7 +232,7 @@ def _normal(
 
 @aten("multinomial")
 def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: object) -> Value:
-    """The largest of log(p) and noise of Gumbel's distribution: once for each draw, or the first few."""
+    """Argmax of log(p) plus Gumbel noise: once for each draw, or the first `count` for draws without replacement."""
     draws = [count] if replacement else []
     shape = [*p.shape[:-1], *draws, p.shape[-1]]
     logs = c.call("expand_dims", c.call("log", p), axis=p.ndim - 1) if replacement else c.call("log", p)
@@ -257,7 +257,7 @@ def _whole_numbers(c: TorchCall, args: list[Argument], dtype: DType) -> Value:
 
 
 def _drawn(c: TorchCall, key: str, shape: Sequence[Dim], dtype: str) -> Value:
-    """Random numbers: a seed of their own for each call, the same in every run."""
+    """Random numbers with a fixed seed for each call, so runs repeat."""
     from tilewright import relay
 
     sizes = c.static(shape, "the shape of random numbers")

@@ -1,4 +1,4 @@
-"""Converters of operators whose results are as long as their data say: places that hold, different elements, repetitions."""
+"""Converters of operators with results of data-dependent length: non-zero indices, unique elements, repetitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def columns(c: TorchCall, x: Value) -> list[Value]:
 
 
 def places_of(c: TorchCall, x: Value) -> Value:
-    """The places where x is not zero, a row of indices each."""
+    """The indices of the nonzero elements of x, one row for each."""
     if not x.ndim:
         x = c.reshape(x, [1])
         return cut(c, places_of(c, x), 1, 0, 0)
@@ -79,7 +79,7 @@ def _unique(
 
 @host_function("torch.unique_rows")
 def _unique_rows(config: Config, rows: np.ndarray) -> np.ndarray:
-    """(3, number of rows): where each different row stands first, which of them each row is, how often each stands."""
+    """(3, number of rows): index of the first copy of each unique row; number of the unique row for each row; count of each unique row."""
     _, first, which, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
     made = np.zeros((3, len(rows)), np.int64)
     made[0, : len(first)], made[1], made[2, : len(first)] = first, which.reshape(-1), counts
@@ -107,7 +107,7 @@ def _unique_dim(
 
 @aten("repeat_interleave.Tensor")
 def repetitions(c: TorchCall, repeats: Value, output_size: Any = None) -> np.ndarray | Value:
-    """0 repeated by the first number, then 1 by the second, and so on."""
+    """Index 0 repeated by the first number, index 1 by the second, and so on."""
     if repeats.array is not None and repeats.is_number:
         return np.repeat(np.arange(len(repeats.array)), repeats.array).astype(np.int64)
     times = c.cast(repeats, "int64")

@@ -1,4 +1,4 @@
-"""Whole layers that PyTorch's modules call while gradients are off: attention of several heads, and a transformer's encoder layer."""
+"""Converters of fused layers of PyTorch's modules (used while gradients are off): multi-head attention, transformer encoder layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.relay.frontend.pytorch.ops.norm import layer_norm
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
 BY_KEY = 1
-"""The kind of mask that has a row of keys for each image; 0: one of queries and keys, 2: one for each head too."""
+"""The kind of mask with a row of keys for each example; 0: (queries, keys); 2: a mask for each head, too."""
 
 
 @aten("_native_multi_head_attention")
@@ -31,7 +31,7 @@ def native_attention(
     split = [c.transpose(c.reshape(p, [*p.shape[:2], heads, depth]), (0, 2, 1, 3)) for p in parts]
     scores = c.call("multiply", batches(c, split[0], split[1], transpose_b=True), 1.0 / float(np.sqrt(depth)))
     if mask is not None:
-        # What is not a bool is made one here, so that 0 is seen and -inf is not.
+        # Masks of other types become bool: 0 is visible, -inf is masked.
         hidden = c.cast(mask, "bool")
         if mask_type == BY_KEY:
             hidden = c.call("expand_dims", hidden, axis=1, num_newaxis=2)

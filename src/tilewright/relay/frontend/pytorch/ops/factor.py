@@ -1,4 +1,4 @@
-"""Converters of factorisations of matrices and of equations (`runtime/host_functions/linalg` computes them)."""
+"""Converters of matrix factorisations and linear systems (`runtime/host_functions/linalg` computes them)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.runtime.host_functions import linalg
 
 
 def _no_errors(c: TorchCall, x: Value) -> Value:
-    """The codes of errors: all went well, or the program ends with an error."""
+    """Error codes of 0: a run that fails ends with an error instead."""
     return c.full(x.shape[:-2], 0, "int32")
 
 
@@ -97,7 +97,7 @@ def _linalg_lu_solve(
     c: TorchCall, made: Value, swaps: Value, b: Value, left: bool = True, adjoint: bool = False
 ) -> Value:
     if not left:
-        # x a = b is the equation of the turned matrices.
+        # x a = b is the system of the transposed matrices.
         return _turned(c, _linalg_lu_solve(c, made, swaps, _turned(c, b), True, not adjoint))
     rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
     return linear_algebra(c, linalg.lu_solve, [made, rows, b], [b.shape[-2:]], adjoint=adjoint)[0]
@@ -105,7 +105,7 @@ def _linalg_lu_solve(
 
 @aten("_linalg_solve_ex", "linalg_solve_ex", "linalg_solve")
 def _linalg_solve(c: TorchCall, a: Value, b: Value, left: bool = True, check_errors: bool = False) -> Value | Results:
-    # A vector for each matrix.
+    # The right side is one vector for each matrix.
     vector = b.ndim == 1 or b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
     (made,) = linear_algebra(
         c, linalg.solve, [a, c.call("expand_dims", b, axis=b.ndim) if vector else b],
@@ -160,7 +160,7 @@ def _linalg_pinv(
     least = max(m, n) * float(np.finfo(a.dtype).eps)
     rtol = rcond if rtol is None else rtol
     if hermitian:
-        # The lower half says all.
+        # The lower half determines the rest.
         half = c.call("where", Value(array=np.tri(n, dtype=bool)), a, c.number(0, a.dtype))
         below = c.call("where", Value(array=np.tri(n, k=-1, dtype=bool)), a, c.number(0, a.dtype))
         a = c.call("add", half, _turned(c, below))

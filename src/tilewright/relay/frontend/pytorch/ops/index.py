@@ -1,4 +1,4 @@
-"""Converters of operators that read and write elements at places that are data."""
+"""Converters of operators that read and write elements at indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
 
 def places(c: TorchCall, indices: Value, extent: Dim) -> Value:
-    """Indices of which negative ones count from the end, as places; known ones are counted here."""
+    """Indices with negative ones counted from the end; known ones are converted at import."""
     indices = c.cast(indices, "int64") if indices.dtype not in ("int32", "int64") else indices
     if indices.array is not None and indices.is_number and isinstance(extent, int):
         return Value(array=np.where(indices.array < 0, indices.array + extent, indices.array))
@@ -59,7 +59,7 @@ def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool 
     if not x.ndim:
         return c.broadcast(x, indices.shape) if indices.ndim else x
     if indices.ndim != x.ndim:
-        # Only indices of nothing may have other axes.
+        # Only empty indices may have a different rank.
         return c.full(indices.shape, 0, x.dtype)
     return c.call("gather", x, c.cast(indices, "int64"), axis=c.axis(dim, x.ndim))
 
@@ -77,7 +77,7 @@ def _take_along_dim(c: TorchCall, x: Value, indices: Value, dim: int | None = No
 
 
 def _as_places(c: TorchCall, indices: Sequence[Value | None], rank: int) -> list[Value | None]:
-    """Index tensors, one an axis; masks become the places where they hold."""
+    """Index tensors, one for each axis; masks become the indices of their true elements."""
     result: list[Value | None] = []
     for i in indices:
         if i is not None and i.dtype in ("bool", "uint8"):
@@ -104,7 +104,7 @@ def index(c: TorchCall, x: Value, indices: Sequence[Value | None]) -> Value:
     front = c.transpose(x, [*axes, *rest])
     result = c.call("gather_nd", front, c.call("stack", spread, axis=0))
     if adjacent and axes[0]:
-        # The axes of the indices stand where the indexed ones were; without that, first.
+        # The axes of the indices replace adjacent indexed axes; otherwise they come first.
         before = axes[0]
         order = [*range(rank, rank + before), *range(rank), *range(rank + before, rank + len(rest))]
         return c.transpose(result, order)
@@ -112,7 +112,7 @@ def index(c: TorchCall, x: Value, indices: Sequence[Value | None]) -> Value:
 
 
 def _common(c: TorchCall, x: Value, found: Sequence[Value | None], axes: Sequence[int]) -> list[Value]:
-    """The index tensors in one shape and type, none of them negative."""
+    """The index tensors in one shape and type, without negative ones."""
     spread = broadcast_all(c, [c.cast(i, "int64") for i in found if i is not None])
     return [_not_negative(c, i, x.shape[a]) for i, a in zip(spread, axes, strict=True)]
 
@@ -200,7 +200,7 @@ def scatter(c: TorchCall, x: Value, dim: int, indices: Value, source: Any, reduc
 def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduction: str) -> Value:
     axis = c.axis(dim, x.ndim)
     for a, (n, m) in enumerate(zip(source.shape, indices.shape, strict=True)):
-        # What the indices do not reach of the source is not read.
+        # The source is cropped to the extents of the indices.
         if isinstance(n, int) and isinstance(m, int) and m < n:
             source = cut(c, source, a, 0, m)
     if not x.ndim:
@@ -214,7 +214,7 @@ def _scatter_reduce(
     c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
 ) -> Value:
     if x.dtype == "bool":
-        # Sums and maxima of truth values are either, products and minima both.
+        # For bools, sum and max are a logical or, product and min a logical and.
         either = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
         whole = [c.cast(v, "uint8") for v in (x, source)]
         return c.cast(_scatter_reduce(c, whole[0], dim, indices, whole[1], either, include_self), "bool")
@@ -259,7 +259,7 @@ def slice_scatter(
 
 
 def _between(c: TorchCall, x: Value, source: Value, axis: int, start: Operand, end: Operand) -> Value:
-    """x with a part whose bounds are sizes written."""
+    """x with the part between two bounds overwritten. The bounds are sizes."""
     parts = [source]
     if start is not None and not (isinstance(start, int) and start == 0):
         parts = [cut(c, x, axis, 0, start), *parts]
@@ -280,7 +280,7 @@ def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, di
     first, second = c.axis(dim1, x.ndim), c.axis(dim2, x.ndim)
     rows, columns = c.static([x.shape[first], x.shape[second]], "the extents of its matrices")
     i, j = np.nonzero(np.eye(rows, columns, offset))
-    # The source's last axis walks along the diagonal.
+    # The last axis of the source runs along the diagonal.
     order = [k for k in range(x.ndim) if k not in (first, second)]
     moved = c.transpose(x, [first, second, *order])
     rows_first = c.transpose(source, [source.ndim - 1, *range(source.ndim - 1)])
@@ -305,7 +305,7 @@ def _masked_select(c: TorchCall, x: Value, mask: Value) -> Value:
 @aten("masked_scatter")
 def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Value:
     x, mask = broadcast_all(c, [x, mask])
-    # The n-th place that holds takes the n-th element of the source.
+    # The n-th true position takes the n-th element of the source.
     number = c.call("cumsum", c.cast(c.reshape(mask, [-1]), "int64"), axis=0)
     values = c.call("take", c.reshape(source, [-1]), c.call("maximum", c.call("subtract", number, 1), 0), axis=0)
     return c.call("where", mask, c.cast(c.reshape(values, x.shape), x.dtype), x)
@@ -335,7 +335,7 @@ def _as_strided_scatter(
 
 @aten("embedding_renorm")
 def _embedding_renorm(c: TorchCall, weight: Value, indices: Value, most: float, p: float) -> Value:
-    """Rows that are looked up, and longer than `most`, made as long."""
+    """The table, with the rows that are looked up scaled down to the norm `most` if theirs is larger."""
     length = norm(c, weight, p, [1], True)
     rows, _ = weight.shape
     where = places(c, c.reshape(indices, [-1]), rows)

@@ -19,7 +19,7 @@ LETTERS = ("", "W", "HW", "DHW")
 
 
 def _tuple(value: Any, n: int, default: Any = 1) -> tuple[int, ...]:
-    """One extent for each of n axes."""
+    """A parameter as one number for each of n axes."""
     if value is None or isinstance(value, (list, tuple)) and not len(value):
         value = default
     if isinstance(value, (list, tuple)):
@@ -37,7 +37,7 @@ def convolve(
     dilation: PerAxis,
     groups: int,
 ) -> Value:
-    """A convolution of a batch; padding holds befores, then afters."""
+    """A convolution of a batch. padding: all befores, then all afters."""
     n = weight.ndim - 2
     single = x.ndim == n + 1
     data = c.call("expand_dims", x, axis=0) if single else x
@@ -175,8 +175,8 @@ def _max_pool_with_indices(
 
 
 def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: Sequence[Dim]) -> Value:
-    """Where in its image, its last n axes, the largest element of each window stands; a row of `rows` holds a window's places, -1 for
-    none."""
+    """The index of each window's maximum in its image (the last n axes). `rows`: for each window the indices of its elements, -1 for
+    the padding."""
     flat = c.reshape(x, [*x.shape[:-n], math.prod(known_extents(x.shape[-n:]))])
     windows = c.call("take", flat, Value(array=np.maximum(rows, 0)), axis=flat.ndim - 1)
     lowest: Any = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
@@ -190,7 +190,7 @@ def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: S
 def _windows(
     extents: Sequence[int], outs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation: Sequence[int]
 ) -> np.ndarray:  # fmt: skip
-    """For each window (a row) the flat positions that it covers; -1 for those in the padding."""
+    """The flat indices of the elements of each window (a row); -1 in the padding."""
     places = []
     for extent, out, k, s, p, d in zip(extents, outs, kernel, stride, pads, dilation, strict=True):
         at = np.arange(out)[:, None] * s - p + np.arange(k)[None, :] * d
@@ -199,7 +199,7 @@ def _windows(
 
 
 def _adaptive_windows(extents: Sequence[int], outs: Sequence[int]) -> np.ndarray:
-    """The windows of an adaptive pooling: the k-th of n covers what lies between k/n and (k + 1)/n of the axis."""
+    """The windows of an adaptive pooling: the k-th of n covers the axis from k/n to (k + 1)/n, rounded outwards."""
     places = []
     for extent, out in zip(extents, outs, strict=True):
         k = np.arange(out)[:, None]
@@ -210,7 +210,7 @@ def _adaptive_windows(extents: Sequence[int], outs: Sequence[int]) -> np.ndarray
 
 
 def _flat_places(extents: Sequence[int], places: Sequence[np.ndarray]) -> np.ndarray:
-    """Windows from those along each axis (rows of places, negative ones outside): rows of flat places, -1 for those outside."""
+    """Rows of flat indices for windows from their indices along each axis (negative in the padding); -1 in the padding."""
     flat, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for extent, at in zip(extents, places, strict=True):
         flat = (flat[:, None, :, None] * extent + at[None, :, None, :]).reshape(flat.shape[0] * at.shape[0], -1)
@@ -225,13 +225,13 @@ def _avg_pool(
 ) -> Value:  # fmt: skip
     if not is_float(x.dtype):
         mean = _avg_pool(c, c.cast(x, "float64"), kernel, stride, padding, ceil_mode, include, divisor)
-        # Sums are divided towards zero; a whole quotient may have come out a little less.
+        # Integer means round towards zero; the small term corrects exact quotients that were rounded down.
         away = c.call("add", mean, c.call("multiply", c.call("sign", mean), 1e-6))
         return c.cast(c.call("trunc", away), x.dtype)
     n = _axes_of(c)
     size, pads, strides = _tuple(kernel, n), _tuple(padding, n, 0), _tuple(stride, n, kernel)
     if divisor and ceil_mode:
-        # A mean would count fewer elements of windows that reach past the padding; the sum is needed.
+        # Means count fewer elements in windows beyond the padding, so the input is padded first.
         x, pads, ceil_mode = _with_whole_windows(c, x, size, strides, pads), (0,) * n, False
     out = _pooled(
         c, x, "avg_pool", n, pool_size=size, strides=strides, padding=(*pads, *pads), ceil_mode=bool(ceil_mode),
@@ -243,7 +243,7 @@ def _avg_pool(
 def _with_whole_windows(
     c: TorchCall, x: Value, size: Sequence[int], strides: Sequence[int], pads: Sequence[int]
 ) -> Value:
-    """The padded input, with further zeros for the last window that begins inside the input or its leading padding."""
+    """The padded input, with more zeros for the last window that begins in the input or in the padding before it."""
     n = len(size)
     width = [(0, 0)] * (x.ndim - n)
     for extent, k, s, p in zip(x.shape[-n:], size, strides, pads, strict=True):
@@ -295,7 +295,7 @@ def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", val
     """x padded by pairs of widths, for the last axis first; negative widths crop."""
     rank = x.ndim
     if mode in ("reflect", "replicate") and any([isinstance(v, int) and v < 0 for v in pads]):
-        # First pad all axes, then crop.
+        # First all axes are padded, then cropped.
         whole = pad(c, x, [max(v, 0) if isinstance(v, int) else v for v in pads], mode)
         return pad(c, whole, [min(v, 0) if isinstance(v, int) else 0 for v in pads])
     pairs = [(pads[k], pads[k + 1]) for k in range(0, len(pads), 2)]
@@ -385,7 +385,7 @@ def _patches(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Value:
-    """Patches of images of unknown extents: for each place of the kernel, what it meets."""
+    """Patches of images of dynamic extents: a slice of the image for each kernel offset."""
     n, channels, *extents = x.shape
     wide = c.call("nn.pad", x, c.number(0, x.dtype), pad_width=((0, 0), (0, 0), *[(p, p) for p in padding]))
     counts = [
@@ -414,7 +414,7 @@ def _col2im(
     cells = places.shape[1]
     channels = wide // cells
     total = int(size[0]) * int(size[1])
-    # Elements in the padding go to a position after the image.
+    # Elements of the padding are added to an additional position after the image.
     where = np.where(places.T < 0, total, places.T).reshape(1, -1)
     moved = c.transpose(c.reshape(x, [n * channels, cells * count]), [1, 0])
     start = c.full([total + 1, n * channels], 0, x.dtype)
@@ -435,7 +435,7 @@ def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> 
 
 @aten("fractional_max_pool2d", "fractional_max_pool3d")
 def _fractional_max_pool(c: TorchCall, x: Value, kernel: PerAxis, size: Any, samples: Value) -> list[Value]:
-    """Windows whose places were drawn: a number from 0 to 1 for each axis of each image says where (Graham, 2014)."""
+    """Max pooling with random windows: a number from 0 to 1 for each axis of each image places them (Graham, 2014)."""
     n = 3 if "3d" in c.target else 2
     lead = list(x.shape[: x.ndim - n])
     extents = c.static(x.shape[-n:], "the extents that it pools")
@@ -443,7 +443,7 @@ def _fractional_max_pool(c: TorchCall, x: Value, kernel: PerAxis, size: Any, sam
     drawn = c.reshape(samples, [*lead, n])
     at: Value | None = None
     for k, (extent, width, out) in enumerate(zip(extents, kernels, outs, strict=True)):
-        # Two axes are drawn in the order of columns and rows.
+        # For two axes, the samples are in the order column, row.
         which = n - 1 - k if n == 2 else k
         share = c.call("strided_slice", drawn, begin=(which,), end=(which + 1,), axes=(len(lead),))
         step = (extent - width) / (out - 1) if out > 1 else 0.0
@@ -455,7 +455,7 @@ def _fractional_max_pool(c: TorchCall, x: Value, kernel: PerAxis, size: Any, sam
         if at is None:
             at = rows
             continue
-        # Each window so far with each of this axis.
+        # All pairs of a window so far and a window of this axis.
         before, inside = at.shape[-2:]
         wide = c.call("multiply", c.reshape(at, [*lead, before, 1, inside, 1]), extent)
         whole = c.call("add", wide, c.reshape(rows, [*lead, 1, out, 1, width]))

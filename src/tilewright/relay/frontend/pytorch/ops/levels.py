@@ -1,7 +1,7 @@
-"""Converters of tensors that PyTorch holds quantised (its eager and FX modes): levels with their scale and zero point.
+"""Converters of quantised tensors of PyTorch's eager and FX modes: levels (integers) with their scale and zero point.
 
-An operator on them becomes its plain form between dequantize and quantize, as PT2E writes it, of which
-`relay.transform.FakeQuantizationToInteger` finds the integer form.
+An operator on them becomes its float form between dequantize and quantize, as PT2E writes it.
+`relay.transform.FakeQuantizationToInteger` makes the integer form.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MOVES = {
     "detach", "index_select", "index", "gather", "view_as", "expand_as", "max_pool1d", "max_pool2d", "channel_shuffle", "pixel_shuffle",
     "size", "sym_size", "numel", "dim", "pixel_unshuffle", "swapaxes", "broadcast_to", "tile", "unfold", "dropout",
 }  # fmt: skip
-"""Operators that move levels and do not compute with them."""
+"""Operators that only move levels."""
 OWN_LEVELS = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (2 / 256, 128)}
-"""Operators whose results have a scale and a zero point of their own (for bytes; where there is a sign, the zero point is 128 less)."""
+"""Operators with a fixed scale and zero point of the result (for unsigned bytes; for signed ones the zero point is 128 less)."""
 
 
 class Quantized:
-    """A quantised tensor: its levels, and what they say. `axis`: along which scales differ, None where there is one scale."""
+    """A quantised tensor: its levels, scale and zero point. `axis`: the axis of several scales; None for one scale."""
 
     __slots__ = ("axis", "levels", "scale", "zero")
 
@@ -45,7 +45,7 @@ class Quantized:
 
     @property
     def shape(self) -> list[Dim]:
-        """Extents, as those of a value."""
+        """Extents, like those of a value."""
         return self.levels.shape
 
     @property
@@ -60,7 +60,7 @@ class Quantized:
 
 
 def numbers(c: TorchCall, x: Any) -> Any:
-    """The real values of quantised levels, as float32; other values as they are."""
+    """The real values of a quantised tensor, as float32; other values unchanged."""
     if isinstance(x, (list, tuple)):
         return [numbers(c, v) for v in x]
     if not isinstance(x, Quantized):
@@ -70,7 +70,7 @@ def numbers(c: TorchCall, x: Any) -> Any:
 
 
 def levels_of(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: str, axis: int | None = None) -> Quantized:
-    """Numbers as levels."""
+    """Numbers quantised to levels."""
     made = Quantized(x, scale, zero, axis)
     made.levels = c.call(
         "qnn.quantize", x, Value(array=made.scale), Value(array=made.zero), axis=-1 if axis is None else axis, out_dtype=dtype
@@ -79,14 +79,14 @@ def levels_of(c: TorchCall, x: Value, scale: Any, zero: Any, dtype: str, axis: i
 
 
 def plain_type(dtype: DType) -> str:
-    """The type of the levels of torch.quint8 and its kin."""
+    """The integer type of the levels of torch.quint8 and similar types."""
     return dtype_name(dtype).replace("qui", "ui").replace("qi", "i")
 
 
 def convert_quantized(
     c: TorchCall, name: str, overload: str, positional: Sequence[Argument], named: dict[str, Argument]
 ) -> Any:
-    """A call of a plain operator of which an argument is quantised. Raises OpNotImplemented."""
+    """A call of a float operator with a quantised argument. Raises OpNotImplemented."""
     short = name.removeprefix("aten::").removesuffix("_")
     if positional and isinstance(positional[0], Quantized):
         answer = told(c, name, positional[0])
@@ -149,7 +149,7 @@ def _parameter(c: TorchCall, x: Any) -> Result:
 
 
 def told(c: TorchCall, name: str, x: Quantized) -> Result:
-    """A property of a quantised tensor; None if the operator asks for something else."""
+    """A property of a quantised tensor; None for other operators."""
     answers: dict[str, Callable[[], Any]] = {
         "dequantize": lambda: numbers(c, x), "int_repr": lambda: x.levels, "q_scale": lambda: float(x.scale),
         "q_zero_point": lambda: int(x.zero),
@@ -158,23 +158,23 @@ def told(c: TorchCall, name: str, x: Quantized) -> Result:
     return answers[short]() if short in answers else None
 
 
-# Layers, whose weights stand packed in an object
+# Layers with weights packed in an object
 
 
 def _weight(c: TorchCall, packed: Attribute, unpack: str) -> tuple[Value, Value | None]:
-    """(weight as numbers, bias) of a packed layer."""
+    """(dequantised weight, bias) of a packed layer."""
     return packed_weight(c, packed.module, packed.path, unpack)
 
 
 def packed_weight(c: TorchCall, packed: torch.ScriptObject, path: str, unpack: str) -> tuple[Value, Value | None]:
-    """(weight as numbers, bias) of an object of packed weights."""
+    """(dequantised weight, bias) of an object of packed weights."""
     import torch
 
     weight, bias = getattr(torch.ops.quantized, unpack)(packed)
     while path.endswith("_packed_params"):
         path = path.removesuffix("_packed_params").removesuffix(".")
     held = c.home.real_weight(f"{path}.weight".removeprefix("."), tensor_array(weight))
-    # As a constant: arithmetic on integers takes it in levels.
+    # A constant, which FakeQuantizationToInteger converts back to levels.
     plain = None if bias is None else Value(array=tensor_array(bias), name=f"{path}.bias".removeprefix("."))
     if not weight.is_quantized:
         return c.cast(held, "float32"), plain
@@ -185,13 +185,13 @@ def packed_weight(c: TorchCall, packed: torch.ScriptObject, path: str, unpack: s
 
 
 def _finished(c: TorchCall, x: Value, scale: float, zero: int, dtype: str) -> Quantized:
-    """A result as levels, after a ReLU where the operator's name has one."""
+    """A result quantised to levels, after a ReLU if the operator's name has one."""
     return levels_of(c, c.call("nn.relu", x) if "relu" in c.target else x, scale, zero, dtype)
 
 
 def _layer(rank: int, transposed: bool) -> Callable[..., Any]:
     kind = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
-    # A convolution along one axis is packed as one of images that are one row high.
+    # A convolution along one axis is packed like one of images with one row.
     packed_as = kind.replace("1d", "2d")
 
     def convert(c: TorchCall, x: Quantized, packed: Attribute, scale: float, zero: int) -> Quantized:
@@ -238,7 +238,7 @@ def _linear_half(c: TorchCall, x: Value, packed: Attribute) -> Value:
 
 
 def rounded_to_bytes(c: TorchCall, x: Value, reduced: bool) -> Value:
-    """Numbers as bytes say them whose scale is the tensor's own range; `reduced`: of seven bits."""
+    """Numbers rounded to 256 levels over the tensor's own range; `reduced`: to 128 levels."""
     top = 127.0 if reduced else 255.0
     low = c.call("minimum", c.call("min", x, axis=None), 0)
     high = c.call("maximum", c.call("max", x, axis=None), 0)
@@ -257,7 +257,7 @@ def _embedding(c: TorchCall, packed: Attribute, places: Value, pruned: bool = Fa
     return c.call("take", Value(array=tensor_array(table)), places, axis=0, mode="clip")
 
 
-# Operators that are told their result's scale
+# Operators with arguments for their result's scale
 
 
 @aten(*[f"quantized::{n}{r}" for n in ("add", "mul") for r in ("", "_relu")], "quantized::matmul")
@@ -282,7 +282,7 @@ def _times(c: TorchCall, x: Quantized, number: float) -> Quantized:
 
 
 def _cut_below(c: TorchCall, x: Quantized) -> Quantized:
-    """The levels of what is above zero."""
+    """The levels after a ReLU, at least the zero point."""
     return Quantized(c.call("maximum", x.levels, int(x.zero)), x.scale, x.zero)
 
 
@@ -293,7 +293,7 @@ def _plus(c: TorchCall, x: Quantized, number: float) -> Quantized:
     if low <= zero <= high:
         made = Quantized(x.levels, x.scale, zero)
     else:
-        # The zero point goes to an end, and the scale grows until the range fits.
+        # The zero point is clamped to the nearer bound, and the scale grows until the range fits.
         end = low if zero < low else high
         wider = float(x.scale) * (high - zero if zero < low else zero - low) / (high - low)
         made = levels_of(c, c.call("add", numbers(c, x), float(number)), wider, end, x.dtype)

@@ -1,4 +1,4 @@
-"""Converters of products of matrices, and attention."""
+"""Converters of matrix products and attention."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def matmul(c: TorchCall, a: Value, b: Value) -> Value:
         return c.call("sum", c.call("multiply", a, b), axis=(0,))
     x = c.call("expand_dims", a, axis=0) if a.ndim == 1 else a
     y = c.call("expand_dims", b, axis=1) if b.ndim == 1 else b
-    # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
+    # A matrix on the right is a layer's weight: all leading axes of the left factor become rows of one product.
     out = c.call("nn.matmul", x, y) if y.ndim == 2 else batches(c, x, y)
     gone = ([-2] if a.ndim == 1 else []) + ([-1] if b.ndim == 1 else [])
     return c.call("squeeze", out, axis=tuple([g % out.ndim for g in gone])) if gone else out
 
 
 def batches(c: TorchCall, x: Value, y: Value, transpose_b: bool = False) -> Value:
-    """Products of batches of matrices, axes of both before the last two as of one."""
+    """Products of batches of matrices. All axes before the last two are merged to one batch axis."""
     if x.ndim < y.ndim:
         x = c.reshape(x, [1] * (y.ndim - x.ndim) + x.shape)
     if y.ndim < x.ndim:
@@ -50,7 +50,7 @@ def batches(c: TorchCall, x: Value, y: Value, transpose_b: bool = False) -> Valu
 
 
 def _whole_product(c: TorchCall, a: Value, b: Value) -> Value:
-    """A product of integers, as a sum."""
+    """A product of integers, as element-wise products and a sum."""
     if b.ndim == 1:
         return c.call("sum", c.call("multiply", a, b), axis=(a.ndim - 1,))
     wide = c.call("multiply", c.call("expand_dims", a, axis=a.ndim), c.call("expand_dims", b, axis=b.ndim - 2))
@@ -117,7 +117,7 @@ def _tensordot(c: TorchCall, a: Value, b: Value, left: Sequence[int] = (-1,), ri
         return c.call("multiply", a, b)
     i, j = [c.axis(d, a.ndim) for d in left], [c.axis(d, b.ndim) for d in right]
     for p, q in zip(i, j, strict=True):
-        # An extent of 1 stands for any: what meets it is summed.
+        # An extent of 1 broadcasts, so the other operand is summed along its axis.
         if known_equal(a.shape[p], 1) and not known_equal(b.shape[q], 1):
             b = c.call("sum", b, axis=(q,), keepdims=True)
         elif known_equal(b.shape[q], 1) and not known_equal(a.shape[p], 1):
@@ -180,7 +180,7 @@ def _without_dots(parts: list[str], out: str, operands: Sequence[Value]) -> tupl
 
 
 def _rearranged(c: TorchCall, x: Value, have: str, want: str) -> Value:
-    """x with the letters of its axes brought to `want`: diagonals taken, what is missing summed."""
+    """x with its axes (letters) rearranged to `want`: repeated letters take diagonals, missing ones are summed."""
     while len(set(have)) < len(have):
         letter = next(ch for ch in have if have.count(ch) > 1)
         i = have.index(letter)
@@ -201,7 +201,7 @@ def _rearranged(c: TorchCall, x: Value, have: str, want: str) -> Value:
 
 
 def _pair(c: TorchCall, a: Value, la: str, b: Value, lb: str, later: set[str]) -> tuple[Value, str]:
-    """The product of two operands as one product of matrices: letters of both that are kept are its batch."""
+    """The product of two operands as one matrix product. Letters of both that are kept are its batch axes."""
     a, la = _summed(c, a, la, later | set(lb))
     b, lb = _summed(c, b, lb, later | set(la))
     batch = [ch for ch in la if ch in lb and ch in later]
@@ -261,19 +261,19 @@ def attention(
         scores = c.call("add", scores, c.cast(mask, scores.dtype))
     shares = c.call("nn.softmax", scores, axis=scores.ndim - 1)
     if mask is not None and mask.dtype == "bool" and not causal and not _sure(mask):
-        # A query that may look nowhere gets zeros.
+        # A query with all keys masked gets zeros.
         some = c.call("any", mask, axis=(mask.ndim - 1,), keepdims=True)
         shares = c.call("where", some, shares, c.number(0, shares.dtype))
     return batches(c, shares, v) if v.ndim > 2 else c.call("nn.matmul", shares, v)
 
 
 def _sure(mask: Value) -> bool:
-    """Whether every query surely sees something."""
+    """Whether every query certainly has an unmasked key."""
     return mask.array is not None and mask.is_number and bool(mask.array.any(-1).all())
 
 
 def each_head(c: TorchCall, x: Value, times: Any) -> Value:
-    """Keys or values of which every head stands for several of the queries'."""
+    """Keys or values with each head repeated for the heads of queries that share it."""
     *lead, heads, length, depth = x.shape
     wide = c.broadcast(c.call("expand_dims", x, axis=x.ndim - 2), [*lead, heads, times, length, depth])
     return c.reshape(wide, [*lead, heads * times, length, depth])

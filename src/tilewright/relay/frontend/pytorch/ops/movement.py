@@ -1,4 +1,4 @@
-"""Converters of operators that move, join and repeat elements, or only look at them in another shape."""
+"""Converters of operators that move, join and repeat elements, or change only the shape."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Dim]) -> Value:
 def _squeeze(c: TorchCall, x: Value, dim: Axes = None) -> Value:
     if isinstance(dim, (list, tuple)) and not len(dim):
         return x
-    # A dynamic extent is more than 1 to PyTorch.
+    # PyTorch treats a dynamic extent as larger than 1.
     axes = tuple([a for a in c.axes(dim, x.ndim) if isinstance(x.shape[a], int) and x.shape[a] == 1]) if x.ndim else ()
     return c.call("squeeze", x, axis=axes) if axes else x
 
@@ -119,7 +119,7 @@ def _broadcast_tensors(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
 
 
 def broadcast_all(c: TorchCall, xs: Sequence[Value]) -> list[Value]:
-    """Tensors expanded to their common shape."""
+    """Tensors broadcast to their common shape."""
     from tilewright.relay.cards.relations import broadcast_shapes
 
     shape: list[Dim] = []
@@ -133,7 +133,7 @@ def cat(c: TorchCall, xs: Sequence[Value], dim: int = 0) -> Value:
     dtype = xs[0].dtype
     for x in xs[1:]:
         dtype = promote_types(dtype, x.dtype)
-    # A vector without elements joins anything.
+    # An empty vector may be joined with tensors of any shape.
     full = [x for x in xs if not (x.ndim == 1 and x.shape == [0])] or list(xs[:1])
     rank = full[0].ndim
     full = [x for x in full if not (isinstance(x.shape[dim], int) and x.shape[dim] == 0)] or full[:1]
@@ -232,7 +232,7 @@ def _split_with_sizes(c: TorchCall, x: Value, sizes: Sequence[Dim], dim: int = 0
 
 
 def split_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], axis: int) -> list[Value]:
-    """Parts of these extents along an axis."""
+    """Parts of these extents, split along an axis."""
     if len(sizes) == 1:
         return [x]
     if all([isinstance(s, int) for s in sizes]) and 0 not in sizes and isinstance(x.shape[axis], int):
@@ -261,7 +261,7 @@ def _tensor_split(c: TorchCall, x: Value, places: Any, dim: int = 0) -> list[Val
 
 
 def _split_by_data(c: TorchCall, x: Value, places: Value, axis: int) -> list[Value]:
-    """Parts between places that the model computes."""
+    """Parts split at indices that the model computes."""
     (number,) = c.static(places.shape, "the number of its places")
     whole = c.cast(places, "int64")
     bounds: list[Any] = [0]
@@ -457,7 +457,7 @@ def _as_strided(c: TorchCall, x: Value, size: Sequence[Dim], stride: Sequence[An
 
 
 def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> np.ndarray:
-    """The places of a view's elements among those of x."""
+    """The indices of a view's elements among those of x."""
     c.static([*x.shape, *size, *stride], "the sizes and strides of its view")
     places = np.full((), int(offset or 0), np.int64)
     for n, s in zip(size, stride, strict=True):
@@ -467,7 +467,7 @@ def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], 
 
 @aten("resize", "resize_as")
 def _resize(c: TorchCall, x: Value, size: Any, *rest: object) -> Value:
-    """As many of the elements as fit; elements that were not set are zeros."""
+    """The first elements in a new shape; additional elements are zeros."""
     shape = c.static(size.shape if isinstance(size, Value) else size, "its new size")
     flat, count = c.reshape(x, [-1]), int(np.prod(shape))
     (have,) = c.static(flat.shape, "the number of its elements")
@@ -503,7 +503,7 @@ def _channel_shuffle(c: TorchCall, x: Value, groups: int) -> Value:
     return c.reshape(c.transpose(apart, [0, 2, 1, *range(3, x.ndim + 1)]), x.shape)
 
 
-# What is asked of a tensor
+# Properties of a tensor
 
 
 @aten("sym_size", "size.int")

@@ -1,4 +1,4 @@
-"""Converters of normalisation."""
+"""Converters of normalisations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _vector(c: TorchCall, x: Value | None, count: int, value: float, dtype: str)
 
 
 def _moments(c: TorchCall, x: Value, axes: Sequence[int], eps: float) -> tuple[Value, Value]:
-    """(mean, reciprocal of the deviation) along axes, kept."""
+    """(mean, 1 / deviation) along axes, which are kept with extent 1."""
     spread, middle = variance(c, x, list(axes), 0, True)
     return middle, c.call("rsqrt", c.call("add", spread, float(eps)))
 
@@ -65,7 +65,7 @@ def _batch_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, training: bool, eps: float
 ) -> Value:  # fmt: skip
     if x.ndim < 2:
-        # A vector is a batch whose elements have no channels: PyTorch takes one without elements only.
+        # A vector has a batch axis only, without channels. PyTorch accepts only an empty one.
         return x
     channels = x.known_extent(1)
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
@@ -122,7 +122,7 @@ def _batch_norm_inference(
 
 
 def _nothing(c: TorchCall, x: Value) -> list[Value]:
-    """The statistics that inference does not keep."""
+    """The statistics for training, which inference does not compute."""
     return [Value(array=np.zeros(0, x.dtype)), Value(array=np.zeros(0, x.dtype))]
 
 

@@ -1,6 +1,6 @@
-"""Converters of quantised numbers: what PT2E writes (quantize and dequantize around plain operators), and fake quantisation.
+"""Converters of quantised numbers: PT2E's quantize and dequantize around float operators, and fake quantisation.
 
-`relay.transform.FakeQuantizationToInteger` then finds the integer form of what lies between.
+`relay.transform.FakeQuantizationToInteger` then makes the integer form of the operators between them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def _zero(c: TorchCall, x: Any) -> Value:
 
 
 def _cut(c: TorchCall, x: Value, low: int, high: int) -> Value:
-    """Levels narrower than the type's own."""
+    """Levels clipped to a range that is narrower than their type's."""
     if (low, high) == RANGES.get(x.dtype):
         return x
     return c.call("clip", x, a_min=float(low), a_max=float(high))
 
 
 def _computed(c: TorchCall, *parameters: Any) -> bool:
-    """Whether the model computes scales or zero points from what it is given."""
+    """Whether the model computes scales or zero points from its inputs."""
     return any([isinstance(p, Value) and p.array is None and not _is_weight(c, p) for p in parameters])
 
 
@@ -45,14 +45,14 @@ def _is_weight(c: TorchCall, x: Value) -> bool:
 
 
 def _level(c: TorchCall, x: Value, scale: Value, zero: Value, low: Any, high: Any, dtype: DType) -> Value:
-    """The levels of numbers, of scales and zero points that are computed."""
+    """The levels of numbers, for scales and zero points that the model computes."""
     turned = c.call("divide", c.number(1, scale.dtype), scale)
     moved = c.call("add", c.call("round", c.call("multiply", x, c.cast(turned, x.dtype))), c.cast(zero, x.dtype))
     return c.cast(c.call("clip", moved, a_min=float(low), a_max=float(high)), dtype_name(dtype))
 
 
 def _number(c: TorchCall, x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
-    """The real values of levels, with scales and zero points that the model computes."""
+    """The real values of levels, for scales and zero points that the model computes."""
     name = "float32" if dtype is None else dtype_name(dtype)
     levels = c.cast(x, "float32" if zero is None else "int32")
     if zero is not None:
@@ -112,7 +112,7 @@ def _dequantize_channels(
     return made if out_dtype is None else c.cast(made, dtype_name(out_dtype))
 
 
-# Scales that the model chooses by what it is given: dynamic quantisation
+# Dynamic quantisation: scales that the model computes from its inputs
 
 
 @aten("quantized_decomposed::choose_qparams", "quantized_decomposed::choose_qparams_symmetric")
@@ -136,7 +136,7 @@ def _choose_tokens(c: TorchCall, x: Value, dtype: DType) -> list[Value]:
     largest = c.call("max", c.call("abs", x), axis=-1, keepdims=True)
     largest = c.cast(largest, "float32") if x.dtype == "float16" else largest
     scales = c.call("divide", c.call("maximum", largest, 1e-5), 127.0)
-    # The types that an exported program says; PyTorch's own function makes float32.
+    # The types of an exported program; PyTorch's own function returns float32.
     return [c.cast(scales, "float64"), c.full(scales.shape, 0, "int64")]
 
 

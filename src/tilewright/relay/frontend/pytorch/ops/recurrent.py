@@ -1,4 +1,4 @@
-"""Converters of recurrent layers: their steps in a row."""
+"""Converters of recurrent layers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 State = tuple[Value, ...]
 Product = Callable[[Value], Value]
-"""A matrix product with weights, and their bias."""
+"""A matrix product with weights, plus their bias."""
 Cell = Callable[[TorchCall, Value, State, Product], State]
-"""(what the input contributes, state, product with the recurrent weights) -> state."""
+"""A step: (projected input, state, product with the recurrent weights) -> state."""
 
 
 def _lstm_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
@@ -59,7 +59,7 @@ def _product(c: TorchCall, weight: Value, bias: Value | None = None) -> Product:
 def _layer(
     c: TorchCall, given: Value, state: State, recurrent: Product, cell: Cell, backwards: bool
 ) -> tuple[Value, State]:
-    """A layer of so many steps as its input has (steps, batch, gates), one after the other: (all outputs, the last state)."""
+    """A layer unrolled over its input's steps (steps, batch, gates): (all outputs, the final state)."""
     steps = [c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, given, [1] * given.known_extent(0), 0)]
     outputs = []
     for x in steps[::-1] if backwards else steps:
@@ -71,7 +71,7 @@ def _layer(
 def _loop(
     c: TorchCall, given: Value, state: State, recurrent: Product, cell: Cell, backwards: bool
 ) -> tuple[Value, State]:
-    """A layer of an unknown number of steps as a function that calls itself."""
+    """A layer with a dynamic number of steps, as a function that calls itself."""
     given = c.call("reverse", given, axis=0) if backwards else given
     steps = given.shape[0]
     places = c.call("arange", start=0, stop=steps, step=1, dtype="int64")
@@ -99,7 +99,7 @@ def _network(
     c: TorchCall, x: Value, states: Sequence[Value], products: Sequence[tuple[Product, Product]], layers: int, bidirectional: bool,
     batch_first: bool,
 ) -> list[Value]:  # fmt: skip
-    """Layers of cells; `products`: of each layer, and each way through it, with the input's and the recurrent weights."""
+    """Stacked layers of cells. `products`: the products of each layer and direction, with the input's and the recurrent weights."""
     cell, single = _cell_of(c), x.ndim == 2
     if single:
         x = c.call("expand_dims", x, axis=1)
@@ -147,7 +147,7 @@ def _recurrent(
 
 
 def _several(states: Any) -> Sequence[Value]:
-    """The state of an LSTM is two tensors, that of others is one."""
+    """The state as a sequence of tensors: two (LSTM) or one."""
     return states if isinstance(states, (list, tuple)) else [states]
 
 
@@ -159,7 +159,7 @@ def _cell(
     return list(after) if len(after) > 1 else after[0]
 
 
-# Layers that PyTorch quantised dynamically: their weights stand packed in objects
+# Layers with dynamically quantised weights, packed in objects
 
 
 def _dynamic_product(c: TorchCall, packed: Any, path: str, reduced: bool, half: bool) -> Product:

@@ -1,4 +1,4 @@
-"""Converters of reductions, running totals and sorting."""
+"""Converters of reductions, cumulative operators and sorting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sum_(c: TorchCall, x: Value, dim: Axes = None, keepdim: bool = False, dtype:
 def mean(c: TorchCall, x: Value, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Value:
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     if x.ndim == 4 and dim is not None and sorted(c.axes(dim, 4)) == [2, 3] and len(dim) == 2:
-        # As a pooling it stays on channel blocks.
+        # A pooling operator keeps channel blocks.
         pooled = c.call("nn.global_avg_pool2d", x)
         return pooled if keepdim else c.call("squeeze", pooled, axis=(2, 3))
     return total(c, "mean", x, dim, keepdim)
@@ -157,7 +157,7 @@ def _variances(c: TorchCall, x: Value, dim: Axes, correction: Any, keepdim: bool
 def _matrix_norm(
     c: TorchCall, x: Value, p: Any = None, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Result:
-    """A norm of matrices where two axes are meant, else of vectors."""
+    """A matrix norm for two axes, else a vector norm."""
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     matrices = "matrix" in c.target
     axes = c.axes((-2, -1) if dim is None and matrices else dim, x.ndim)
@@ -231,7 +231,7 @@ def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Value:
 
 @aten("cummax", "cummin")
 def _running_extreme(c: TorchCall, x: Value, dim: int) -> list[Value]:
-    """Of each place all places up to it, in a table: the last of equal ones counts."""
+    """Extremes up to each index, from a table of all pairs of indices. The last of equal elements counts."""
     if not x.ndim:
         return [x, c.number(0, "int64")]
     axis = c.axis(dim, x.ndim)
@@ -306,7 +306,7 @@ def _kthvalue(c: TorchCall, x: Value, k: int, dim: int = -1, keepdim: bool = Fal
 
 @aten("nanmedian")
 def _nanmedian(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle one of those that are numbers, which a sorted row begins with."""
+    """The median of the elements that are not NaN, which come first in a sorted row."""
     if dim is None:
         return _nanmedian(c, c.reshape(x, [-1]), 0)[0]
     if not x.ndim:
@@ -321,7 +321,7 @@ def _nanmedian(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = F
 
 @aten("mode")
 def _mode(c: TorchCall, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
-    """The least of the most frequent elements, and its last place: each element is compared with all."""
+    """The smallest of the most frequent elements, and its last index. All pairs of elements are compared."""
     if not x.ndim:
         return [x, c.number(0, "int64")]
     axis = c.axis(dim, x.ndim)

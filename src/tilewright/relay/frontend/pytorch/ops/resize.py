@@ -28,7 +28,7 @@ def resize(
     c: TorchCall, x: Value, sizes: Sequence[Any] | None, scales: Sequence[float | None] | None, method: str, align: bool,
     exact: bool = False, antialias: bool = False,
 ) -> Value:  # fmt: skip
-    """The last axes of x (batch, channels, ...) brought to `sizes`, or scaled."""
+    """The last axes of x (batch, channels, ...) resampled to `sizes`, or by scales."""
     n = x.ndim - 2
     extents = x.shape[2:]
     given = list(scales) if scales else [None] * n
@@ -76,7 +76,7 @@ def _along(
     exact: bool,
     antialias: bool,
 ) -> Value:
-    """One axis by a table: a product with a matrix of weights, or the places of the nearest."""
+    """One axis resampled by a table: a product with a matrix of weights, or the indices of the nearest elements."""
     extent = x.known_extent(axis)
     step = 1 / scale if scale else extent / target
     if align:
@@ -96,12 +96,12 @@ def _along(
 
 
 def _weights(at: np.ndarray, extent: int, step: float, cubic: bool, align: bool, antialias: bool) -> np.ndarray:
-    """Matrix (target, extent) of a linear or cubic interpolation; with antialias the kernel is as wide as its step."""
+    """Matrix (target, extent) of a linear or cubic interpolation. With antialias the kernel is as wide as its step."""
     matrix = np.zeros((len(at), extent))
     if antialias:
         wide = max(step, 1.0)
         reach = (2.0 if cubic else 1.0) * wide
-        # Corners that are aligned change the step only: PyTorch takes middles of pixels all the same.
+        # Aligned corners change only the step: PyTorch still uses the centres of pixels.
         for i, middle in enumerate((at + 0.5) * step):
             low, high = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), extent)
             j = np.arange(low, high)
@@ -163,7 +163,7 @@ for _name in ("bilinear2d", "bicubic2d"):
 @aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def _grid_sample(c: TorchCall, x: Value, grid: Value, mode: int = 0, padding: int = 0, align: bool = False) -> Value:
     if x.dtype in ("float16", "bfloat16"):
-        # Places need more digits than these types have.
+        # Positions need more digits than these types have.
         wide = [c.cast(v, "float32") for v in (x, grid)]
         return c.cast(_grid_sample(c, wide[0], wide[1], mode, padding, align), x.dtype)
     last = grid.ndim - 1

@@ -1,4 +1,4 @@
-"""Converters of segment reductions (embedding bags are one kind) and histograms."""
+"""Converters of segment reductions (with embedding bags) and histograms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def _counted(c: TorchCall, groups: Value, start: Value, weights: Value | None = None) -> Value:
-    """How many elements are in each group (int64), or the sum of their weights; `start` is what to begin with."""
+    """The number of elements of each group (int64), or the sum of their weights, added to `start`."""
     flat = c.reshape(groups, [-1])
     ones = c.broadcast(c.number(1, start.dtype), flat.shape) if weights is None else c.reshape(weights, [-1])
     return c.call("scatter_elements", start, flat, ones, axis=0, reduction="add", outside=True)
@@ -67,7 +67,7 @@ def _embedding_bag_with_padding(
     c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool, mode: int, sparse: bool,
     per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None,
 ) -> list[Value | None]:  # fmt: skip
-    # Here a row counted from the end; for the operators below it, -1 is none.
+    # Here a negative row counts from the end; for the operators below -1 means none.
     row = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.known_extent(0)
     return _embedding_bag(
         c, weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last_offset, row
@@ -108,7 +108,7 @@ def _segment_reduce(
 
 
 def _edges(c: TorchCall, x: Value, bins: int, ends: Sequence[Any] | None, slack: float) -> Value:
-    """bins + 1 bounds between two ends, without these those of the elements themselves; `slack` parts ends that are one."""
+    """bins + 1 bounds between two ends. Default ends: minimum and maximum of the elements. `slack` separates equal ends."""
     low, high = ends or (None, None)
     if low is None:
         if any([isinstance(d, int) and not d for d in x.shape]):
@@ -121,14 +121,14 @@ def _edges(c: TorchCall, x: Value, bins: int, ends: Sequence[Any] | None, slack:
     room = c.call("where", c.call("equal", low, high), c.number(slack, x.dtype), c.number(0, x.dtype))
     low, high = c.call("subtract", low, room), c.call("add", high, room)
     steps = c.call("divide", c.call("subtract", high, low), float(bins))
-    # From both ends, so that both are exact.
+    # Computed from both ends, so both are exact.
     up = c.call("add", low, c.call("multiply", Value(array=np.arange(bins + 1).astype(x.dtype)), steps))
     down = c.call("subtract", high, c.call("multiply", Value(array=np.arange(bins, -1, -1).astype(x.dtype)), steps))
     return c.call("where", Value(array=np.arange(bins + 1) < (bins + 1) // 2), up, down)
 
 
 def _bin(c: TorchCall, x: Value, edges: Value) -> Value:
-    """The bin of each element, the last one with both its bounds; one more than there are for elements in none."""
+    """The bin of each element. The last bin includes both bounds. Elements outside of all bins get the number of bins."""
     (count,) = c.static(edges.shape, "the number of its bounds")
     found = c.call("searchsorted", edges, x, right=True, dtype="int64")
     first, last = (c.call("squeeze", cut(c, edges, 0, k, k + 1), axis=(0,)) for k in (0, count - 1))
@@ -140,7 +140,7 @@ def _bin(c: TorchCall, x: Value, edges: Value) -> Value:
 def _histogram(
     c: TorchCall, columns: Sequence[Value], edges: Sequence[Value], weight: Value | None, density: bool
 ) -> Value:
-    """Of points given by their coordinates, how many (or how much) is in each box."""
+    """The number (or weight) of the points in each box. Columns are the points' coordinates."""
     dtype = columns[0].dtype
     counts = [c.static(e.shape, "the number of its bounds")[0] - 1 for e in edges]
     box, out = c.number(0, "int64"), c.number(False, "bool")

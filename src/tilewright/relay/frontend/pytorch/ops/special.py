@@ -1,4 +1,4 @@
-"""Converters of special functions: no kernels, but host functions (`runtime/host_functions/special`)."""
+"""Converters of special functions, which host functions compute (`runtime/host_functions/special`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ for _aten, _name in TWO.items():
 
 
 UNROLLED = 64
-"""The greatest degree of polynomials that kernels compute."""
+"""The largest degree of polynomials that kernels compute."""
 
 
 def _polynomial(kind: str, shifted: bool) -> Callable[..., Value]:
@@ -87,7 +87,7 @@ def _spherical(c: TorchCall, x: Value) -> Value:
     tiny = c.call("less", c.call("abs", x), 1e-6)
     plain = c.call("where", tiny, c.number(1, x.dtype), x)
     ratio = c.call("where", tiny, c.number(1, x.dtype), c.call("divide", c.call("sin", x), plain))
-    # Where x is infinite, its sine is none.
+    # The limit at infinity is 0, where the sine is NaN.
     far = c.call("equal", c.call("abs", x), c.number(np.inf, x.dtype))
     return c.call("where", far, c.number(0, x.dtype), ratio)
 
@@ -116,7 +116,7 @@ def _frexp(c: TorchCall, x: Value) -> list[Value]:
     plain = c.call("where", c.call("equal", size, 0), c.number(1, "float64"), size)
     power = c.call("add", c.call("floor", c.call("log2", plain)), 1)
     share = c.call("divide", wide, c.call("power", c.number(2, "float64"), power))
-    # The logarithm may round to an integer that is one away.
+    # The rounded logarithm may be off by one.
     much = c.call("greater_equal", c.call("abs", share), 1)
     little = c.call("logical_and", c.call("less", c.call("abs", share), 0.5), c.call("not_equal", size, 0))
     share = c.call(

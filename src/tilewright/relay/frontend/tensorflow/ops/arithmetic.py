@@ -69,7 +69,7 @@ def _divide(c: NodeCall, a: Value, b: Value) -> Value:
 
 
 def chosen(c: NodeCall, off: Value, value: float, other: Value) -> Value:
-    """`value` where `off` holds, else `other`."""
+    """`value` if `off`, else `other`."""
     return c.call("where", off, c.number(value, other.dtype), other)
 
 
@@ -303,7 +303,7 @@ def _sparse_cross_entropy(c: NodeCall, x: Value, labels: Value) -> list[Value]:
 
 @tf_op("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
-    """Rounded to the grid between low and high, which is shifted so that 0 lies on it."""
+    """Numbers rounded to the grid between low and high, which is shifted to contain 0."""
     a, b = (
         (float(c.attr("min", -6)), float(c.attr("max", 6)))
         if low is None or high is None
@@ -338,7 +338,7 @@ def _read_variable(c: NodeCall, handle: Result) -> Value:
 
 
 def _saved(c: NodeCall, handle: Any) -> Value:
-    """A variable as it was saved; refused where the program has assigned to it before."""
+    """The saved value of a variable. Raises an error if the program assigns to it before."""
     assigned = assignment_before(c.home, c.scope, c.node, handle)
     if assigned:
         raise OpNotImplemented(

@@ -1,4 +1,4 @@
-"""Converters of operators whose results are as large as their data say: partitions, stitches, ragged and sparse tensors."""
+"""Converters of operators with results of data-dependent size: partitions, stitches, ragged and sparse tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.runtime.host_functions.strings import string_host
 
 
 def filled(c: NodeCall, first: Value, rest: Sequence[Dim], value: Any, dtype: str) -> Value:
-    """A tensor of one value with `first` rows (a constant, a size, or computed by the model)."""
+    """A tensor of one value with `first` rows (a constant, a size, or a computed number)."""
     fill = value if isinstance(value, Value) else c.number(value, dtype)
     if c.is_known(first):
         return c.full(
@@ -31,14 +31,14 @@ def filled(c: NodeCall, first: Value, rest: Sequence[Dim], value: Any, dtype: st
 
 
 def ones(c: NodeCall, like: Value, dtype: str) -> Value:
-    """Ones, as many as another tensor has elements."""
+    """Ones, in the number of another tensor's elements."""
     if all([isinstance(d, int) for d in like.shape]):
         return c.full(like.shape, 1, dtype)
     return c.cast(c.call("ones_like", like), dtype)
 
 
 def after_last(c: NodeCall, which: Value) -> Value:
-    """The greatest number of a list, and one."""
+    """The maximum of a list, plus 1."""
     if which.is_number and which.array is not None:
         return Value(array=np.array(int(which.array.max(initial=-1)) + 1))
     return c.call("add", c.reduce("max", c.cast(which, "int64"), None), 1)
@@ -88,7 +88,7 @@ def _run_list_diff(config: Config, x: np.ndarray, gone: np.ndarray) -> np.ndarra
     return np.flatnonzero(~np.isin(x, gone))
 
 
-# ---- ragged tensors: values, and where their rows begin
+# ---- ragged tensors: values, and the starts of their rows
 
 
 @tf_op("RaggedRange")
@@ -143,7 +143,7 @@ def _ragged_row_splits(config: Config, splits: np.ndarray, which: np.ndarray) ->
 
 @tf_op("RaggedTensorToTensor")
 def _ragged_dense(c: NodeCall, shape: Value, values: Value, default: Value, *rows: Value) -> Value:
-    """values in rows of one length; what is missing is `default`."""
+    """values in rows of one length, filled with `default`."""
     kinds = [str(k) for k in c.attr("row_partition_types")]
     inner = values.shape[1:]
     depth = len(rows) + 1 - (kinds[0] == "FIRST_DIM_SIZE")
@@ -155,7 +155,7 @@ def _ragged_dense(c: NodeCall, shape: Value, values: Value, default: Value, *row
         known[0] = rows[0].shape[0] - 1
     if sum([d < 0 for d in known]) <= 1:
         where = c.reshape(where, known)
-    # Place 0 of what is taken from is the default.
+    # Index 0 of the source is the default.
     first = (
         c.broadcast(c.reshape(default, [1, *default.shape]), [1, *inner]) if default.ndim != len(inner) + 1 else default
     )
@@ -178,7 +178,7 @@ def _run_ragged_dense(config: Config, values: np.ndarray, *rows: np.ndarray) -> 
     count = 0
     if kinds[0] == "FIRST_DIM_SIZE":
         count, kinds, parts = int(parts[0]), kinds[1:], parts[1:]
-    # For each value its place along each axis, from the innermost rows out.
+    # For each value its index along each axis, from the innermost rows outwards.
     at: list[np.ndarray] = []
     owner = np.arange(len(values))
     extents: list[int] = []
@@ -230,7 +230,7 @@ def _ragged_sparse_size(config: Config, *splits: np.ndarray) -> np.ndarray:
     return np.array([len(splits[0]) - 1, *[np.diff(s).max(initial=0) for s in splits]])
 
 
-# ---- sparse tensors: places, values, shape
+# ---- sparse tensors: indices, values, shape
 
 
 @tf_op("SparseToDense")
@@ -295,10 +295,10 @@ def _run_sparse_reshape(config: Config, at: np.ndarray, old: np.ndarray, new: np
 
 @tf_op("SparseFillEmptyRows")
 def _fill_rows(c: NodeCall, at: Value, values: Value, shape: Value, default: Value) -> list[Value]:
-    """Rows without values get one; which they were, and where each value went."""
+    """Empty rows get a default value; also returns which rows were empty, and the new index of each value."""
     (rank,) = c.static([at.shape[1]], "the number of axes")
     made = host_call_sized(c, "tf.fill_rows", [at, shape], 2, "int64")
-    # Columns: a place, then the value that lies there (-1: the default).
+    # Columns: an index, then the number of its value (-1: the default).
     where = c.reshape(c.cut(made, 1, rank, rank + 1), [-1])
     whole = c.concatenate([c.reshape(default, [1]), values], 0)
     empty = host_call_sized(c, "tf.fill_rows.empty", [at, shape], 1, "bool")
@@ -307,7 +307,7 @@ def _fill_rows(c: NodeCall, at: Value, values: Value, shape: Value, default: Val
 
 
 def _row_order(at: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows without values, the values' places among rows in order)."""
+    """(which rows are empty, the values' order by rows)."""
     empty = np.bincount(at[:, 0], minlength=int(shape[0])) == 0
     return empty, np.argsort(at[:, 0], kind="stable")
 
@@ -384,7 +384,7 @@ def _offsets(c: NodeCall, axis: Value, *shapes: Value) -> list[Value]:
     return found
 
 
-# ---- segments: rows that belong together
+# ---- segment reductions: reductions over groups of rows
 
 
 FIRST = {"Max": "max", "Min": "min", "Prod": "mul", "Sum": "add"}
@@ -406,19 +406,19 @@ def _segments(c: NodeCall, x: Value, which: Value, count: Value | None = None) -
     made = _gathered(c, after_last(c, which) if total is None else total, flat, rows, start, mode)
     if unsorted or mode == "add" or not c.op.startswith("Segment"):
         return made
-    # Sorted ones hold 0 (products 1) where no row belongs.
+    # Sorted operators give 0 (products 1) for groups without rows.
     held = _gathered(c, after_last(c, which) if total is None else total, flat, ones(c, flat, "int32"), 0, "add")
     empty = c.reshape(c.call("equal", held, 0), [-1, *[1] * len(rest)])
     return c.call("where", empty, c.number(1 if mode == "mul" else 0, x.dtype), made)
 
 
 def _gathered(c: NodeCall, count: Value, which: Value, rows: Value, start: Any, mode: str) -> Value:
-    """Rows brought together by their numbers; negative numbers are left out."""
+    """Rows reduced by group; negative groups are left out."""
     rest = rows.shape[1:]
     base = filled(c, count, rest, start, rows.dtype)
     if which.is_number and which.array is not None and which.array.size and which.array.min() >= 0:
         return c.call("scatter_nd", base, c.reshape(which, [1, -1]), rows, mode=mode)
-    # A row in front takes what belongs nowhere.
+    # An additional first row takes the rows without a group.
     whole = c.concatenate([c.full([1, *rest], start, rows.dtype), base], 0)
     moved = c.call("add", c.call("maximum", which, -1), 1)
     made = c.call("scatter_nd", whole, c.reshape(moved, [1, -1]), rows, mode=mode)
@@ -430,7 +430,7 @@ def _gathered(c: NodeCall, count: Value, which: Value, rows: Value, start: Any, 
     "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments",
 )  # fmt: skip
 def _segment_means(c: NodeCall, x: Value, *given: Value) -> Value:
-    """Sums of rows, which the sparse ones pick by their places, over how many there are, or the root of that."""
+    """Sums of rows by group (sparse operators look rows up first). Means divide them by the count, or its square root."""
     rest_given = list(given)
     count = rest_given.pop() if c.op.endswith("NumSegments") else None
     which = rest_given.pop()
@@ -449,7 +449,7 @@ def _segment_means(c: NodeCall, x: Value, *given: Value) -> Value:
 
 @tf_op("Bincount", "DenseBincount")
 def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
-    """How often each number below `size` occurs, or what such places weigh together; others are left out."""
+    """The count of each number below `size`, or the sum of its weights; larger numbers are left out."""
     if x.ndim > 1 and c.op == "DenseBincount":
         return _bincount_rows(c, x, size, weights)
     (held,) = c.static([np.prod(np.array(weights.shape, object))], "the number of weights")
@@ -458,7 +458,7 @@ def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Value:
     each = c.reshape(weights, [-1]) if held and not binary else ones(c, flat, weights.dtype)
     mode = "max" if binary else "add"
     if c.is_known(size):
-        # What is too large goes past the end, and is cut off.
+        # Larger numbers go past the end, which is cut off.
         (n,) = c.ints(c.reshape(size, [1]), "size")
         inside = c.call("where", c.call("greater_equal", flat, n), c.number(-1, flat.dtype), flat)
         return _gathered(c, size, inside, each, 0, mode)

@@ -1,4 +1,4 @@
-"""Converters of CTC decoders: the likeliest sequences of classes, computed by host functions."""
+"""Converters of CTC decoders: the most probable sequences of classes, computed by host functions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _beams(c: NodeCall, x: Value, lengths: Value) -> list[Value]:
 
 
 def _decoded(c: NodeCall, function: str, given: list[Value], paths: int, **config: Any) -> list[Value]:
-    """What a decoder makes: the places, classes and size of each path as a sparse tensor, and the paths' scores.
+    """The results of a decoder: the indices, classes and size of each path as a sparse tensor, and the paths' scores.
 
-    The search runs once, and writes a table of int64 (paths, examples, 2 + steps): the bits of the score, the length, the classes.
+    The search runs once. It writes a table of int64 (paths, examples, 2 + steps): the bits of the score, the length, the classes.
     """
     steps, examples = given[0].shape[:2]
     table = [host_call(c, function, given, [paths, examples, steps + 2], "int64", **config)]
@@ -49,7 +49,7 @@ def _decoded(c: NodeCall, function: str, given: list[Value], paths: int, **confi
 
 
 def _table(found: Sequence[Sequence[tuple[Sequence[int], float]]], paths: int, steps: int) -> np.ndarray:
-    """Of (classes, score) for each path of each example."""
+    """The table of (classes, score) for each path of each example."""
     out = np.zeros((paths, len(found), steps + 2), np.int64)
     for b, ranked in enumerate(found):
         if len(ranked) < paths:
@@ -73,12 +73,12 @@ def _greedy_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndar
 
 @string_host("tf.beams")
 def _beam_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """For each example the likeliest sequences with the logarithms of their likelihoods (prefix search)."""
+    """For each example the most probable sequences with the logarithms of their probabilities (prefix search)."""
     blank = x.shape[2] - 1
     found = []
     logs = x.astype(np.float64) - np.logaddexp.reduce(x.astype(np.float64), 2, keepdims=True)
     for b, n in enumerate(lengths.tolist()):
-        # Each prefix: (likelihood that it ends with a blank, that it does not).
+        # Prefix -> (probability that it ends with a blank, probability that it does not).
         beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}
         for row in logs[:n, b]:
             made: dict[tuple[int, ...], list[float]] = {}

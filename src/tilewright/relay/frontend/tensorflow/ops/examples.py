@@ -1,4 +1,4 @@
-"""Converters of what serving models read: serialised tf.Example messages, serialised tensors, comma-separated lines, compressed strings."""
+"""Converters of serving inputs: serialised tf.Example messages, serialised tensors, comma-separated lines, compressed strings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _names(c: NodeCall, x: Value) -> list[str]:
 
 @string_op("ParseExample", "ParseExampleV2", "ParseSingleExample")
 def _examples(c: NodeCall, serialized: Value, *rest: Value) -> list[Value]:
-    """Sparse places, values and shapes, dense tensors, ragged values and splits of each feature."""
+    """Sparse indices, values and shapes, dense tensors, ragged values and splits of each feature."""
     kinds = {k: c.attr(k) or [] for k in ("sparse_types", "Tdense", "ragged_value_types", "ragged_split_types")}
     shapes = c.attr("dense_shapes") or []
     given = list(rest)
@@ -73,13 +73,13 @@ def _examples(c: NodeCall, serialized: Value, *rest: Value) -> list[Value]:
 
 
 def _features(config: Config, serialized: np.ndarray) -> list[list[Any] | None]:
-    """The values of a feature in each example, None where it is missing."""
+    """The values of a feature in each example; None if it is missing."""
     found: list[list[Any] | None] = []
     for string in serialized.reshape(-1).tolist():
         example = message("Example")()
         try:
             example.ParseFromString(as_bytes(string))
-        except Exception as error:  # protobuf's own kinds, which share no base
+        except Exception as error:  # protobuf's own exceptions have no common base
             raise ValueError(f"the string is not a tf.Example: {error}") from None
         held = example.features.feature
         if config["key"] not in held:
@@ -217,7 +217,7 @@ def _compressed(c: NodeCall, x: Value) -> Value:
 
 
 MOST_UNPACKED = 1 << 30
-"""Largest size of a decompressed string, in bytes."""
+"""The size limit of a decompressed string, in bytes."""
 
 
 @string_host("tf.DecodeCompressed")

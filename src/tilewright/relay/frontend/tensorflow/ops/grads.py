@@ -1,4 +1,4 @@
-"""Converters of adjoints: models whose outputs are gradients (sensitivities, energies and forces) contain them in their graphs."""
+"""Converters of adjoint operators, for models with gradients as outputs (sensitivities, energies and forces)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _zero(c: NodeCall, x: Value) -> Value:
     return c.number(0, x.dtype)
 
 
-# What comes back through the results, and what the operator was given.
+# Operands: the adjoint of the result, and the operator's operand.
 OF_INPUTS: dict[str, Callable[[NodeCall, Value, Value], Value]] = {
     "ReluGrad": lambda c, g, x: _where(c, c.call("greater", x, 0.0), g, _zero(c, g)),
     "Relu6Grad": lambda c, g, x: _where(
@@ -41,7 +41,7 @@ OF_INPUTS: dict[str, Callable[[NodeCall, Value, Value], Value]] = {
     "LeakyReluGrad": lambda c, g, x: _where(c, c.call("greater", x, 0.0), g, _times(c, g, float(c.attr("alpha", 0.2)))),
     "SoftplusGrad": lambda c, g, x: _times(c, g, c.call("sigmoid", x)),
     "SoftsignGrad": lambda c, g, x: c.call("divide", g, _square(c, c.call("add", c.call("abs", x), 1.0))),
-    # These are given the results of the operators.
+    # Operands: the adjoint of the result, and the operator's result.
     "EluGrad": lambda c, g, y: _where(c, c.call("less", y, 0.0), _times(c, g, c.call("add", y, 1.0)), g),
     "SeluGrad": lambda c, g, y: _where(
         c,
@@ -50,7 +50,7 @@ OF_INPUTS: dict[str, Callable[[NodeCall, Value, Value], Value]] = {
         _times(c, g, SELU_SCALE),
     ),
 }
-# The operator's result, and what comes back through it.
+# Operands: the operator's result, and its adjoint.
 OF_RESULTS: dict[str, Callable[[NodeCall, Value, Value], Value]] = {
     "SigmoidGrad": lambda c, y, g: _times(c, g, y, c.call("subtract", c.number(1, y.dtype), y)),
     "TanhGrad": lambda c, y, g: _times(c, g, c.call("subtract", c.number(1, y.dtype), _square(c, y))),
@@ -82,7 +82,7 @@ def _broadcast_axes(c: NodeCall, a: Value, b: Value) -> list[Value]:
     found: list[list[int]] = [[], []]
     for axis, pair in enumerate(zip(*sides, strict=True)):
         for mine, given, other in zip(found, pair, pair[::-1], strict=True):
-            # Where both are 1, TensorFlow names the axis on both sides.
+            # For two extents of 1, TensorFlow lists the axis on both sides.
             if known_equal(given, 1) and (not known_equal(other, 1) or known_equal(given, other)):
                 mine.append(axis)
     return [sizes_value(c, np.array(axes, object), a.dtype) for axes in found]
@@ -90,7 +90,7 @@ def _broadcast_axes(c: NodeCall, a: Value, b: Value) -> list[Value]:
 
 @tf_op("StridedSliceGrad")
 def _slice(c: NodeCall, shape: Value, begin: Value, end: Value, step: Value, g: Value) -> Value:
-    """Zeros, but for what was cut out."""
+    """Zeros, with the adjoint at the slice."""
     extents = c.static(c.ints(shape, "shape"), "the shape that was cut")
     return _placed(c, c.full([int(np.prod(extents))], 0, g.dtype), extents, (begin, end, step), g)
 
@@ -102,7 +102,7 @@ def _slice_update(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, 
 
 
 def _placed(c: NodeCall, base: Value, extents: Sequence[int], cuts: Sequence[Value], part: Value) -> Value:
-    """A tensor, given flat, with other elements where a slice cuts."""
+    """A flat tensor with the elements of a slice replaced."""
     marks = np.arange(int(np.prod(extents))).reshape(extents)
     masks = SliceMasks.read(lambda name: c.attr(name, 0))
     where = marks[masks.key(*[c.static(c.ints(v, "slice"), "where it cuts") for v in cuts])]

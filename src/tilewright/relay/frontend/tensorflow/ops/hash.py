@@ -1,4 +1,4 @@
-"""Converters of operators that number strings by their hashes, and of crossed features."""
+"""Converters of operators that map strings to numbers by hashes, and of crossed features."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _cross(c: NodeCall, *given: Value) -> list[Value]:
 
 
 def _crossed(config: Config, given: tuple[np.ndarray, ...]) -> list[list[Any]]:
-    """For each example all ways to take one value of each feature, the last feature running fastest."""
+    """All combinations of one value of each feature, for each example. The last feature varies fastest."""
     n = config["sparse"]
     arrays = list(given)
     between = str(arrays.pop().item()) if config.get("named") else config["by"]

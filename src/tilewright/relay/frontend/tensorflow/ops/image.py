@@ -11,11 +11,11 @@ from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 from tilewright.support.errors import OpNotImplemented
 
 MOST_SHARES = 1 << 24
-"""Elements of the matrix that resizes an axis by areas."""
+"""The largest number of elements of the matrix that resizes an axis by areas."""
 
 
 def _shares(extent: int, size: int, align: bool) -> np.ndarray:
-    """(size, extent): how much of each place falls on a place of the result, together 1. Raises OpNotImplemented."""
+    """(size, extent): the weight of each input element in each result element; each row sums to 1. Raises OpNotImplemented."""
     if size * extent > MOST_SHARES:
         raise OpNotImplemented(f"it resizes an axis of {extent} to {size}; their product may be {MOST_SHARES}")
     step = np.float32((extent - 1) / (size - 1) if align and size > 1 else extent / size)
@@ -68,7 +68,7 @@ def _to_hsv(c: NodeCall, x: Value) -> list[Value]:
 
 
 def _of_hue(c: NodeCall, hue: Value) -> list[Value]:
-    """The colour of a hue (whole turns) at full saturation and value: three numbers from 0 to 1."""
+    """The colour of a hue (in turns) at full saturation and value: three numbers from 0 to 1."""
     sixth = c.call("multiply", hue, 6.0)
     planes = []
     for middle, sign, offset in ((3.0, 1.0, -1.0), (2.0, -1.0, 2.0), (4.0, -1.0, 2.0)):
@@ -78,7 +78,7 @@ def _of_hue(c: NodeCall, hue: Value) -> list[Value]:
 
 
 def _to_rgb(c: NodeCall, hue: Value, saturation: Value, value: Value) -> Value:
-    """Colours of hue (whole turns), saturation and value."""
+    """Colours of hue (in turns), saturation and value."""
 
     def plane(part: Value) -> Value:
         kept = c.call("add", c.call("multiply", c.call("subtract", part, 1.0), saturation), 1.0)
@@ -104,7 +104,7 @@ def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Value:
     least = c.call("minimum", c.call("minimum", r, g), b)
     spread = c.call("subtract", most, least)
     moved = c.call("floor_mod", c.call("add", hue, c.cast(delta, x.dtype)), c.number(1, x.dtype))
-    # Between the least and the greatest part, not by a saturation, which a colour below 0 has none of.
+    # By the minimum and maximum component. Saturation is undefined for negative colours.
     return _image(c, [c.call("add", c.call("multiply", p, spread), least) for p in _of_hue(c, moved)])
 
 
