@@ -1,4 +1,4 @@
-"""Names of the results of operators that have several: functions refer to them so."""
+"""Names of the results of operators with several results. Functions refer to results by these names."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ COUNTS: dict[str, dict[str, str]] = {
     "SparseSplit": dict.fromkeys(_SPARSE, "num_split"),
     "RaggedGather": {"output_nested_splits": "OUTPUT_RAGGED_RANK"}, "CTCBeamSearchDecoder": dict.fromkeys(_DECODED[:3], "top_paths"),
 }  # fmt: skip
-"""Results that are lists: the attribute with their length."""
+"""Operators with results that are lists: result -> the attribute with its length."""
 
 
 def begin_of(op: str, output: str, names: tuple[str, ...], attrs: Any) -> int:
-    """The place of an output's first tensor among all that an operator makes."""
+    """The index of an output's first tensor among all results of an operator."""
     counts, at = COUNTS.get(op, {}), 0
     for name in names[: names.index(output)] if output in names else ():
         said = attrs[counts[name]] if name in counts and counts[name] in attrs else None

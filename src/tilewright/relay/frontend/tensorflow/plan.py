@@ -1,4 +1,4 @@
-"""Control flow of TensorFlow 1: the frame of each node, and the conditions that lead to it."""
+"""Control flow of TensorFlow 1: the frame of each node, and the conditions under which it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plan:
                     self.readers.setdefault(split_ref(ref)[0], []).append(node)
 
     def loop_merges(self, frame: str) -> list[Any]:
-        """The Merge nodes that begin a frame's rounds."""
+        """The Merge nodes at the start of a frame's rounds."""
         enters = {e.name for e in self.frames[frame]}
         found = {
             n.name: n for e in self.frames[frame] for n in self.readers.get(e.name, ()) if n.op in ("Merge", "RefMerge")
@@ -34,12 +34,12 @@ class Plan:
         return [n for n in found.values() if any([split_ref(r)[0] in enters for r in n.input])]
 
     def is_loop_merge(self, node: Message) -> bool:
-        """Whether a Merge is the head of a loop, and not the end of a branch."""
+        """Whether a Merge is the head of a loop (else it is the end of a branch)."""
         sources = [self.nodes.get(split_ref(r)[0]) for r in node.input]
         return any([s is not None and s.op in ("NextIteration", "RefNextIteration") for s in sources])
 
     def condition(self, name: str) -> dict[str, int]:
-        """The ways of Switch nodes that lead to a node: predicate -> 0 or 1. A Merge ends those that differ between its inputs."""
+        """The conditions under which a node runs: predicate -> 0 or 1. A Merge drops conditions that differ between its inputs."""
         waiting = [name]
         while waiting:
             at = waiting[-1]
@@ -72,7 +72,7 @@ class Plan:
         return {k: v for way in each for k, v in way.items()}
 
     def root(self, ref: str) -> str:
-        """The tensor that a predicate is, behind identities."""
+        """The tensor of a predicate, without identities."""
         name, output = split_ref(ref)
         node = self.nodes.get(name)
         while node is not None and node.op in ("Identity", "RefIdentity") and node.input:
@@ -82,7 +82,7 @@ class Plan:
 
 
 def split_ref(ref: str) -> tuple[str, int]:
-    """(node, output) of "node", "node:1" or "^node", whose output is -1. A function's "node:name:1" has another form."""
+    """(node, output) of "node", "node:1" or "^node" (output -1). References in functions have another form: "node:name:1"."""
     if ref.startswith("^"):
         return ref[1:], -1
     name, _, rest = ref.partition(":")

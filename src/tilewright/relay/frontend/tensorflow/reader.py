@@ -1,4 +1,4 @@
-"""Opening of TensorFlow models: GraphDefs, frozen files and SavedModel folders, and where their variables are in the checkpoint."""
+"""Opening of TensorFlow models: GraphDefs, frozen files and SavedModel folders, and the keys of their variables in the checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DAMAGED = "Compare its size with the original's, and copy or export it again"
 
 
 class Input:
-    """An input of a model: its name, the tensor that it feeds, extents (None: unknown rank; -1: dynamic) and element type."""
+    """An input of a model: its name, its tensor, extents (None: unknown rank; -1: dynamic) and element type."""
 
     __slots__ = ("dtype", "name", "ref", "shape")
 
@@ -33,7 +33,7 @@ class Input:
 
 
 class OpenedModel:
-    """A model: its graph, its title for messages, its inputs, its outputs (name, tensor), and its checkpoint."""
+    """A model: its graph, its title in messages, its inputs, its outputs (name, tensor), and its checkpoint."""
 
     def __init__(
         self, graph: Message, title: str, inputs: list[Input], outputs: list[tuple[str, str]], version: str = ""
@@ -78,7 +78,7 @@ class OpenedModel:
         return self.checkpoint.array(key)
 
     def restored(self) -> dict[str, str]:
-        """Keys of the checkpoint by variables, as the model's own restore operation assigns them."""
+        """Variable -> key of the checkpoint, from the assignments of the model's own restore operation."""
         found: dict[str, str] = {}
         self._follow(self.nodes, {}, found)
         start = self.nodes.get(self.restore)
@@ -103,7 +103,7 @@ class OpenedModel:
                     found.setdefault(handle, key)
 
     def _handle(self, nodes: Mapping[str, Message], given: Mapping[str, str], ref: str) -> str:
-        """The variable that a reference is."""
+        """The variable of a reference."""
         for _ in range(16):
             name = split_ref(ref)[0]
             if name in given:
@@ -141,7 +141,7 @@ class OpenedModel:
 
 
 def open_model(source: Any, outputs: Sequence[str] | None = None, signature: str | None = None) -> OpenedModel:
-    """Open a GraphDef (TensorFlow's own, or its bytes), a .pb file or a SavedModel folder. Raises ModelError."""
+    """Opens a GraphDef (TensorFlow's own, or its bytes), a .pb file or a SavedModel folder. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if path.is_dir():
@@ -170,7 +170,7 @@ def _parsed(kind: str, data: bytes, title: str) -> Any:
     made = message(kind)()
     try:
         made.ParseFromString(data)
-    except Exception as error:  # protobuf's own kind
+    except Exception as error:  # protobuf's own exception
         raise ModelError(
             f"{title}: this is no TensorFlow model, or a damaged one: its {len(data)} bytes do not parse ({said(error)}). {DAMAGED}"
         ) from None
@@ -244,7 +244,7 @@ def _read_saved(folder: Path, signature: str | None) -> OpenedModel:
     outputs = [(name, info.name) for name, info in sorted(chosen.outputs.items())]
     found = OpenedModel(meta.graph_def, title, inputs, outputs, meta.meta_info_def.tensorflow_version)
     found.folder, found.restore = folder, split_ref(meta.saver_def.restore_op_name)[0]
-    # Files that tables are read from lie beside the graph, and nowhere else.
+    # Files of tables must be beside the graph.
     found.assets = {
         split_ref(a.tensor_info.name)[0]: folder / "assets" / Path(a.filename).name for a in meta.asset_file_def
     }

@@ -1,4 +1,4 @@
-"""Tensors of strings in a graph: which operators only move them, and which compare or count their numbers."""
+"""Tensors of strings in a graph: the operators that move them, and those that compare or count their numbers."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MOVING = {
     "UniqueWithCountsV2", "RandomShuffle", "SparseToDense", "SparseReorder", "SparseFillEmptyRows", "RaggedTensorToTensor",
     "RaggedTensorToSparse", "RaggedGather", "DeepCopy", "GuaranteeConst", "MatrixDiag", "TupleIdentity", "_Retval",
 }  # fmt: skip
-"""Operators whose results have the strings of their inputs."""
+"""Operators with results that have the strings of their inputs."""
 PLACES = {
     "ListDiff": (0,), "Unique": (0,), "UniqueV2": (0,), "UniqueWithCounts": (0,), "UniqueWithCountsV2": (0,), "SparseReorder": (1,),
     "SparseFillEmptyRows": (1,), "RaggedTensorToSparse": (1,), "RaggedGather": (-1,),
 }  # fmt: skip
-"""Which results these are, where not all."""
+"""Indices of the results that are strings, for operators with other results, too."""
 COUNTING = {
     "Equal", "NotEqual", "Where", "Shape", "ShapeN", "Size", "Rank", "LookupTableFind", "LookupTableFindV2", "Assert", "Print",
     "PrintV2", "NoOp",
 }  # fmt: skip
-"""Operators for which the numbers of strings do: equal strings have equal numbers, and the empty one has 0."""
+"""Operators that can use the numbers of strings: equal strings have equal numbers, and the empty string has 0."""
 
 
 def string_results(c: NodeCall, converter: Converter, inputs: Sequence[Any]) -> Any:
-    """The results of an operator with inputs that are strings."""
+    """The results of an operator with inputs of strings."""
     if c.op in takes_texts:
         return converter(c, *inputs)
     if c.op in ("Add", "AddV2"):
@@ -48,15 +48,15 @@ def string_results(c: NodeCall, converter: Converter, inputs: Sequence[Any]) -> 
 
 
 def as_string(x: Any) -> Any:
-    """Numbers as the strings that they are."""
+    """Numbers as a tensor of strings."""
     return StringTensor(x._expr, x.array, x.name) if isinstance(x, Value) and not isinstance(x, StringTensor) else x
 
 
 def same_kind(like: Any, x: Value) -> Value:
-    """x as strings where another value is."""
+    """x as a tensor of strings if `like` is one."""
     return as_string(x) if isinstance(like, StringTensor) else x
 
 
 def evaluated(x: Any) -> Any:
-    """A value computed at import, strings as strings."""
+    """A value computed at import; strings stay strings."""
     return same_kind(x, evaluate(x)) if isinstance(x, Value) else x

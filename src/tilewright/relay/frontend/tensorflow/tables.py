@@ -1,4 +1,4 @@
-"""Tables that models look keys up in (hash tables): what they hold is read from the operators that fill them before a model runs."""
+"""Look-up tables (hash tables). Their contents are read from the operators that fill them before a model runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Given = Mapping[str, Any]
 
 
 class Contents:
-    """(keys, values) by the names of tables, as the model's own operators fill them."""
+    """Table name -> (keys, values), from the model's own operators."""
 
     def __init__(
         self, nodes: Mapping[str, Message], functions: Mapping[str, Message], assets: Mapping[str, Path], saved: Any
@@ -47,7 +47,7 @@ class Contents:
             if node.op in (*FILLING, *FROM_FILE) and len(node.input) > 1:
                 table = self._static(nodes, given, node.input[0])
                 parts = [self._static(nodes, given, r) for r in node.input[1:3] if not r.startswith("^")]
-                # Files are read only if they are the model's own, which lie in its folder.
+                # Only files in the model's own folder are read.
                 wanted = Path if node.op in FROM_FILE else np.ndarray
                 if isinstance(table, str) and all([isinstance(p, wanted) for p in parts]):
                     pair = self._lines(node, parts[0]) if node.op in FROM_FILE else (parts[0], parts[1])
@@ -60,7 +60,7 @@ class Contents:
                     self._follow({n.name: n for n in body.node_def}, inner, depth + 1)
 
     def _static(self, nodes: Mapping[str, Message], given: Given, ref: str) -> Any:
-        """A table's name, a file, or an array; None for what a model computes."""
+        """A table's name, a file, or an array; None for a computed value."""
         for _ in range(16):
             name = split_ref(ref)[0]
             if name in given:
@@ -75,7 +75,7 @@ class Contents:
             if node.op == "Const":
                 return tensor_array(node.attr["value"].tensor, name)
             if node.op == "VarHandleOp":
-                # The paths of files go through variables.
+                # Variables pass the paths of files on.
                 given_to = [
                     n.input[1]
                     for n in nodes.values()
@@ -102,7 +102,7 @@ class Contents:
         return self.saved(keys[place].decode(errors="replace")) if place < len(keys) else None
 
     def _lines(self, node: Message, path: Path) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, values) of a file of one entry a line."""
+        """(keys, values) of a file with one entry per line."""
         try:
             lines = path.read_bytes().splitlines()
         except OSError as error:
@@ -124,7 +124,7 @@ class Contents:
 
 
 def table_name(node: Message) -> str:
-    """The name by which a table is known in all functions."""
+    """The name of a table, which is the same in all functions."""
     return str(node.attr["shared_name"].s.decode(errors="replace") or node.name)
 
 
@@ -134,7 +134,7 @@ def _table(c: NodeCall, *rest: object) -> Handle:
 
 
 def held(c: NodeCall, handle: Result) -> tuple[np.ndarray, np.ndarray]:
-    """(sorted keys, their values) of a table, strings as numbers. Raises OpNotImplemented."""
+    """(sorted keys, their values) of a table, with numbers for strings. Raises OpNotImplemented."""
     if not isinstance(handle, Handle) or handle.what != "table":
         raise OpNotImplemented("it looks up in a value that is not a table of the model")
     found = c.home.tables.found.get(handle.name)

@@ -13,20 +13,20 @@ FIELDS = {
     "uint16": "int_val", "int64": "int64_val", "bool": "bool_val", "float16": "half_val", "bfloat16": "half_val", "uint32": "uint32_val",
     "uint64": "uint64_val", "string": "string_val", "complex64": "scomplex_val", "complex128": "dcomplex_val",
 }  # fmt: skip
-"""Where a tensor that is written value by value has its elements."""
+"""Element type -> the field with the elements of a tensor that is stored value by value."""
 MOST_BYTES = 1 << 31
-"""Bytes that a tensor may take that is written as one element."""
+"""The size limit in bytes of a tensor that is stored as one element."""
 
 
 def shape_of(proto: Message) -> list[int] | None:
-    """Extents, -1 where they are dynamic; None where the rank is."""
+    """Extents, with -1 for dynamic ones; None for an unknown rank."""
     if proto.unknown_rank:
         return None
     return [int(d.size) for d in proto.dim]
 
 
 def tensor_array(proto: Message, name: str) -> np.ndarray:
-    """The elements of a TensorProto, not copied where they are bytes. Raises ModelError."""
+    """The elements of a TensorProto; not copied if they are bytes. Raises ModelError."""
     kind, shape = dtype_name(proto.dtype), shape_of(proto.tensor_shape) or []
     if kind not in FIELDS:
         raise ModelError(f"the constant {name!r} has elements of {kind}, which have no values")
@@ -60,7 +60,7 @@ def tensor_array(proto: Message, name: str) -> np.ndarray:
         raise ModelError(
             f"the constant {name!r} of shape {tuple(shape)} holds {len(out)} values. The file is damaged; export the model again"
         )
-    # What is left out is the last value again, or 0 where there is none.
+    # Omitted elements repeat the last value; the default is 0.
     filled = np.empty(count, out.dtype)
     filled[: len(out)] = out
     filled[len(out) :] = out[-1] if len(out) else (b"" if kind == "string" else 0)

@@ -1,4 +1,4 @@
-"""Reasons why operators of TensorFlow are refused, by family, for messages and docs/tensorflow_operators.md."""
+"""Reasons for refusing operators of TensorFlow, by family, for messages and docs/tensorflow_operators.md."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ),
     (r"CSR|^SparseMatrix", "compressed sparse row matrices are not supported; use operators of tf.sparse"),
 )
-"""(regular expression of names, reason)."""
+"""(regular expression of operator names, reason)."""
 
 
 def reason(op: str) -> str:
-    """The reason why an operator is refused; empty if it belongs to no family."""
+    """The reason for refusing an operator; "" if it belongs to no family."""
     return next((why for names, why in FAMILIES if re.search(names, op)), "")

@@ -1,4 +1,4 @@
-"""Context of converters: the node being converted, lists of tensors, handles, and the register of converters by operator name."""
+"""Context of converters: the node being converted, lists of tensors, handles, and the table of converters by operator name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 
 Result: TypeAlias = "Value | TensorList | Handle | Complex | None"
-"""One result of a node; None: one that nothing uses."""
+"""One result of a node; None: an unused result."""
 Converter = Callable[..., "Result | np.ndarray | Sequence[Result]"]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
@@ -29,7 +29,7 @@ takes_texts: set[str] = set()
 
 
 def tf_op(*names: str) -> Callable[[Registered], Registered]:
-    """Register the converter of operators: f(call, *inputs) -> a result, or a list of them."""
+    """Registers the converter of operators: f(call, *inputs) -> a result, or a list of them."""
 
     def register(f: Registered) -> Registered:
         converters.update(dict.fromkeys(names, f))
@@ -39,13 +39,13 @@ def tf_op(*names: str) -> Callable[[Registered], Registered]:
 
 
 def string_op(*names: str) -> Callable[[Registered], Registered]:
-    """`tf_op` of operators that take tensors of strings."""
+    """`tf_op` for operators that take tensors of strings."""
     takes_texts.update(names)
     return tf_op(*names)
 
 
 class Sizes(Value):
-    """A small tensor of integers that are known as expressions over dynamic dimensions: `array` has dtype object."""
+    """A small tensor of integers that are expressions over dynamic dimensions: `array` has dtype object."""
 
     __slots__ = ("builder", "kind")
 
@@ -55,7 +55,7 @@ class Sizes(Value):
 
     @property
     def expr(self) -> Expr:
-        """The sizes, read when the program runs."""
+        """The sizes as a tensor, read at run time."""
         if self._expr is None:
             c, array = self.builder, self.array
             assert array is not None
@@ -71,7 +71,7 @@ class Sizes(Value):
 
 
 def sizes_value(c: Builder, array: Any, kind: str) -> Value:
-    """Integers of which some may be symbols."""
+    """Integers that may contain symbols, as a value."""
     array = np.asarray(array, object)
     flat = [plain(d) for d in array.reshape(-1).tolist()]
     if all([isinstance(d, int) for d in flat]):
@@ -91,7 +91,7 @@ class Handle:
 
 
 class Complex:
-    """A tensor of complex numbers: its parts."""
+    """A complex tensor: its real and its imaginary part."""
 
     __slots__ = ("imag", "real")
 
@@ -100,8 +100,8 @@ class Complex:
 
 
 class TensorList:
-    """A list of tensors: `items` where its length is known and the items apart (None: not written yet), else `stacked`, the items
-    along a new first axis; neither: a list of `length` items, none of which is written. `shape`: of an item, None where unknown."""
+    """A list of tensors. `items`: separate items of a list of known length (None: not written yet); else `stacked`: the items
+    along a new first axis; neither: `length` unwritten items. `shape`: the shape of an item; None if it is unknown."""
 
     __slots__ = ("dtype", "items", "length", "shape", "stacked")
 
@@ -131,7 +131,7 @@ class NodeCall(Builder):
         self.node, self.op, self.home, self.scope = node, node.op, home, scope
 
     def renamed(self, op: str) -> NodeCall:
-        """The node as if it were of another operator."""
+        """The node with the name of another operator."""
         made = NodeCall(self.node, self.home, self.scope)
         made.op = op
         return made
@@ -151,7 +151,7 @@ class NodeCall(Builder):
         return self.scope.attribute(a.placeholder) if a.placeholder else plain_attribute(a, self.name)
 
     def ints(self, x: Value, what: str) -> list[Any]:
-        """A known input as ints; dynamic dimensions stay expressions."""
+        """A known input as ints; dynamic dimensions stay symbolic."""
         if x.array is not None and x.array.dtype == object:
             if any([self.sizes.is_measured(d) for d in x.array.reshape(-1).tolist()]):
                 raise OpNotImplemented(f"its {what} must be known before the program runs, but depends on the data")
@@ -169,11 +169,11 @@ class NodeCall(Builder):
         return self.known(x, what).reshape(-1)[0]
 
     def channels_first(self) -> bool:
-        """Whether the node's data_format has its channels in front."""
+        """Whether the node's data_format has channels first."""
         return str(self.attr("data_format", "NHWC")).startswith("NC")
 
     def shape_attr_merged(self, shape: Any, known: Sequence[Dim]) -> list[Any]:
-        """Extents from an attribute or a tensor, where its dynamic ones are replaced by what is known."""
+        """Extents from an attribute or a tensor, with dynamic ones replaced by known ones."""
         if shape is None or len(shape) != len(known):
             return list(known)
         return [
@@ -182,7 +182,7 @@ class NodeCall(Builder):
 
 
 def plain_attribute(a: Message, name: str) -> Any:
-    """An AttrValue that is no placeholder as a plain value; `name`: of its node."""
+    """An AttrValue, except a placeholder, as a plain value. `name`: the node's name."""
     if a.HasField("s"):
         return a.s.decode(errors="replace")
     for key in ("i", "f", "b"):
@@ -209,7 +209,7 @@ def plain_attribute(a: Message, name: str) -> Any:
 
 
 def tensor(x: Result, what: str = "input") -> Value:
-    """x, which must be a tensor."""
+    """The value x, which must be a tensor. Raises OpNotImplemented for others."""
     if isinstance(x, Value):
         return x
     kind = {TensorList: "a list of tensors", Handle: "a resource", Complex: "a tensor of complex numbers"}.get(

@@ -1,4 +1,4 @@
-"""Import of TFLite models."""
+"""The TFLite importer."""
 
 from __future__ import annotations
 

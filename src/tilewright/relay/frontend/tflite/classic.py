@@ -1,4 +1,4 @@
-"""The classic face for converters of one's own: a class whose `convert_map` names methods, and what these methods call."""
+"""The classic interface for users' converters: a class with `convert_map` from names to methods, and functions for these methods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def get_tensor_name(subgraph: Any, tensor_idx: int) -> str:
 
 
 class TensorWrapper:
-    """A tensor as converters see it: its number, its table in the model, its buffer's bytes, its quantisation (dict or None)."""
+    """A tensor for converters: its number, its table in the model, its buffer's bytes, its quantisation (dict or None)."""
 
     __slots__ = ("buffer", "qnn_params", "tensor", "tensor_idx")
 
@@ -30,7 +30,7 @@ class TensorWrapper:
 
 
 class OperatorConverter:
-    """Base of converters of one's own: fill `convert_map` (operator or custom operator -> f(op) -> expression) in `__init__`.
+    """Base of users' converters: fill `convert_map` (operator or custom operator -> f(op) -> expression) in `__init__`.
 
     `op` is the model's table of the operator: `op.inputs`, `op.outputs` (arrays), `op.builtin_options`, `op.custom_options` (bytes).
     """
@@ -52,7 +52,7 @@ class OperatorConverter:
         return [scope[i].expr for i in op.outputs.tolist()]
 
     def get_op_code_str(self, op: Any) -> str:
-        """The name of an operator: of the schema, or a custom operator's own."""
+        """The name of an operator in the schema, or a custom operator's own name."""
         name, custom = self.exp_tab.model.operator_name(op)
         return str(custom if name == "CUSTOM" else name)
 
@@ -65,7 +65,7 @@ class OperatorConverter:
         return self.get_tensors(op.outputs)
 
     def get_tensors(self, tensors_idx_list: Any) -> list[TensorWrapper]:
-        """Tensors by number; -1 stands for one that is left out."""
+        """Tensors by number; -1 stands for an omitted one."""
         return [self._wrapped(int(i)) for i in tensors_idx_list]
 
     def _wrapped(self, index: int) -> TensorWrapper:
@@ -84,11 +84,11 @@ class OperatorConverter:
         return TensorWrapper(index, tensor, self.exp_tab.model.content(tensor), params)
 
     def get_tensor_value(self, tensor_wrapper: TensorWrapper) -> np.ndarray | None:
-        """The elements of a constant tensor, None of others."""
+        """The elements of a constant tensor; None for other tensors."""
         return self.exp_tab.model.array(tensor_wrapper.tensor)
 
     def get_tensor_shape(self, tensor_wrapper: TensorWrapper) -> tuple[int, ...]:
-        """A tensor's shape as the model states it."""
+        """A tensor's declared shape."""
         return shape_of(tensor_wrapper.tensor)
 
     def get_tensor_type_str(self, tensor_type: int) -> str:
@@ -102,21 +102,21 @@ class OperatorConverter:
         return type_name(tensor_wrapper.tensor).lower()
 
     def has_expr(self, input_tensor_idx: int) -> bool:
-        """Whether a tensor was made by an earlier operator or is an input."""
+        """Whether a tensor is an input, or the result of an earlier operator."""
         return input_tensor_idx in self.exp_tab.scope
 
     def get_expr(self, input_tensor_idx: int) -> Expr:
-        """The expression of a tensor that was made."""
+        """The expression of an input or of an earlier operator's result."""
         value: Value = self.exp_tab.scope[input_tensor_idx]
         return value.expr
 
     def get_tensor_expr(self, tensor: TensorWrapper, is_sparse: bool = False) -> Expr:
-        """The expression of a tensor, constants included."""
+        """The expression of a tensor, which may be a constant."""
         value: Value = self.exp_tab.find(self.subgraph, self.exp_tab.scope, tensor.tensor_idx, "a converter")
         return value.expr
 
     def has_same_qnn_params(self, lhs_tensor: TensorWrapper, rhs_tensor: TensorWrapper) -> bool:
-        """Whether two tensors stand for the same numbers."""
+        """Whether two tensors have the same scale and zero point."""
         quants = [self.exp_tab.quant(t.tensor) for t in (lhs_tensor, rhs_tensor)]
         return quants[0] is not None and quants[0].same(quants[1])
 
@@ -125,13 +125,13 @@ class OperatorConverter:
         return self.get_input_tensors(op)[0].qnn_params is not None
 
     def quantize(self, expr: Expr, tensor_to_quantize: TensorWrapper) -> Expr:
-        """float32 as a tensor's integers."""
+        """float32 quantised to a tensor's integers."""
         params = tensor_to_quantize.qnn_params or {}
         attrs = {"out_dtype": self.get_tensor_type(tensor_to_quantize)}
         return make_call("qnn.quantize", [expr, params["scale"], params["zero_point"]], attrs)
 
     def dequantize(self, expr: Expr, tensor: TensorWrapper) -> Expr:
-        """A tensor's integers as float32."""
+        """A tensor's integers dequantised to float32."""
         params = tensor.qnn_params or {}
         return make_call("qnn.dequantize", [expr, params["scale"], params["zero_point"]], {"axis": params["axis"]})
 
@@ -143,7 +143,7 @@ def _constant(value: Any, dtype: Any) -> Expr:
 
 
 def overridden(op_converter: Any, importer: Importer, subgraph: int) -> Mapping[str, Callable[[Record], Any]]:
-    """The converters that a class of the user's puts in place of the importer's."""
+    """The converters of a user's class that replace the importer's."""
     made = op_converter(importer.model.root, importer.model.root.subgraphs[subgraph], importer)
     plain = OperatorConverter.convert_builtin
     return {

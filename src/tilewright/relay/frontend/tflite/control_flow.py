@@ -1,4 +1,4 @@
-"""Control flow, calls and variables: branches and loops that are known at import disappear; others run in the virtual machine."""
+"""Converters of control flow, calls and variables: known branches and loops are resolved at import; the virtual machine runs others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.relay.frontend.tflite.node import Node, Resource, Value, tflite_
 from tilewright.support.errors import OpNotImplemented
 
 MOST_ROUNDS = 64
-"""Loops whose course is known at import and that are no longer than this are unrolled."""
+"""The largest number of rounds up to which loops with known conditions are unrolled."""
 
 
 def scalar(node: Node, x: Value) -> Value:
@@ -23,7 +23,7 @@ def scalar(node: Node, x: Value) -> Value:
 
 
 def unchanged(importer: Importer, before: dict[str, Value], what: str) -> None:
-    """Raises OpNotImplemented where only one of the branches wrote a variable."""
+    """Raises OpNotImplemented if only one of the branches wrote a variable."""
     if any([importer.variables.get(k) is not v for k, v in before.items()]) or len(before) != len(importer.variables):
         raise OpNotImplemented(
             f"{what} writes variables; supported: branches and loops that give back what they compute"
@@ -70,7 +70,7 @@ def _while(node: Node, *inputs: Any) -> list[Any]:
         if not going.array.reshape(-1)[0]:
             return state
         state = importer.call(body, state)
-    # A loop whose course only the data say, or a long one: all of it runs as recursion.
+    # A loop with a data-dependent condition, or a long one, runs as recursion from its start.
     return _recursion(node, condition, body, list(inputs))
 
 
@@ -109,7 +109,7 @@ def _call(node: Node, *inputs: Any) -> Any:
 
 @tflite_op("STABLEHLO_COMPOSITE")
 def _composite(node: Node, *inputs: Any) -> Any:
-    # The operator that it names is what this subgraph computes.
+    # The subgraph computes the composite operator.
     return node.importer.call(int(node.get("decomposition_subgraph_index")), inputs)
 
 
@@ -118,7 +118,7 @@ def _composite(node: Node, *inputs: Any) -> Any:
 
 @tflite_op("CALL_ONCE")
 def _call_once(node: Node) -> list[Any]:
-    # Initialisers were run before main's first operator.
+    # The importer ran the initialisers before main's first operator.
     return []
 
 

@@ -1,4 +1,4 @@
-"""Evaluation at import of what models compute of shapes, on numbers and on symbols of dynamic dimensions alike."""
+"""Constant folding of arithmetic on shapes at import, for numbers and for symbols of dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _folds(*names: str) -> Callable[[Folder], Folder]:
 
 
 def folded(node: Node, inputs: list[Any]) -> list[Value] | None:
-    """The results of an operator whose inputs are known, at least one of them with symbols (SHAPE: always); None when it is not folded
+    """The results of an operator with known inputs that have symbols (SHAPE: always); None if it is not folded
     here."""
     folder = folders.get(node.name)
     if folder is None:
@@ -43,7 +43,7 @@ def folded(node: Node, inputs: list[Any]) -> list[Value] | None:
 
 
 def settled(array: np.ndarray, node: Node) -> np.ndarray:
-    """Symbols in their simplest form; numbers only: as numbers."""
+    """Symbols in their simplest form; an array of numbers if no symbols are left."""
     if array.dtype != object:
         return array
     flat = [plain(v) for v in array.reshape(-1).tolist()]

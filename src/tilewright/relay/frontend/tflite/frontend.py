@@ -1,4 +1,4 @@
-"""from_tflite: what was given, which subgraph is main, and the names of its inputs and outputs."""
+"""from_tflite: the entry of the TFLite importer, which selects main's subgraph and the names of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def from_tflite(
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a TFLite model.
 
-    model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does a dynamic axis of
-    the model. dtype_dict: types of inputs, which must be the model's. op_converter: a subclass of `OperatorConverter` with converters of
-    its own in `convert_map`. signature: which of the model's signatures becomes main, with its names (default: the first subgraph).
-    variables: "initial": every run begins with what variables hold at first; "carried": they are inputs and outputs of main, after
-    the model's own (`initial_variables` tells what to begin with).
+    model: path, bytes, or tflite.Model. shape_dict: extents by input name. Dynamic axes, and axes with -1 or None, are
+    symbolic. dtype_dict: types of inputs, which must be the model's. op_converter: a subclass of `OperatorConverter` with its own
+    converters in `convert_map`. signature: the model's signature that becomes main, with its names (default: the first subgraph).
+    variables: "initial": every run begins with the variables' initial values; "carried": variables are inputs and outputs of main,
+    after the model's own (`initial_variables` gives their initial values).
 
-    Parameters of main are the inputs, then the weights, whose values the dictionary holds (mapped, not copied).
-    Raises ModelError (unreadable model, wrong names or shapes) and OpNotImplemented, which lists all that is not supported.
+    Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (mapped, not copied).
+    Raises ModelError (unreadable model, unknown names, shapes that do not fit) and OpNotImplemented, which lists all unsupported parts.
     """
     return _imported(model, shape_dict, dtype_dict, op_converter, signature, variables)[0]
 
 
 def initial_variables(model: Any, signature: str | None = None) -> dict[str, np.ndarray]:
-    """The initial values of a model's variables, by the names of the inputs that `variables="carried"` makes."""
+    """The initial values of a model's variables, by the names of their inputs under `variables="carried"`."""
     return _imported(model, None, None, None, signature, "carried")[1].initial
 
 
 def supported_operators() -> list[str]:
-    """Names of the operators that are imported, custom ones among them."""
+    """Names of the supported operators, including custom ones."""
     return sorted(converters)
 
 
@@ -104,7 +104,7 @@ def main_of(model: TFLiteModel, signature: str | None) -> tuple[int, Names, Name
 
 
 def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
-    """Tensors with their names, which are made different where they are not."""
+    """Tensors with their names, made unique."""
     found: Names = []
     taken: set[str] = set()
     for index in indices.tolist():
@@ -116,7 +116,7 @@ def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
 
 
 def other_names(model: TFLiteModel, subgraph: int, name: str, index: int) -> list[str]:
-    """Other names of an input: without the converter's prefix, and those of signatures."""
+    """Other names of an input: without the converter's prefix, and in signatures."""
     signatures = [s for s in model.root.signature_defs if s.subgraph_index == subgraph]
     called = [m.name or "" for s in signatures for m in s.inputs if m.tensor_index == index]
     tensor = model.item(model.root.subgraphs[subgraph].tensors, index, "tensor").name or ""
@@ -124,7 +124,7 @@ def other_names(model: TFLiteModel, subgraph: int, name: str, index: int) -> lis
 
 
 def check_names(model: TFLiteModel, graph: Record, given: Mapping[str, Any], what: str, inputs: Names) -> None:
-    """Raises ModelError for names that are not inputs."""
+    """Raises ModelError for names that are not names of inputs."""
     names = [n for n, _ in inputs]
     unknown = [n for n in given if n not in names]
     if not unknown:

@@ -1,4 +1,4 @@
-"""The walk over a TFLite model: operator by operator to relay, what is known folded on the way, all that is not supported told at once."""
+"""The walk over a TFLite model: converts operators to relay, folds known values, and reports all unsupported parts at once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 
 LIMIT = 1 << 16
-"""Most elements that an operator may read to be folded at import; FoldConstant does the rest."""
+"""The largest number of elements that an operator folded at import may read. FoldConstant folds the rest."""
 DEPTH = 32
-"""How deep subgraphs may call each other."""
+"""The maximum nesting depth of subgraph calls."""
 SUBGRAPHS = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index", "init_subgraph_index", "subgraph",
     "decomposition_subgraph_index", "comparator_subgraph_index", "update_computation_subgraph_index")  # fmt: skip
 ADVICE = {
@@ -38,14 +38,14 @@ Custom = Mapping[str, Callable[[Any], Any]]
 
 
 class FailedResults:
-    """Placeholders for the results of an operator that was reported."""
+    """Placeholders for the results of an operator with a reported error."""
 
 
 FAILED: Any = FailedResults()
 
 
 class Importer:
-    """One import: parameters and inputs of main, variables, and what was found that is not supported."""
+    """One import: parameters and inputs of main, variables, and the unsupported parts found so far."""
 
     def __init__(self, model: TFLiteModel, custom: Custom | None = None, carried: bool = False) -> None:
         self.model, self.custom, self.carried = model, dict(custom or {}), carried
@@ -57,12 +57,12 @@ class Importer:
         self.variables: dict[str, Value] = {}
         """The current values of the model's variables during the walk."""
         self.initial: dict[str, np.ndarray] = {}
-        """The initial values of variables that carry over."""
+        """The initial values of carried variables."""
         self.states: list[str] = []
         self.tables: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.depth = 0
         self.scope: dict[int, Any] = {}
-        """The tensors of the operator being converted, for converters of users."""
+        """The tensors of the operator being converted, for users' converters."""
         self._weights: dict[Any, Var] = {}
         self._state_names: dict[int, str] = {}
         self._operators_left = 64 * sum([len(g.operators) for g in model.root.subgraphs]) + 1 << 12
@@ -77,7 +77,7 @@ class Importer:
         shapes: Mapping[str, Any],
         dtypes: Mapping[str, str],
     ) -> tuple[IRModule, dict[str, np.ndarray]]:
-        """Import a subgraph as main; inputs and outputs are (name, number of the tensor)."""
+        """Imports a subgraph as main; inputs and outputs are (name, number of the tensor)."""
         self.check_supported(subgraph)
         graph = self.model.root.subgraphs[subgraph]
         scope: dict[int, Any] = {}
@@ -144,7 +144,7 @@ class Importer:
         return Value(var, None, name, self.quant(tensor))
 
     def extent(self, name: str, axis: int, d: Any) -> Dim:
-        """One extent of an input: -1, None and names are dynamic."""
+        """One extent of an input. -1, None and names mean a dynamic dimension."""
         if isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
             return d
         if isinstance(d, (int, np.integer)) and d >= 0:
@@ -157,10 +157,10 @@ class Importer:
         key = d if isinstance(d, str) else re.sub(r"\W", "_", f"{name}_{axis}")
         return self.symbols.setdefault(key, SizeVar(key, "int64"))
 
-    # ---- what is not supported
+    # ---- unsupported parts
 
     def check_supported(self, subgraph: int) -> None:
-        """List every operator that no converter takes, in all subgraphs that main reaches."""
+        """Reports every operator without a converter, in all subgraphs that main reaches."""
         missing: dict[tuple[str, str], list[str]] = {}
         for title, name, custom in self.reached(subgraph):
             key = custom if name == "CUSTOM" else name
@@ -177,7 +177,7 @@ class Importer:
         self.finish()
 
     def reached(self, subgraph: int) -> Iterator[tuple[str, str, str]]:
-        """(title, operator, custom operator) of all operators in subgraphs that one reaches."""
+        """(title, operator, custom operator) of all operators in a subgraph and the subgraphs that it reaches."""
         todo, seen = [subgraph], {subgraph}
         while todo:
             number = todo.pop(0)
@@ -190,12 +190,12 @@ class Importer:
                         todo.append(inner)
 
     def finish(self) -> None:
-        """Raise what was found so far."""
+        """Raises the errors that were collected so far."""
         if self.problems:
             raise OpNotImplemented(problems_text(self.model.name, self.problems))
 
     def title(self, graph: Record, op: Record, number: int) -> str:
-        """The name of an operator in messages: the tensor that it computes."""
+        """The name of an operator in messages: that of its first result."""
         for index in op.outputs.tolist():
             if 0 <= index < len(graph.tensors) and graph.tensors[index].name:
                 return str(graph.tensors[index].name)
@@ -235,7 +235,7 @@ class Importer:
         return Info(tensor.name or "", shape_of(tensor), kind, dtype_of(kind), self.quant(tensor))
 
     def constant(self, graph: Record, index: int) -> Value | None:
-        """A tensor whose elements the model holds."""
+        """The value of a tensor with elements in the model; None for others."""
         tensor = self.tensor(graph, index)
         array = self.model.array(tensor)
         if array is None:
@@ -246,7 +246,7 @@ class Importer:
         return Value(array=array, name=name, quant=quant, home=self.parameter if weight else None)
 
     def parameter(self, value: Value) -> Expr:
-        """The parameter of main that a weight becomes; the same memory read in one way is one parameter."""
+        """The parameter of main for a weight. Weights that read the same memory in the same way share one parameter."""
         array = value.array
         assert array is not None
         key = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
@@ -258,13 +258,13 @@ class Importer:
         return self._weights[key]
 
     def find(self, graph: Record, scope: dict[int, Any], index: int, reader: str) -> Any:
-        """A tensor's value. Raises ModelError where nothing makes it."""
+        """A tensor's value. Raises ModelError if no operator or buffer has it."""
         if index in scope:
             return scope[index]
         tensor = self.tensor(graph, index)
         value: Any = self.constant(graph, index)
         if value is None and tensor.is_variable:
-            # Operators change it: what it holds is asked for at every reading.
+            # Not stored in the scope, since operators change it.
             return self.state(tensor, index)
         if value is None and 0 in shape_of(tensor):
             value = Value(array=np.zeros(shape_of(tensor), dtype_of(type_name(tensor))), name=tensor.name or "")
@@ -279,7 +279,7 @@ class Importer:
     # ---- variables
 
     def state(self, tensor: Record, index: int) -> Value:
-        """What a variable tensor (of LSTM, RNN, SVDF) holds at this point of the walk."""
+        """The current value of a variable tensor (of LSTM, RNN, SVDF)."""
         key = self._state_names.get(id(tensor), "")
         if not key:
             name = tensor.name or f"tensor_{index}"
@@ -292,7 +292,7 @@ class Importer:
         return self.variables[key]
 
     def variable(self, key: str, value: np.ndarray, quant: Quant | None) -> None:
-        """A variable that begins so; it is an input and an output of main where variables carry over."""
+        """Adds a variable with this initial value. With `carried` it is an input and an output of main."""
         if not self.carried:
             self.variables[key] = Value(array=value, name=key, quant=quant)
             return
@@ -303,7 +303,7 @@ class Importer:
         self.variables[key] = Value(var, None, key, quant)
 
     def adopt_variables(self, subgraph: int) -> None:
-        """Run the initialisers of the main graph, and make what they set and main changes inputs."""
+        """Runs the initialisers of the main graph. With `carried`, variables that main changes become inputs."""
         graph = self.model.root.subgraphs[subgraph]
         for op in graph.operators:
             if self.model.operator_name(op)[0] == "CALL_ONCE":
@@ -320,7 +320,7 @@ class Importer:
                 self.variable(key, value.array, value.quant)
 
     def handle(self, graph: Record, index: int) -> str:
-        """The variable that a handle's tensor stands for, by what makes it."""
+        """The variable of a handle's tensor, from the operator that makes the handle."""
         for op in graph.operators:
             if index in op.outputs.tolist() and op.builtin_options is not None:
                 return resource_key(op.builtin_options)
@@ -329,7 +329,7 @@ class Importer:
     # ---- operators
 
     def nodes(self, subgraph: int, scope: dict[int, Any]) -> None:
-        """Convert the operators of a subgraph."""
+        """Converts the operators of a subgraph."""
         graph = self.model.root.subgraphs[subgraph]
         for k, op in enumerate(graph.operators):
             self._operators_left -= 1
@@ -338,7 +338,7 @@ class Importer:
             self.node(graph, scope, op, k)
 
     def node(self, graph: Record, scope: dict[int, Any], op: Record, number: int) -> None:
-        """Convert one operator."""
+        """Converts one operator."""
         name, custom = self.model.operator_name(op)
         title = self.title(graph, op, number)
         key = custom if name == "CUSTOM" else name
@@ -384,7 +384,7 @@ class Importer:
         scope.update(zip(outputs, results, strict=False))
 
     def convert(self, node: Node, inputs: list[Any]) -> list[Any]:
-        """The values that an operator makes."""
+        """The results of an operator."""
         if node.name in self.custom:
             return as_values(self.custom[node.name](node.record))
         if node.name not in OF_PAIRS and any([isinstance(v, Pair) for v in inputs]):
@@ -403,8 +403,8 @@ class Importer:
         return results
 
     def convert_parts(self, node: Node, inputs: list[Any]) -> list[Any]:
-        """The result of an operator on complex tensors. An operator that only moves elements is applied to each part; a conversion to
-        numbers that are not complex, and an operator that asks for the shape, take the real part."""
+        """The results of an operator on complex tensors. An operator that only moves elements is applied to each part. Conversions to
+        real numbers, and operators that read the shape, use the real part."""
         if node.name not in MOVING and node.name not in OF_REAL_PART:
             raise OpNotImplemented(
                 "its input is complex; supported are operators that move elements, REAL, IMAG, COMPLEX_ABS"
@@ -417,7 +417,7 @@ class Importer:
         return [Pair(a, b) for a, b in zip(real, imag, strict=True)]
 
     def named(self, node: Node, value: Any, info: Info) -> Any:
-        """A result as the model declares it."""
+        """A result with the declared dtype, name and quantisation."""
         if isinstance(value, Value):
             if value.dtype != info.dtype:
                 value = self.declared(node, value, info)
@@ -429,8 +429,8 @@ class Importer:
         return value
 
     def declared(self, node: Node, value: Value, info: Info) -> Value:
-        """A result in the type that the model declares, which converters of one's own and sizes, which are folded, need not have. Raises
-        ModelError where its operator makes another one."""
+        """A result cast to its declared type. Only users' converters and folded sizes may have another one. Raises
+        ModelError for other operators."""
         sizes = value.array is not None and value.array.dtype in (object, np.int64) and info.dtype.startswith("int")
         if node.name not in self.custom and not sizes:
             raise ModelError(
@@ -468,7 +468,7 @@ class Importer:
 
 
 def _worth(value: Value) -> bool:
-    """Whether a result is small enough to be computed at import."""
+    """Whether a result is small enough for evaluation at import."""
     shape = value.shape
     return are_numbers(shape) and math.prod(shape) <= LIMIT
 
@@ -478,24 +478,24 @@ def _small(value: Value) -> bool:
 
 
 RANDOM = {"RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR", "DEQUANTIZE"}
-"""Operators that are not folded: random numbers, and those that mark weights as quantised."""
+"""Operators that are not folded: random numbers, and those that mark quantised weights."""
 
 
 OF_PAIRS = {"REAL", "IMAG", "COMPLEX_ABS"}
 """Operators whose converters take complex tensors."""
 OF_REAL_PART = {"CAST", "SHAPE", "RANK"}
-"""Operators that see only the real part of a complex tensor."""
+"""Operators that use only the real part of a complex tensor."""
 MOVING = {
     "RESHAPE", "GATHER", "GATHER_ND", "CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE",
     "PACK", "UNPACK", "TILE", "BROADCAST_TO", "REVERSE_V2", "SELECT", "SELECT_V2",
 }  # fmt: skip
-"""Operators that move elements, whatever they are."""
+"""Operators that move elements of any type."""
 WITH_TEXTS = MOVING | {
     "FILL", "EQUAL", "NOT_EQUAL", "SHAPE", "RANK", "ZEROS_LIKE",
     "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "READ_VARIABLE", "ASSIGN_VARIABLE", "UNIQUE", "IF", "WHILE", "CALL",
     "CALL_ONCE", "CUSTOM", "STABLEHLO_COMPOSITE",
 }  # fmt: skip
-"""Operators that move strings, or compare them, as they do numbers: a string is a number here (`runtime/host_functions/strings.py`)."""
+"""Operators that move strings, or compare them by their numbers (`runtime/host_functions/strings.py`)."""
 
 
 def resource_key(options: Record) -> str:
@@ -505,7 +505,7 @@ def resource_key(options: Record) -> str:
 
 
 def subgraphs_of(op: Record) -> list[int]:
-    """Numbers of the subgraphs that an operator names."""
+    """Numbers of the subgraphs in an operator's options."""
     found: list[int] = []
     for options in (op.builtin_options, op.builtin_options2):
         if options is None:

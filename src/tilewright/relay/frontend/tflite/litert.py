@@ -16,17 +16,17 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Answers = tuple[list[Array], dict[int, Array]]
-"""(outputs, the elements of other tensors by their numbers)."""
+"""(outputs, number of another tensor -> its elements)."""
 REFERENCE, FASTER = "reference", "faster"
 MISSING, REFUSED = 3, 4
-"""How the process ends where LiteRT is not installed, and where it refuses the model."""
+"""Exit codes: LiteRT is not installed, LiteRT refuses the model."""
 
 
 def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> tuple[Answers, str]:
-    """The results of LiteRT on inputs, given by the numbers of their tensors, and the kind of kernels that computed them.
+    """(the results of LiteRT, the kind of kernels that computed them). inputs: number of a tensor -> its elements.
 
-    Its reference kernels are asked first, and its faster ones where these end their process or lack an operator. Raises TVMError where
-    it is not installed, or refuses the model.
+    The reference kernels run first. If they crash or lack an operator, the faster ones run. Raises TVMError if LiteRT
+    is not installed, or refuses the model.
     """
     from tilewright.support.errors import TVMError
     from tilewright.support.files import temporary_folder
@@ -50,14 +50,14 @@ def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> t
 
 
 def own_process(path: str, given: str, made: str, kernels: str) -> tuple[int, str]:
-    """How a process that runs `main` ended, and what it said."""
+    """(exit code, standard output) of a process that runs `main`."""
     command = [sys.executable, os.fspath(Path(__file__)), path, given, made, kernels]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout
 
 
 def main(path: str, given: str, made: str, kernels: str) -> int:
-    """The process: from inputs in a file to results in another."""
+    """The body of the process: reads inputs from a file and writes results to another."""
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
@@ -88,5 +88,5 @@ def main(path: str, given: str, made: str, kernels: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the folder of this file, whose names are none of Python's
+    sys.path.pop(0)  # the folder of this file: its modules must not shadow Python's
     sys.exit(main(*sys.argv[1:]))

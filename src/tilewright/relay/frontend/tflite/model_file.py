@@ -1,4 +1,4 @@
-"""TFLite files for the command line: what they say of themselves, their import, and LiteRT as their reference."""
+"""TFLite files for the command line: description, import, and LiteRT as the reference."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import ModelError
 
 LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_pool2d": ["NCHW"]}
-"""Kernels of blocks of channels start from these."""
+"""Layouts before the conversion to channel blocks."""
 
 
 ROUGH = 0.05
-"""By how much of its range a layer may be apart from LiteRT's faster kernels: each rounds one unit otherwise, and the next ones go on from
-there."""
+"""The allowed difference between a layer and LiteRT's faster kernels, as a part of its range: each kernel may round differently by one
+unit, and later layers propagate it."""
 
 
 class TFLiteFormat(formats.ModelFormat):
@@ -34,24 +34,24 @@ class TFLiteFormat(formats.ModelFormat):
     name, title, suffixes, runtimes = "tflite", "TFLite", (".tflite", ".lite"), ("tflite",)
 
     def takes(self, path: Path) -> bool:
-        """.tflite files, and others that bear their mark."""
+        """Whether a file is named .tflite, or has TFLite's file identifier."""
         if super().takes(path) or not path.is_file():
             return super().takes(path)
         with path.open("rb") as file:
             return file.read(8)[4:] == b"TFL3"
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
-        """The module, its convolutions with channels before the image. Weights are bound: only of those that are known are products of
-        bytes made."""
+        """The module, with channels first in its convolutions. Weights are bound, since products of bytes need known
+        weights."""
         mod, params = from_tflite(path, dict(shapes) or None)
         return ConvertLayout(LAYOUTS)(CanonicalizeOps()(infer_module(bind_params(mod, params)))), {}
 
     def as_written(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
-        """The module, channels last."""
+        """The module, with channels last."""
         return from_tflite(path, dict(shapes) or None)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
-        """The description of the file, unsupported operators included. Weights are not read."""
+        """The description of the file, with unsupported operators. Weights are not read."""
         model = read_model(path)
         _, inputs, outputs = main_of(model, None)
         operators: dict[str, list[str]] = {}
@@ -85,7 +85,7 @@ def _info(name: str, tensor: Record) -> formats.TensorInfo:
 
 
 class LiteRTReference(formats.Reference):
-    """A model in LiteRT, every tensor of it kept."""
+    """A model in LiteRT, with access to all its tensors."""
 
     title: str = "LiteRT"
 
@@ -102,7 +102,7 @@ class LiteRTReference(formats.Reference):
         self.inputs = dict(main_of(model, None)[1])
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
-        """Outputs, and nodes' results."""
+        """Outputs, and results of nodes."""
         missing = [n for n in self.inputs if n not in inputs]
         if missing:
             raise ModelError(f"{self.path}: the inputs {', '.join(map(repr, missing))} were not given")

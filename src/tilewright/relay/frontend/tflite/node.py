@@ -1,4 +1,4 @@
-"""Context of converters: values with their quantisation, the operator being converted, and the register of converters."""
+"""Context of converters: values with their quantisation, the operator being converted, and the table of converters."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
-"""By name in the schema, custom operators by their own."""
+"""Converters by name in the schema, or by the name of a custom operator."""
 MOST_KNOWN = 1 << 24
-"""Most elements of what is computed at import: a damaged file may claim any size."""
+"""The largest number of elements of values computed at import. A damaged file may state any size."""
 
 
 def small(shape: Sequence[int], what: str) -> None:
-    """Raises OpNotImplemented for what would take much memory at import."""
+    """Raises OpNotImplemented for a value that needs much memory at import."""
     count = math.prod([int(d) for d in shape])
     if count > MOST_KNOWN:
         raise OpNotImplemented(f"{what} has {count} elements; up to {MOST_KNOWN} are supported there")
 
 
 def tflite_op(*names: str) -> Callable[[Registered], Registered]:
-    """Register the converter of operators: f(node, *inputs) with None for inputs left out."""
+    """Registers the converter of operators: f(node, *inputs) with None for omitted inputs."""
 
     def register(f: Registered) -> Registered:
         for name in names:
@@ -49,7 +49,7 @@ def tflite_op(*names: str) -> Callable[[Registered], Registered]:
 
 
 class Quant:
-    """real = scale * (q - zero): one scale (float32) and zero point (int32), or one for each place along `axis`."""
+    """real = scale * (q - zero): one scale (float32) and zero point (int32), or one for each index of `axis`."""
 
     __slots__ = ("axis", "scale", "zero")
 
@@ -63,12 +63,12 @@ class Quant:
 
     @property
     def step(self) -> float:
-        """The only scale, a float32 as a double."""
+        """The scale of a whole tensor, a float32 as a Python float."""
         return float(self.scale[0])
 
     @property
     def offset(self) -> int:
-        """The only zero point."""
+        """The zero point of a whole tensor."""
         return int(self.zero[0])
 
     def same(self, other: Quant | None) -> bool:
@@ -81,7 +81,7 @@ class Quant:
 
 
 class Value(CommonValue):
-    """A tensor of a TFLite model. `quant`: what its integers stand for. `home`: makes the parameter that a weight becomes."""
+    """A tensor of a TFLite model. `quant`: the quantisation of its integers. `home`: makes the parameter for a weight."""
 
     __slots__ = ("home", "quant")
 
@@ -98,13 +98,13 @@ class Value(CommonValue):
 
     @property
     def expr(self) -> Expr:
-        """The relay expression. A weight becomes a parameter when it is first read in its stored form."""
+        """The relay expression. A weight becomes a parameter at its first read in the stored form."""
         if self._expr is None and self.home is not None:
             self._expr = self.home(self)
         return CommonValue.expr.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     def unknown(self, why: str) -> OpNotImplemented:
-        """The error of a value that only pinned shapes would make known."""
+        """The error for an unknown value that only pinned shapes would make known."""
         return OpNotImplemented(why.replace("shape={name: [...]}", "shape_dict={name: (...)}"))
 
 
@@ -127,7 +127,7 @@ class Resource:
 
 
 class Info:
-    """The description of a result in the model: name, shape (as converted), dtype and quantisation."""
+    """The declaration of a result in the model: name, shape (as converted), dtype and quantisation."""
 
     __slots__ = ("dtype", "name", "quant", "shape", "type")
 
@@ -136,7 +136,7 @@ class Info:
 
 
 class Node:
-    """The operator being converted; `call` makes relay operators that carry its place as their span."""
+    """The operator being converted. `call` makes relay operators with its span."""
 
     __slots__ = ("importer", "name", "options", "outputs", "record", "span", "title")
 
@@ -158,15 +158,15 @@ class Node:
         return self.out.quant is not None and self.out.dtype in ("int8", "uint8", "int16")
 
     def get(self, name: str, default: Any = 0) -> Any:
-        """An option's value. Where there are no options TFLite takes them all for 0, whatever the schema's defaults: `default`."""
+        """The value of an option. In a file without options, TFLite reads all as 0, whatever the schema's defaults: `default`."""
         return default if self.options is None else getattr(self.options, name)
 
     def call(self, key: str, *args: object, **attrs: Any) -> Value:
-        """The relay operator `key` on values, lists of them, and numbers, which take the first value's type."""
+        """The relay operator `key` on values, lists of values, and numbers, which get the first value's type."""
         return Value(make_call(key, self._arguments(args), attrs, self.span))
 
     def calls(self, key: str, *args: object, **attrs: Any) -> list[Value]:
-        """`call` of an operator with several results."""
+        """`call` for an operator with several results."""
         return [Value(e) for e in make_calls(key, self._arguments(args), attrs, self.span)]
 
     def _arguments(self, args: Sequence[Any]) -> list[Any]:
@@ -181,11 +181,11 @@ class Node:
         return a
 
     def number(self, value: Any, dtype: str) -> Value:
-        """A constant without axes."""
+        """A constant without axes (a scalar)."""
         return Value(array=np.array(value, numpy_dtype(dtype)))
 
     def cast(self, x: Value, dtype: str) -> Value:
-        """x in another element type."""
+        """x cast to another element type."""
         if x.dtype == dtype:
             return x
         if x.array is not None and (x.is_number or dtype.startswith("int")):
@@ -198,7 +198,7 @@ class Node:
         return self.call("cast", x, dtype=dtype)
 
     def known(self, x: Value | None, what: str) -> np.ndarray:
-        """The elements of an input that must be known. Raises OpNotImplemented."""
+        """The elements of an input, which must be known at import. Raises OpNotImplemented."""
         if x is None or x.array is None:
             raise OpNotImplemented(
                 f"its {what} must be known at import, but the model computes it. Pin the input shapes: shape_dict={{name: (...)}}"
@@ -206,7 +206,7 @@ class Node:
         return x.array
 
     def numbers(self, x: Value | None, what: str) -> np.ndarray:
-        """The elements of an input that must be known, none of them a symbol. Raises OpNotImplemented."""
+        """The elements of an input, which must be known numbers without symbols. Raises OpNotImplemented."""
         array = self.known(x, what)
         if array.dtype == object:
             raise OpNotImplemented(
@@ -232,7 +232,7 @@ class Node:
             raise DiagnosticError(f"its {what} must be of int32 or int64, and has the type {x.dtype}")
 
     def static(self, x: Value, what: str = "the shape of its input") -> list[int]:
-        """A shape without symbols. Raises OpNotImplemented."""
+        """A shape as ints. Raises OpNotImplemented for symbols."""
         shape = x.shape
         if not are_numbers(shape):
             raise OpNotImplemented(
@@ -241,7 +241,7 @@ class Node:
         return shape
 
     def extents(self, x: Value, axes: Sequence[int], what: str) -> list[int]:
-        """Extents that must be known. Raises OpNotImplemented."""
+        """Extents as ints. Raises OpNotImplemented for symbols."""
         found = [x.shape[a] for a in axes]
         if not are_numbers(found):
             raise OpNotImplemented(
@@ -250,7 +250,7 @@ class Node:
         return found
 
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
-        """x in another shape; one extent may be -1, and extents may be symbols."""
+        """x reshaped; one extent may be -1, and extents may be symbols."""
         new = [plain(d) for d in new]
         need_extents(new)
         old = x.shape
@@ -259,7 +259,7 @@ class Node:
         if x.array is not None and all([isinstance(d, int) for d in new]):
             if x.home is None:
                 return Value(array=x.array.reshape(new))
-            # A weight in another shape is still the same memory.
+            # A reshaped weight still uses the same memory.
             return Value(array=x.array.reshape(new), name=x.name, home=x.home)
         if all([isinstance(d, int) for d in new]):
             return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)
@@ -269,7 +269,7 @@ class Node:
         return self.call("reshape", x, newshape=tuple(codes))
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
-        """x with its axes in another order; weights are turned now (a view)."""
+        """x with its axes permuted; a weight becomes a transposed view."""
         if list(order) == list(range(len(order))):
             return x
         if x.array is not None and x.is_number:
@@ -277,14 +277,14 @@ class Node:
         return self.call("transpose", x, axes=tuple(order))
 
     def broadcast(self, x: Value, shape: Sequence[Dim]) -> Value:
-        """x expanded to a shape."""
+        """x broadcast to a shape."""
         old = x.shape
         if len(old) == len(shape) and all([known_equal(a, b) for a, b in zip(old, shape, strict=True)]):
             return x
         return self.call("broadcast_to", x, shape=tuple(shape))
 
     def activated(self, x: Value, code: int | None = None) -> Value:
-        """The fused activation function of a float operator."""
+        """The result after the fused activation function of a float operator."""
         name = self.activation(code)
         if name == "NONE":
             return x
@@ -296,7 +296,7 @@ class Node:
             return self.call("clip", x, a_min=0.0, a_max=6.0)
         if name == "TANH":
             return self.call("tanh", x)
-        # SIGN_BIT: 1 where the sign is set.
+        # SIGN_BIT: 1 for negative numbers.
         return self.cast(self.call("less", x, 0), x.dtype)
 
     def activation(self, code: int | None = None) -> str:
@@ -307,18 +307,18 @@ class Node:
         return ACTIVATIONS[number]
 
     def axis(self, axis: int, ndim: int) -> int:
-        """A non-negative axis."""
+        """The axis as a non-negative number."""
         if not -max(ndim, 1) <= axis < max(ndim, 1):
             raise ValueError(f"the axis {axis} is outside its {ndim} axes")
         return axis % max(ndim, 1)
 
     def axes(self, x: Value | None, ndim: int, what: str = "axes") -> list[int]:
-        """Known axes, not negative, each once."""
+        """Known axes as non-negative numbers, without duplicates."""
         return list(dict.fromkeys([self.axis(int(a), ndim) for a in self.whole(x, what).reshape(-1)]))
 
 
 def plain(d: Dim) -> Dim:
-    """A size as an int where it is one, else in its simplest form."""
+    """A size as an int, or as an expression in its simplest form."""
     if isinstance(d, PrimExpr):
         d = simplest(d)
         return d.value if isinstance(d, IntImm) else d

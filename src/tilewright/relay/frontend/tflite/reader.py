@@ -1,4 +1,4 @@
-"""Opening of TFLite models: files (mapped), bytes, the schema's own Model objects; the elements of their tensors."""
+"""Opening of TFLite models: files (mapped), bytes, the schema's own Model objects, and the elements of their tensors."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ DTYPES: dict[str, Any] = {
     "UINT64": np.uint64, "BOOL": np.bool_, "COMPLEX64": np.complex64, "COMPLEX128": np.complex128,
     "FLOAT8_E4M3FN": ml_dtypes.float8_e4m3fn, "FLOAT8_E5M2": ml_dtypes.float8_e5m2, "INT4": np.int8, "UINT4": np.uint8, "INT2": np.int8,
 }  # fmt: skip
-"""How the elements of each type are held; numbers of less than a byte are widened to one."""
+"""Element type -> NumPy type of its elements. Numbers below one byte are widened to one."""
 BITS = {"INT4": 4, "UINT4": 4, "INT2": 2}
 MOST_DENSE = 1 << 31
-"""Most bytes that the dense form of a sparse tensor may take."""
+"""The size limit in bytes of the dense form of a sparse tensor."""
 
 
 class TFLiteModel:
-    """An opened model. `name` is what messages call it, `root` the schema's Model, `data` all bytes of the file."""
+    """An opened model. `name` is its name in messages, `root` the schema's Model, `data` all bytes of the file."""
 
     def __init__(self, root: Record, name: str, data: Any, folder: Path) -> None:
         self.root, self.name, self.data, self.folder = root, name, data, folder
 
     def operator_name(self, op: Record) -> tuple[str, str]:
-        """(name of the builtin operator, "CUSTOM" or "UNKNOWN"; name of a custom operator or what is known of an unknown one)."""
+        """(name of the builtin operator, "CUSTOM" or "UNKNOWN"; name of a custom operator, or the code of an unknown one)."""
         code = self.item(self.root.operator_codes, op.opcode_index, "operator code")
-        # Files before schema 3a know only the first number.
+        # Files before schema 3a have only the first number.
         number = max(int(code.builtin_code), int(code.deprecated_builtin_code))
         if not 0 <= number < len(OPERATORS):
             return "UNKNOWN", f"operator number {number}, of a newer schema"
         return OPERATORS[number], code.custom_code or ""
 
     def version_of(self, op: Record) -> int:
-        """The version of an operator that the model was written for."""
+        """The operator's version in the model."""
         return int(self.item(self.root.operator_codes, op.opcode_index, "operator code").version)
 
     def item(self, items: Any, index: int, what: str) -> Any:
-        """An element of a list of the model. Raises ModelError for places outside it."""
+        """An element of a list of the model. Raises ModelError if the index is out of range."""
         if not 0 <= int(index) < len(items):
             raise ModelError(f"{self.name}: it names {what} {int(index)}, but has {len(items)}. {REMEDY}")
         return items[int(index)]
 
     def content(self, tensor: Record) -> np.ndarray[Any, Any] | None:
-        """The bytes of a tensor's elements; None when it has none of its own. Mapped, not copied. Raises ModelError."""
+        """The bytes of a tensor's elements; None for a tensor without a buffer. Mapped, not copied. Raises ModelError."""
         if tensor.external_buffer:
             return self.external(tensor)
         if not tensor.buffer:
@@ -63,12 +63,12 @@ class TFLiteModel:
             data: np.ndarray[Any, Any] = buffer.data
             return data
         if buffer.offset > 1:
-            # Models over 2 GB keep their weights after the flatbuffer.
+            # Models above 2 GB have their weights after the flatbuffer.
             return self.bytes_at(int(buffer.offset), int(buffer.size), f"the buffer of {tensor.name!r}")
         return None
 
     def bytes_at(self, offset: int, size: int, what: str) -> np.ndarray:
-        """Bytes of the file."""
+        """A range of bytes of the file."""
         if offset + size > len(self.data):
             raise ModelError(
                 f"{self.name}: {what} needs bytes {offset} to {offset + size}, but there are {len(self.data)}."
@@ -77,7 +77,7 @@ class TFLiteModel:
         return np.frombuffer(self.data, np.uint8, size, offset)
 
     def external(self, tensor: Record) -> np.ndarray[Any, Any]:
-        """Elements that lie in a file of their own, beside the model."""
+        """Elements in a separate file beside the model."""
         where = next((b for b in self.root.external_buffers if b.id == tensor.external_buffer), None)
         if where is None:
             raise ModelError(
@@ -105,7 +105,7 @@ class TFLiteModel:
         return np.memmap(path, np.uint8, "r", int(where.offset), (size,)) if size else np.zeros(0, np.uint8)
 
     def array(self, tensor: Record) -> np.ndarray | None:
-        """The elements of a constant tensor; None when it is not a constant. Raises ModelError or OpNotImplemented."""
+        """The elements of a constant tensor; None for others. Raises ModelError or OpNotImplemented."""
         content = self.content(tensor)
         if content is None:
             return None
@@ -127,7 +127,7 @@ class TFLiteModel:
         return elements(content[:size], kind, count).reshape(shape)
 
     def strings(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray:
-        """The numbers of a tensor of strings: how many there are, where each begins and the last ends, then the strings."""
+        """The numbers of a tensor of strings. Its buffer has their count, the begin of each and the end of the last, then the strings."""
         shape, data = shape_of(tensor), content.tobytes()
         count = int.from_bytes(data[:4], "little", signed=True)
         ends = (
@@ -170,12 +170,12 @@ def type_name(tensor: Record) -> str:
 
 
 def dtype_of(kind: str) -> str:
-    """The dtype that holds elements of a type: strings are numbers."""
+    """The dtype of elements of a type; strings are numbers."""
     return CARRIER if kind == "STRING" else np.dtype(DTYPES[kind]).name if kind in DTYPES else kind.lower()
 
 
 def shape_of(tensor: Record) -> tuple[int, ...]:
-    """A tensor's shape as the model states it."""
+    """A tensor's declared shape."""
     return tuple([int(d) for d in tensor.shape])
 
 
@@ -191,7 +191,7 @@ def byte_count(tensor: Record) -> tuple[int, int]:
 
 
 def elements(content: np.ndarray[Any, Any], kind: str, count: int) -> np.ndarray:
-    """Bytes as elements of a type; several to a byte come lowest first."""
+    """Bytes as elements of a type. Elements that share a byte are stored lowest bits first."""
     if kind not in BITS:
         made: np.ndarray[Any, Any] = content.view(DTYPES[kind])[:count]
         return made
@@ -216,7 +216,7 @@ def read_model(source: Any) -> TFLiteModel:
     elif isinstance(source, (bytes, bytearray, memoryview)):
         name, data = "the given bytes", memoryview(source).cast("B")
     elif hasattr(source, "_tab"):
-        # tflite.Model, or a class generated from the schema: the bytes it was made of, and where its table lies.
+        # tflite.Model, or a class generated from the schema: its bytes, and the offset of its table.
         name, data, place = "the model", memoryview(source._tab.Bytes).cast("B"), int(source._tab.Pos)
     elif hasattr(source, "Model"):
         return read_model(source.Model)

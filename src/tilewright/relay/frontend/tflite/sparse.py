@@ -1,4 +1,4 @@
-"""Sparse tensors: the dense form of what a traversal order, a block map and a format for each dimension describe."""
+"""Sparse tensors: conversion to dense form from a traversal order, a block map and a format for each dimension."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SPARSE_CSR = 1
 
 
 def dense_array(sparsity: Record, shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray:
-    """The dense tensor. Raises IndexError or ValueError for descriptions that do not fit.
+    """The dense tensor. Raises IndexError or ValueError for inconsistent descriptions.
 
-    Dimensions are walked in traversal order: those of the tensor, then those of the blocks that `block_map` divides some of them into.
+    Dimensions are in traversal order: those of the tensor, then those of the blocks that `block_map` divides some of them into.
     """
     order = [int(d) for d in sparsity.traversal_order]
     blocks = [int(d) for d in sparsity.block_map]
@@ -23,7 +23,7 @@ def dense_array(sparsity: Record, shape: tuple[int, ...], values: np.ndarray[Any
     if len(levels) != len(order) or sorted(order) != list(range(rank + len(blocks))):
         raise ValueError(f"its traversal order {order} does not fit its {rank} axes and {len(blocks)} blocks")
     places, extents = np.zeros((1, 0), np.int64), []
-    spans = np.zeros(1, np.int64)  # the number of each walked prefix among those of its level
+    spans = np.zeros(1, np.int64)  # the index of each partial position among those of its level
     for level in levels:
         if level.format != SPARSE_CSR:
             size = int(level.dense_size)

@@ -1,4 +1,4 @@
-"""Converters of convolutions, pooling, normalisation, images and recurrent blocks."""
+"""Converters of convolutions, pooling, normalisation, box suppression and recurrent blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _spatial(c: NodeCall, values: Any, n: int) -> list[int]:
 def _padding(
     c: NodeCall, extents: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Dim, ...]:
-    """Befores, then afters."""
+    """Padding: all befores, then all afters."""
     how, n = str(c.attr("padding", "VALID")), len(kernel)
     if how == "VALID":
         return (0,) * (2 * n)
@@ -97,7 +97,7 @@ def _transposed(c: NodeCall, shape: Value, kernel: Value, x: Value) -> Value:
     for k, (o, i, w, s, d) in enumerate(zip(wanted, given, window, strides, dilation, strict=True)):
         reach = (w - 1) * d + 1
         if str(c.attr("padding")) == "SAME":
-            # Where the extents are dynamic the result is as many strides as there are rows.
+            # With dynamic extents, the result has `stride` elements for each element of the input.
             total = (i - 1) * s + reach - o if isinstance(o, int) and isinstance(i, int) else reach - s
             first = max(total, 0) // 2
         else:
@@ -243,7 +243,7 @@ def _suppression(
     floor = float(c.number_of(least, "score_threshold")) if least is not None else -np.inf
     count = int(c.number_of(most, "max_output_size"))
     (n,) = c.static([boxes.shape[0]], "the number of its boxes")
-    # Corners may come in any order: [y1, x1, y2, x2].
+    # Corners [y1, x1, y2, x2] may come in any order.
     parts = c.split(boxes, 4, 1)
     corners = [
         c.call(k, parts[a], parts[b])

@@ -1,4 +1,4 @@
-"""Converters of factorisations of matrices and of equations, and of special functions (`runtime/host_functions` computes both)."""
+"""Converters of matrix factorisations, linear systems and special functions (`runtime/host_functions` computes them)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for _name, _key in SPECIAL.items():
 
 
 def _turned(c: NodeCall, a: Value, flag: str = "adjoint") -> Value:
-    """Matrices, transposed where the node's attribute asks for it."""
+    """Matrices, transposed if the node's attribute is set."""
     return c.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]) if c.attr(flag, False) else a
 
 
@@ -169,7 +169,7 @@ def _run_banded(config: Config, bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     k, n = bands.shape[-2:]
     whole = np.zeros((*bands.shape[:-2], n, n))
     for row in range(k):
-        # Below the diagonal the last rows of bands lie further down, and begin after padding.
+        # Bands below the diagonal have padding at their start, bands above it at their end.
         apart = row if config["lower"] else k - 1 - row
         at = np.arange(apart, n) if config["lower"] else np.arange(n - apart)
         whole[..., at, at - apart if config["lower"] else at + apart] = bands[..., row, at]

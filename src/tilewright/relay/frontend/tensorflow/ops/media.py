@@ -1,4 +1,4 @@
-"""Converters of pictures and sounds in files: read and written by host functions (pictures with pillow), their spectra by kernels."""
+"""Converters of image and sound files: host functions read and write them (images with pillow); kernels compute spectra."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.support.errors import TVMError
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 STILL = {"DecodePng": "PNG, JPEG or GIF", "DecodeJpeg": "JPEG, PNG or GIF", "DecodeWebP": "WebP"}
-"""Formats that the operators for one image read."""
+"""Formats that operators for a single image accept."""
 
 
 @string_op("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
@@ -34,7 +34,7 @@ def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Value:
     config: dict[str, Any] = {"op": c.op, "channels": channels, "ratio": ratio, "kind": kind, "moving": moving}
     if window is not None:
         config["window"] = [int(v) for v in c.known(window, "crop_window")]
-    # Only the file says whether it is a moving picture, and has an axis more.
+    # The number of axes depends on the file: animations have one more.
     rank = 4 if c.op == "DecodeGif" else 3
     return host_call_sized(c, "tf.image", [data], rank, kind, **config)
 
@@ -51,7 +51,7 @@ def _opened(data: bytes, what: str) -> Any:
 
 
 def _channels(image: Any) -> int:
-    """The channels that a file has."""
+    """The number of channels of a file."""
     if image.mode in ("1", "L", "I;16", "I"):
         return 2 if "transparency" in image.info else 1
     if image.mode == "P" or image.mode == "RGB":
@@ -60,12 +60,12 @@ def _channels(image: Any) -> int:
 
 
 def _pixels(image: Any, channels: int, opaque: int = 255) -> np.ndarray:
-    """(height, width, channels) of bytes. opaque: the alpha that is added."""
+    """(height, width, channels) of bytes. opaque: the value of an added alpha channel."""
     wanted = channels or _channels(image)
     if image.mode in ("I;16", "I"):
         image = image.point(lambda v: v / 256).convert("L")
     if wanted == 1 and image.mode in ("P", "RGB", "RGBA") and image.format != "JPEG":
-        # Grey is cut off, where pillow rounds it.
+        # Grey values are truncated; pillow would round them.
         return _grey(np.asarray(image.convert("RGB"), np.int64))
     if image.mode == "CMYK":
         image = image.convert("RGB")
@@ -102,7 +102,7 @@ def _run_image(config: Config, data: np.ndarray) -> np.ndarray:
             if image.format == "JPEG":
                 grey = config["channels"] == 1 and image.mode in ("RGB", "YCbCr")
                 image.draft("L" if grey else None, tuple(max(e // ratio, 1) for e in image.size))
-            # The alpha that TensorFlow adds has as many bits as the file's samples.
+            # TensorFlow's added alpha has as many bits as the file's samples.
             bits = raw[24] if image.format == "PNG" else 8
             made = _pixels(image, config["channels"], min((1 << bits) - 1, 255))
             made = made[None] if op == "DecodeGif" else made
@@ -123,7 +123,7 @@ def _scaled(config: Config, pixels: np.ndarray) -> np.ndarray:
 
 
 def _bitmap(data: bytes, channels: int) -> np.ndarray:
-    """The picture of a BMP file without compression, whose fourth channel pillow leaves out."""
+    """The image of an uncompressed BMP file, with the fourth channel that pillow drops."""
     if data[:2] != b"BM" or len(data) < 32:
         raise ValueError("the string is not an image in the format BMP")
     (begin,) = struct.unpack_from("<I", data, 10)
@@ -216,7 +216,7 @@ def _decode_wav(c: NodeCall, data: Value) -> list[Value]:
 
 
 def _sound(data: bytes) -> tuple[int, int, bytes]:
-    """(channels, samples a second, data) of a file of 16 bits a sample."""
+    """(channels, sample rate, data) of a file with 16 bits per sample."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise ValueError("the string is not a WAV file: it does not begin with RIFF and WAVE")
     at, form = 12, b""
@@ -305,7 +305,7 @@ def _mfcc(c: NodeCall, spectrum: Value, rate: Value) -> Value:
 
 
 def _mel_filters(bins: int, rate: float, low: float, high: float, count: int) -> np.ndarray:
-    """(bins, count): the triangles by which frequencies are summed, evenly spaced in mels."""
+    """(bins, count): triangular weights of frequencies, evenly spaced in mels."""
 
     def mel(f: Message) -> np.ndarray:
         return 1127.0 * np.log1p(np.asarray(f) / 700.0)

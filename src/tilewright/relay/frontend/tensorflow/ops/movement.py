@@ -1,4 +1,4 @@
-"""Converters of operators that make, move, pick and place elements."""
+"""Converters of operators that make, move, select and place elements."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _slice(c: NodeCall, x: Value, begin: Value, size: Value) -> Value:
         return c.call("strided_slice", x, begin=tuple(first), end=tuple(ends), strides=(1,) * x.ndim)
     if not c.is_known(size) or -1 in c.ints(size, "size"):
         return c.call("dyn.strided_slice", x, c.cast(begin, "int64"), c.cast(size, "int64"), slice_mode="size")
-    # The result's size is known: take rows from where they begin.
+    # The result's size is known, so each axis takes indices from its begin on.
     for axis, (n, d) in enumerate(zip(c.ints(size, "size"), x.shape, strict=True)):
         if n != d:
             at = c.call("squeeze", c.cut(begin, 0, axis, axis + 1), axis=(0,))
@@ -269,7 +269,7 @@ def _strided_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value)
 
 
 def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, masks: SliceMasks) -> Value:
-    """A slice whose ends the model computes."""
+    """A slice with computed bounds."""
     if masks.ellipsis or masks.new_axis or any([s < 0 for s in c.ints(step, "strides")]):
         raise OpNotImplemented(
             "it slices from or to places that the model computes, with an ellipsis, new axes or backwards"
@@ -298,7 +298,7 @@ def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, ma
 
 
 def as_places(c: NodeCall, x: Value) -> Value:
-    """Numbers of places, of a type that kernels index with."""
+    """Indices in a type that kernels support."""
     return x if x.dtype in ("int32", "int64") else c.cast(x, "int32")
 
 
@@ -372,7 +372,7 @@ def _topk(c: NodeCall, x: Value, k: Value | None = None) -> list[Value]:
 
 @tf_op("ApproxTopK")
 def _approximate_topk(c: NodeCall, x: Value) -> list[Value]:
-    """The exact ones, which recall all."""
+    """The exact k best elements, as if the recall target were 1."""
     axis = c.axis(int(c.attr("reduction_dimension", -1)), x.ndim)
     most = bool(c.attr("is_max_k", True))
     return [Value(e) for e in best(c.span, x, int(c.attr("k")), axis, not most)]
@@ -431,7 +431,7 @@ def _matrix_diag(c: NodeCall, x: Value, *rest: Value) -> Value:
             raise c.refuse("k", c.known(rest[0], "k").tolist(), "0")
         return _diag_part(c, x) if "Part" in c.op else _diag(c, x)
     place = c.known(rest[1], "k").reshape(-1).tolist() if len(rest) > 1 else [0]
-    # "RIGHT_LEFT": those above are at the right of their rows, those below at the left.
+    # "RIGHT_LEFT": bands above the diagonal are right-aligned in their rows, bands below it left-aligned.
     above, _, below = str(c.attr("align", "RIGHT_LEFT" if c.op.endswith("V3") else "LEFT_LEFT")).partition("_")
     return c.call(
         "matrix_set_diag", x, rest[0], k1=int(place[0]), k2=int(place[-1]), super_diag_right_align=above == "RIGHT",

@@ -1,4 +1,4 @@
-"""Converters of old forms of operators, and of those that compute as another does."""
+"""Converters of old forms of operators, and of operators equivalent to others."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _fused_pad(c: NodeCall, x: Value, *rest: Value) -> Any:
 
 @tf_op("MaxPoolWithArgmax")
 def _pool_places(c: NodeCall, x: Value) -> list[Value]:
-    """The largest of each window, and where in the image (or batch) it lies."""
+    """The maximum of each window, and its index in the image (or batch)."""
     size, strides = list(c.attr("ksize"))[1:3], list(c.attr("strides"))[1:3]
     n, h, w, channels = c.static(x.shape, "the shape of its images")
     same = str(c.attr("padding")) == "SAME"
@@ -188,7 +188,7 @@ def _pool_places(c: NodeCall, x: Value) -> list[Value]:
     taken = c.call("take", c.call("take", wide, Value(array=columns), axis=2), Value(array=rows), axis=1)
     flat = c.reshape(c.transpose(taken, [0, 1, 3, 5, 2, 4]), [n, *outs, channels, size[0] * size[1]])
     best = c.call("argmax", flat, axis=(4,))
-    # The place of each element of each window in its image.
+    # The index in its image of each element of each window.
     at = (rows - pads[0][0])[:, None, :, None] * w + (columns - pads[1][0])[None, :, None, :]
     table = Value(array=at.reshape(outs[0] * outs[1], -1).reshape(-1))
     window = np.arange(outs[0] * outs[1]).reshape(1, *outs, 1) * (size[0] * size[1])

@@ -1,4 +1,4 @@
-"""Converters of quantised numbers: rounding of floats to levels and back."""
+"""Converters of quantised numbers: rounding of floats to levels, and dequantisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
 @tf_op("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
 def _fake(c: NodeCall, x: Value, *given: Value) -> Value:
-    """Rounded to a grid with 0 on it, by the bounds that are given or those of the data."""
+    """Numbers rounded to a grid that contains 0, by given bounds or the bounds of the data."""
     bits = int(c.number_of(given[2], "num_bits")) if c.op.endswith("V3") else int(c.attr("num_bits", 8))
     axis, signed, narrow = (
         int(c.attr("axis", -1)),
@@ -28,7 +28,7 @@ def _fake(c: NodeCall, x: Value, *given: Value) -> Value:
     first = (-(2 ** (bits - 1)) + narrow) if signed else 0
     last = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     none = c.number(0, x.dtype)
-    # The finer of the grids that the bounds ask for would cut one of them off.
+    # Of the grids for the two bounds, the finer one would cut off the other bound.
     up = c.call(
         "where",
         c.call("greater", high, none),

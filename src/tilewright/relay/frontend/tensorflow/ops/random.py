@@ -1,4 +1,4 @@
-"""Converters of random numbers: NumPy draws them in host functions, the same in each run where the model gives seeds."""
+"""Converters of random numbers. Host functions draw them with NumPy. If the model has seeds, runs repeat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.runtime.host_functions.strings import Function, string_host
 
 
 def _generator(config: Config, seeds: Sequence[np.ndarray]) -> np.random.Generator:
-    """Numbers that follow from a seed of the node, or from the tensors that stateless operators are given."""
+    """A generator with the seed of the node, or with those that stateless operators take as tensors."""
     if config.get("stateless"):
         return np.random.default_rng([int(v) & 0xFFFFFFFFFFFFFFFF for s in seeds for v in s.reshape(-1).tolist()])
     return np.random.default_rng(config["seed"])
@@ -32,7 +32,7 @@ def _drawn(
     seeds: Sequence[Value] = (),
     **config: Any,
 ) -> Value:
-    """Numbers of a distribution. given: what it takes besides the seeds."""
+    """Random numbers of a distribution. given: its operands without the seeds."""
     stateless = bool(seeds)
     seed = None if stateless else int(c.attr("seed", 0)) or int(c.attr("seed2", 0)) or None
     if isinstance(shape, Value):
@@ -46,7 +46,7 @@ def _drawn(
 
 
 def _extent(c: NodeCall, shape: Any) -> list[Value]:
-    """The shape as a tensor that the host function reads."""
+    """The shape as a tensor for the host function."""
     if isinstance(shape, Value):
         return [c.cast(shape, "int64")]
     if all([isinstance(d, int) for d in shape]):
@@ -55,7 +55,7 @@ def _extent(c: NodeCall, shape: Any) -> list[Value]:
 
 
 def _host(kind: str) -> Callable[[Function], Function]:
-    """Register f(config, generator, shape, *given)."""
+    """Registers f(config, generator, shape, *given)."""
 
     def register(f: Function) -> Function:
         def run(config: Config, shape: np.ndarray, *rest: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ def _run_truncated(config: Config, g: np.random.Generator, shape: Any) -> Any:
 
 
 def _within(g: np.random.Generator, shape: Any, low: Any, high: Any) -> Any:
-    """Standard normal numbers between two bounds: those outside are drawn again."""
+    """Standard normal numbers between two bounds, by rejection."""
     low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
     made = g.standard_normal(shape)
     for _ in range(1000):
@@ -162,7 +162,7 @@ def _random_integers(c: NodeCall, shape: Value, low: Value, high: Value) -> Valu
 )  # fmt: skip
 def _stateless(c: NodeCall, shape: Value, *seeds: Value) -> Value:
     kind = PLAIN[c.op.removeprefix("Stateless").removeprefix("Random").removesuffix("V2")]
-    # The last of the newer ones' tensors names the algorithm.
+    # In the newer operators, the last tensor is the algorithm.
     return _drawn(c, kind, shape, c.attr("dtype", "float32"), seeds=seeds[:2])
 
 

@@ -1,4 +1,4 @@
-"""Converters of pictures resampled by filters and by projections."""
+"""Converters of image resampling by filters and by projections."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KERNELS: dict[str, tuple[float, Any]] = {
         ),
     ),
 }  # fmt: skip
-"""Reach, and weight by distance, of the filters that pictures are resampled with."""
+"""Filter -> (reach, function from the distance to the weight)."""
 
 
 def _filter(extent: int, size: int, scale: float, move: float, kind: str, smooth: bool) -> np.ndarray:
-    """(size, extent): the weight of each place for each place of the result."""
+    """(size, extent): the weight of each input element in each result element."""
     reach, f = KERNELS[kind]
-    # In single precision, as TensorFlow does: whether a place at the filter's edge counts hangs on it.
+    # In float32, like TensorFlow: rounding decides whether elements at the filter's edge count.
     step = np.float32(1) / np.float32(scale)
     wide = np.maximum(step, np.float32(1)) if smooth else np.float32(1)
     out = np.zeros((size, extent), np.float32)
@@ -73,7 +73,7 @@ def _projective(c: NodeCall, x: Value, transforms: Value, size: Value, fill: Val
 
 
 def _reflected(at: np.ndarray, n: int, mode: str) -> np.ndarray:
-    """Coordinates brought inside, as a fill mode has it."""
+    """Coordinates moved into the image by a fill mode."""
     if mode == "REFLECT":
         if n <= 1:
             return np.zeros_like(at)
@@ -84,7 +84,7 @@ def _reflected(at: np.ndarray, n: int, mode: str) -> np.ndarray:
     if mode == "WRAP":
         if n <= 1:
             return np.zeros_like(at)
-        # TensorFlow counts rounds by one place less than it goes back.
+        # TensorFlow counts periods of n - 1, but moves by n.
         low = at < 0
         at = np.where(low, at + n * (np.floor(-at / (n - 1)) + 1), at)
         return np.clip(np.where(~low & (at > n - 1), at - n * np.floor(at / (n - 1)), at), 0, n - 1)

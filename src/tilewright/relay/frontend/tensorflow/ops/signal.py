@@ -1,4 +1,4 @@
-"""Converters of complex numbers, which are pairs of tensors here, and of Fourier transforms."""
+"""Converters of complex numbers (pairs of tensors here) and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _size(c: NodeCall, x: Result) -> Value:
 
 
 def _on_axis(c: NodeCall, x: Complex, axis: int, f: Callable[[Complex], Complex]) -> Complex:
-    """f, which works along the last axis, along another one."""
+    """f, which works on the last axis, applied to another axis."""
     order = list(range(x.real.ndim))
     if axis == order[-1]:
         return f(x)
@@ -78,7 +78,7 @@ def _fft(c: NodeCall, x: Result) -> Complex:
 
 
 def _fitted(c: NodeCall, x: Value, axis: int, size: int) -> Value:
-    """x cut off, or filled up with zeros, along an axis."""
+    """x cropped, or padded with zeros, along an axis."""
     (extent,) = c.static([x.shape[axis]], "the length that it transforms")
     if extent > size:
         return c.cut(x, axis, 0, size)
@@ -108,7 +108,7 @@ def _irfft(c: NodeCall, x: Result, length: Value) -> Value:
         x = Complex(_fitted(c, x.real, first + k, n), _fitted(c, x.imag, first + k, n))
     for k in range(len(sizes) - 1):
         x = _on_axis(c, x, first + k, lambda v: _transformed(c, v, True))
-    # The other half of the spectrum is the conjugate of this one, backwards.
+    # The second half of the spectrum is the reversed conjugate of the first.
     behind = (sizes[-1] - 1) // 2
     mirrored = [c.call("reverse", c.cut(v, last, 1, 1 + behind), axis=last) for v in (x.real, x.imag)] if behind else []
     if behind:

@@ -1,4 +1,4 @@
-"""Converters of arithmetic on sparse tensors (places, values, shape), which host functions do, and of counts of sparse and ragged data."""
+"""Converters of arithmetic on sparse tensors (indices, values, shape) by host functions, and of counts of sparse and ragged data."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tilewright.runtime.host_functions.strings import as_bytes, string_host
 from tilewright.support.errors import OpNotImplemented
 
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""(places, values, shape)."""
+"""(indices, values, shape)."""
 
 
 def _sparse_host(name: str) -> Callable[[Callable[..., Sparse]], Callable[..., Sparse]]:
-    """Register f(config, *arrays) -> a sparse tensor, whose three parts are host functions."""
+    """Registers f(config, *arrays) -> a sparse tensor. Each of its three parts becomes a host function."""
 
     def register(f: Callable[..., Sparse]) -> Callable[..., Sparse]:
         def part(k: int) -> Callable[..., np.ndarray]:
@@ -53,7 +53,7 @@ def _flat(at: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return np.ravel_multi_index(tuple(at.T), tuple(shape.tolist())) if len(at) else np.zeros(0, np.int64)
 
 
-# ---- two of them
+# ---- two sparse tensors
 
 
 @tf_op("SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum")
@@ -74,7 +74,7 @@ def _run_two(config: Config, *given: np.ndarray) -> Sparse:
         held[side, places] = True
     if config["op"] == "SparseAdd":
         made = sides.sum(0, dtype=av.dtype)
-        # Only what is in both can be too small to stay.
+        # The threshold applies only to elements of both tensors.
         kept = ~held.all(0) | (np.abs(made) >= config["threshold"])
     else:
         made = sides.max(0) if config["op"].endswith("Maximum") else sides.min(0)
@@ -137,7 +137,7 @@ def _split(c: NodeCall, axis: Value, at: Value, values: Value, shape: Value) -> 
 def _run_split(config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray) -> Sparse:
     axis, n, part = config["axis"], config["count"], config["part"]
     extent = int(shape[axis])
-    # The first parts are one longer where it does not come out even.
+    # If the extent is not a multiple, the first parts have one element more.
     sizes = [extent // n + (k < extent % n) for k in range(n)]
     begin = sum(sizes[:part])
     kept = (at[:, axis] >= begin) & (at[:, axis] < begin + sizes[part])
@@ -169,7 +169,7 @@ def _reduce(c: NodeCall, at: Value, values: Value, shape: Value, axes: Value) ->
 def _grouped(
     config: Config, at: np.ndarray, values: np.ndarray, shape: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """(places that are left, their values, the shape), without axes that are gone."""
+    """(remaining indices, their values, the shape), without the reduced axes."""
     kept = [k for k in range(len(shape)) if k not in config["axes"]]
     size = [int(shape[k]) for k in kept]
     flat = _flat(at[:, kept], np.array(size, np.int64)) if kept else np.zeros(len(at), np.int64)
@@ -222,7 +222,7 @@ def _run_softmax(config: Config, at: np.ndarray, values: np.ndarray, shape: np.n
     return shares
 
 
-# ---- with a dense one
+# ---- a sparse and a dense tensor
 
 
 @tf_op("SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseDenseCwiseAdd")
@@ -332,12 +332,12 @@ def _run_counts(config: Config, *given: np.ndarray) -> Sparse:
     return (at, made, np.array([rows, width])) if config["axes"] == 2 else (at[:, 1:], made, np.array([width]))
 
 
-# ---- rows that are sets
+# ---- rows as sets
 
 
 @string_op("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation")
 def _sets(c: NodeCall, *given: Value) -> list[Value]:
-    """Differences, intersections or unions of the last axes, in order, as a sparse tensor."""
+    """Differences, intersections or unions of the sets along the last axes, sorted, as a sparse tensor."""
     first = 1 if c.op.startswith("Dense") else 3
     rank = given[0].ndim if first == 1 else _rank(c, given[0])
     kind = "string" if isinstance(given[0 if first == 1 else 1], StringTensor) else given[0 if first == 1 else 1].dtype
@@ -345,7 +345,7 @@ def _sets(c: NodeCall, *given: Value) -> list[Value]:
 
 
 def _rows(given: Sequence[np.ndarray]) -> tuple[dict[tuple[int, ...], set[Any]], tuple[int, ...]]:
-    """(the set of each row, the shape without the last axis)."""
+    """(index -> set of each row, the shape without the last axis)."""
     rows: dict[tuple[int, ...], set[Any]] = {}
     if len(given) == 1:
         for at in np.ndindex(given[0].shape[:-1]):
@@ -364,7 +364,7 @@ def _run_sets(config: Config, *given: np.ndarray) -> Sparse:
         x, y = a.get(at, set()), b.get(at, set())
         how = config["how"]
         made = x - y if how == "a-b" else y - x if how == "b-a" else x & y if how == "intersection" else x | y
-        # Strings are in the order of their bytes.
+        # Strings are sorted by their bytes.
         ordered = sorted(made, key=lambda v: as_bytes(v) if isinstance(v, str) else v)
         places += [(*at, k) for k in range(len(ordered))]
         values += ordered

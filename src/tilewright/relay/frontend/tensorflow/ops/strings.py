@@ -1,4 +1,4 @@
-"""Converters of operators on strings: host functions with TensorFlow's meaning, in which a string is a sequence of bytes."""
+"""Converters of operators on strings, by host functions with TensorFlow's rules. A string is a sequence of bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def each(f: Callable[[str], Any], strings: np.ndarray, dtype: Any = object) -> n
 
 
 def _simple(name: str, f: Callable[[Any, str], str]) -> None:
-    """Declares an operator that makes a string of each string."""
+    """Declares an operator that maps each string to a string."""
     string_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
 
     @string_op(name)
@@ -93,7 +93,7 @@ def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Value:
 
 @string_host("tf.ReduceJoin")
 def _run_reduce_join(config: Config, x: np.ndarray) -> np.ndarray:
-    # The axis that is named first runs fastest.
+    # The axis that is listed first varies fastest.
     axes = config["axes"][::-1]
     kept = [k for k in range(x.ndim) if k not in axes]
     rows = x.transpose([*kept, *axes]).reshape(int(np.prod([x.shape[k] for k in kept], dtype=int)), -1)
@@ -118,7 +118,7 @@ def _run_segment_join(config: Config, x: np.ndarray, which: np.ndarray) -> np.nd
     out = np.full((config["count"], rows.shape[1]), "", object)
     for row, place in zip(rows.tolist(), which.reshape(-1).tolist(), strict=True):
         if place >= 0:
-            # Nothing separates what comes after an empty string.
+            # No separator follows an empty string.
             out[place] = [
                 f"{held}{config['separator']}{t}" if held else t for held, t in zip(out[place], row, strict=True)
             ]
@@ -164,7 +164,7 @@ def _split_new(c: NodeCall, x: Value, by: Value) -> list[Value]:
 
 
 def _split(c: NodeCall, x: Value, **config: Any) -> list[Value]:
-    """The parts of a list of strings, as a sparse tensor: places, parts, shape."""
+    """The parts of a list of strings, as a sparse tensor: indices, parts, shape."""
     places = host_call_sized(c, "tf.split.places", [x], 2, "int64", **config)
     parts = host_call_sized(c, "tf.split.parts", [x], 1, "string", **config)
     return [places, parts, host_call(c, "tf.split.size", [x], (2,), "int64", **config)]
@@ -239,7 +239,7 @@ def _ngram_splits(config: Config, x: np.ndarray, splits: np.ndarray) -> np.ndarr
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A pattern in RE2's syntax as one of `re`. Raises OpNotImplemented where `re` has no equivalent."""
+    """A pattern in RE2's syntax, converted to the syntax of `re`. Raises OpNotImplemented if `re` has no equivalent."""
     out, k, inside, lines = "", 0, False, "(?m" in text
     while k < len(text):
         at = text[k]
@@ -259,7 +259,7 @@ def pattern(text: str) -> re.Pattern[str]:
             continue
         if at == "[" and not inside:
             inside = True
-            # A bracket that comes first is one of the class.
+            # A bracket at the start belongs to the class.
             first = re.match(r"\[\^?\]?", text[k:])
             assert first is not None
             out, k = out + first[0].replace("]", r"\]"), k + len(first[0])

@@ -53,7 +53,7 @@ def _combined(
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How much of two boxes together (corners in any order) they share."""
+    """The intersection over union of boxes (corners in any order)."""
     corners = [
         np.concatenate([np.minimum(v[..., :2], v[..., 2:]), np.maximum(v[..., :2], v[..., 2:])], -1) for v in (a, b)
     ]
@@ -66,7 +66,7 @@ def overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, limit: float, least: float) -> list[int]:
-    """Places of the boxes that are kept, best first."""
+    """Indices of the kept boxes, best first."""
     kept: list[int] = []
     for k in np.argsort(-scores, kind="stable").tolist():
         if len(kept) == most or scores[k] <= least:
@@ -78,7 +78,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, limit: float, l
 
 @string_host("tf.combined")
 def _run_combined(config: Config, boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Rows of box, score, class, 1 for those that are there."""
+    """Rows of box, score, class, and 1 for valid rows."""
     out = np.zeros((len(scores), config["count"], 7), np.float32)
     for b in range(len(scores)):
         found: list[tuple[float, int, np.ndarray]] = []

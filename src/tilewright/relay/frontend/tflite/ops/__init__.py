@@ -1,4 +1,4 @@
-"""Converters of TFLite's operators, one for each."""
+"""Converters of TFLite's operators, one for each operator."""
 
 from __future__ import annotations
 

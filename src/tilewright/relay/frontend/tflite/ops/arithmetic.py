@@ -1,4 +1,4 @@
-"""Converters of operators on single elements: arithmetic, comparisons, activations, casts."""
+"""Converters of element-wise operators: arithmetic, comparisons, activations, casts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 def quantized(node: Node, *inputs: Value | None) -> bool:
-    """Whether the operator works on quantised integers. Raises OpNotImplemented where only some of the tensors have a quantisation."""
+    """Whether the operator works on quantised integers. Raises OpNotImplemented if only some of its tensors have a quantisation."""
     given: list[Any] = [v for v in (*inputs, node.out) if v is not None and v.dtype in ("int8", "uint8", "int16")]
     without = [v for v in given if v.quant is None]
     if without and len(without) < len(given) and node.out in given:
@@ -50,13 +50,13 @@ def quantized(node: Node, *inputs: Value | None) -> bool:
 
 
 def centred(node: Node, x: Value, quant: Quant) -> Value:
-    """int32 numbers less their zero point."""
+    """int32 numbers minus their zero point."""
     wide = node.cast(x, "int32")
     return node.call("subtract", wide, quant.offset) if quant.offset else wide
 
 
 def through_real(node: Node, f: Callable[..., Value], *inputs: Value) -> Value:
-    """An operator on integers that TFLite has no integer form of: computed in float32, and rounded."""
+    """An operator on integers without an integer form in TFLite: computed in float32, and rounded."""
     return stored_real(node, f(*[real(node, x) for x in inputs]), out_quant(node), node.out.dtype)
 
 
@@ -92,7 +92,7 @@ def _is_power(quant: Quant) -> bool:
 
 
 def _sum_of_powers(node: Node, a: Value, b: Value, key: str, qa: Quant, qb: Quant, target: Quant) -> Value:
-    """16-bit numbers whose scales are powers of two: shifted to the result's scale, added with saturation."""
+    """A sum of 16-bit numbers with power-of-two scales: shifted to the result's scale, added with saturation."""
     low, high = activation_range(node, target, "int16")
 
     def moved(x: Value, q: Quant) -> Value:
@@ -192,12 +192,12 @@ def _atan2(node: Node, y: Value, x: Value) -> Value:
 
 
 def arctangent(node: Node, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y)."""
+    """The angle of the point (x, y), in radians."""
     angle = node.call("atan", node.call("divide", y, x))
     half = node.call("where", node.call("less", y, 0), node.number(-math.pi, y.dtype), node.number(math.pi, y.dtype))
     left = node.call("where", node.call("less", x, 0), node.call("add", angle, half), angle)
     up = node.call("multiply", node.call("sign", y), math.pi / 2)
-    # 0 / 0 has no angle of its own: that of (0, 0) is 0, and on the axis it is a right angle.
+    # 0 / 0 has no angle: that of (0, 0) is 0, and other points with x = 0 have a right angle.
     return node.call("where", node.call("equal", x, 0), up, left)
 
 
@@ -339,7 +339,7 @@ def _relu(node: Node, x: Value) -> Value:
 
 
 LARGEST_FACTOR = 1 << 16
-"""Of a number of 16 bits, by which TFLite's 32-bit arithmetic multiplies without an overflow."""
+"""The limit of a 16-bit factor for which TFLite's 32-bit arithmetic cannot overflow."""
 
 
 @tflite_op("LEAKY_RELU")
@@ -456,7 +456,7 @@ def _dequantize(node: Node, x: Value) -> Value:
 
 @tflite_op("DENSIFY")
 def _densify(node: Node, x: Value) -> Value:
-    # The reader made it dense.
+    # The reader has already made it dense.
     return x
 
 

@@ -1,4 +1,4 @@
-"""Converters of detection: suppression of boxes, and the post-processing of detectors (a custom operator)."""
+"""Converters of box suppression, and of the post-processing of detectors (a custom operator)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.support.errors import OpNotImplemented
 def suppressed(
     node: Node, boxes: Value, scores: Value, most: int, overlap: Any, floor: Any
 ) -> tuple[Value, Value, Value]:
-    """(rows of (class, box), their scores, how many count) of all classes, best first. boxes (n, 4), scores (classes, n)."""
+    """(rows of (class, box), their scores, the number of valid rows) of all classes, best first. boxes (n, 4), scores (classes, n)."""
     rows, best, count = node.calls(
         "vision.all_class_non_max_suppression",
         node.reshape(boxes, [1, *boxes.shape]),
@@ -30,7 +30,7 @@ def suppressed(
 
 
 def first(node: Node, x: Value, count: int) -> Value:
-    """The first `count` rows, zeros after the last."""
+    """The first `count` rows, padded with zeros."""
     have = x.shape[0]
     if have >= count:
         return node.call("strided_slice", x, begin=(0,), end=(count,), axes=(0,))
@@ -63,7 +63,7 @@ def _suppression(
 
 @tflite_op("TFLite_Detection_PostProcess")
 def _post_process(node: Node, encoded: Value, predictions: Value, anchors: Value) -> list[Value]:
-    """Boxes around anchors, the best classes, without those that overlap a better one."""
+    """Decoded boxes of anchors with their best classes, without boxes that overlap a better one."""
     options = options_of(node.record.custom_options)
     most = int(options["max_detections"])
     classes = int(options["num_classes"])

@@ -1,6 +1,6 @@
-"""Floats times weights of bytes (dynamic range): TFLite's kernels round the floats to bytes when the program runs.
+"""Products of floats with weights of bytes (dynamic range): TFLite's kernels quantise the floats to bytes at run time.
 
-They take the weights' bits as signed (old converters wrote such numbers as uint8) and their zero point for 0.
+The kernels read the weights' bits as signed (old converters declared them uint8), with a zero point of 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def hybrid(x: Value, weights: Value) -> bool:
-    """Whether floats meet quantised weights."""
+    """Whether an operator multiplies floats by quantised weights."""
     return x.dtype.startswith("float") and weights.dtype in ("int8", "uint8") and weights.quant is not None
 
 
 def symmetric(node: Node, weights: Value, int8: Sequence[Dim], uint8: Sequence[Dim] = ()) -> Value:
-    """Weights as int8 around 0. `int8`, `uint8`: how many scales such weights may have. Raises OpNotImplemented."""
+    """Weights as int8 with the zero point 0. `int8`, `uint8`: the allowed numbers of scales for each type. Raises OpNotImplemented."""
     quant = weights.quant
     assert quant is not None
     if quant.scale.size not in (int8 if weights.dtype == "int8" else uint8):
@@ -41,7 +41,7 @@ def symmetric(node: Node, weights: Value, int8: Sequence[Dim], uint8: Sequence[D
 
 
 class Rounded:
-    """Floats rounded to int8 when the program runs: x = scale * (whole - offset), for each element of the first axis."""
+    """Floats quantised to int8 at run time: x = scale * (whole - offset), for each element of the first axis."""
 
     __slots__ = ("offset", "scale", "whole")
 
@@ -49,14 +49,14 @@ class Rounded:
         self.whole, self.scale, self.offset = whole, scale, offset
 
     def times(self, node: Node, sums: Value, weights: Value) -> Value:
-        """The real values of sums of products with symmetric weights, less the zero points; results lie along the last axis."""
+        """The real values of sums of products with symmetric weights, without the zero points' part. Results lie along the last axis."""
         assert weights.quant is not None
         scale = node.call("multiply", self.scale, Value(array=weights.quant.scale))
         return node.call("multiply", node.cast(sums, "float32"), scale)
 
 
 def rounded(node: Node, x: Value, asymmetric: bool) -> Rounded:
-    """Floats in int8, each element of the first axis with a scale of its own (scales keep all axes, as 1)."""
+    """Floats quantised to int8, with a scale for each element of the first axis (scales keep all axes, with extent 1)."""
     axes = tuple(range(1, x.ndim))
     if not asymmetric:
         reach = node.call("max", node.call("abs", x), axis=axes, keepdims=True)
@@ -71,11 +71,11 @@ def rounded(node: Node, x: Value, asymmetric: bool) -> Rounded:
     most = node.call("maximum", node.call("max", x, axis=axes, keepdims=True), 0.0)
     flat = node.call("equal", least, most)
     span = node.call("where", flat, node.number(255.0, "float32"), node.call("subtract", most, least))
-    # The kernel's widths and order: they decide where numbers near a border fall. A step and a zero point of 64 bits, numbers by the
-    # reciprocal of a step of 32, rounded before the zero point is added.
+    # The kernel's types and order of operations, which decide the rounding: step and zero point in float64, then x times the
+    # reciprocal of the float32 step, rounded before the zero point is added.
     step = node.call("divide", node.cast(span, "float64"), 255.0)
     below, above = (node.call("divide", node.cast(end, "float64"), step) for end in (least, most))
-    # The zero point from the end that it errs less on.
+    # The zero point from the bound at which its error is smaller.
     errors = node.call("subtract", 128.0, below), node.call("add", 127.0, above)
     from_ends = node.call("subtract", -128.0, below), node.call("subtract", 127.0, above)
     chosen = rounded_float(node, node.call("where", node.call("less", *errors), *from_ends))
@@ -87,9 +87,9 @@ def rounded(node: Node, x: Value, asymmetric: bool) -> Rounded:
 
 
 class Rows:
-    """Floats (rows, features) that weights (units, features) multiply; rounded once for all weights of bytes.
+    """Floats (rows, features) as a factor for weights (units, features). They are quantised once for all weights of bytes.
 
-    `scales`: how many scales such weights may have. None of them: nothing is rounded.
+    `scales`: the allowed numbers of scales of the weights. If it is empty, nothing is quantised.
     """
 
     def __init__(self, node: Node, x: Value, scales: Sequence[Dim]) -> None:
@@ -97,7 +97,7 @@ class Rows:
         self._rounded: Rounded | None = None
 
     def times(self, weights: Value) -> Value:
-        """(rows, units)"""
+        """The product (rows, units)."""
         node, units = self.node, weights.shape[0]
         if not self.scales or not hybrid(self.x, weights):
             return node.call("nn.dense", self.x, real(node, weights), units=units)

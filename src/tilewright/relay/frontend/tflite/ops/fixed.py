@@ -1,6 +1,6 @@
-"""Functions of quantised numbers as TFLite's kernels compute them on integers: tables, made at import.
+"""Functions of quantised numbers in the integer arithmetic of TFLite's kernels, as tables made at import.
 
-A function of one tensor of 8 or 16 bits is a table of all its values, which NumPy fills here step by step as the kernel would.
+A function of one 8-bit or 16-bit tensor is a table of all its values. NumPy fills it by the kernel's own steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Whole = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def table(node: Node, x: Value, f: Callable[[Whole], Whole]) -> Value:
-    """A function of integers of 8 or 16 bits: f takes all of them in int64, and its results are clamped."""
+    """A table of a function of 8-bit or 16-bit integers. f takes int64; its results are clamped."""
     low, high = limits(x.dtype)
     with np.errstate(all="ignore"):
         made = np.clip(f(np.arange(low, high + 1, dtype=np.int64)), *limits(node.out.dtype)).astype(node.out.dtype)
@@ -32,18 +32,18 @@ def table(node: Node, x: Value, f: Callable[[Whole], Whole]) -> Value:
 
 
 def high_product(a: Any, b: Any) -> Whole:
-    """a * b / 2**31, to the nearest."""
+    """a * b / 2**31, rounded to the nearest."""
     return np.asarray((np.asarray(a, np.int64) * b + (1 << 30)) >> 31)
 
 
 def divided(x: Whole, shift: Any) -> Whole:
-    """x / 2**shift, to the nearest, halves away from zero."""
+    """x / 2**shift, rounded to the nearest, halves away from zero."""
     half = np.where(np.asarray(shift) > 0, np.left_shift(1, np.maximum(shift, 1) - 1), 0)
     return np.asarray((x + half - ((x < 0) & (np.asarray(shift) > 0))) >> shift)
 
 
 def times(x: Whole, real: float) -> Whole:
-    """x times a factor, as kernels multiply."""
+    """x times a factor, with the kernels' rounding."""
     q, shift = multiplier(real)
     return divided(high_product(x << max(shift, 0), q), max(-shift, 0))
 
@@ -58,7 +58,7 @@ def halved(node: Node, x: Value, shift: int) -> Value:
 
 
 def to_int16(q: int) -> int:
-    """A multiplier of 31 bits as one of 15."""
+    """A 31-bit multiplier as a 15-bit one."""
     return 32767 if q >= (1 << 31) - 1 - (1 << 15) else (q + (1 << 15)) >> 16
 
 
@@ -98,11 +98,11 @@ UPWARD = [
     4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64,
     66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
 ]  # fmt: skip
-"""Places of the kernels' table of the logistic function that hold one more than the nearest number."""
+"""Indices of the kernels' table of the logistic function with an entry one above the nearest integer."""
 
 
 def curve16(node: Node, x: Value, name: str) -> Value:
-    """tanh or the logistic function of 16 bits: a table of 256 places of the latter, between which lines are drawn."""
+    """tanh or the logistic function on 16 bits: linear interpolation in a table of 256 values of the logistic function."""
     (source,) = need_single(node, x)
     significand, exponent = math.frexp(source.step)
     left = 12 + exponent - 1
@@ -136,7 +136,7 @@ def curve16(node: Node, x: Value, name: str) -> Value:
 
 
 def interpolated16(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A function of 16 bits: 513 places, corrected by the error half way, between which lines are drawn."""
+    """A function on 16 bits: linear interpolation in a table of 513 values, which are corrected by the error at the midpoints."""
     (source,), target = need_single(node, x), out_quant(node)
     one = np.float32
     scale, out = source.scale[0], target.scale[0]
@@ -161,7 +161,7 @@ def interpolated16(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) 
 
     def lookup(q: Whole) -> Whole:
         index, offset = 256 + (q >> 7), q & 0x7F
-        # The kernel's steps hold 16 bits: a function that jumps farther than they reach wraps around.
+        # The kernel's differences have 16 bits, so a larger jump wraps around.
         slope = (places[index + 1] - places[index]).astype(np.int16).astype(np.int64)
         return np.asarray(places[index] + ((slope * offset + 64) >> 7)).astype(np.int16).astype(np.int64)
 
@@ -179,7 +179,7 @@ def inverse_root(value: int) -> tuple[int, int]:
     pairs = (32 - value.bit_length() - 1) // 2 - 1
     shift -= pairs
     value <<= 2 * pairs
-    # Three bits before the point: 1 is 2**28.
+    # Three integer bits: 1 is 2**28.
     f3 = value >> 1
     half_three = (1 << 28) + (1 << 27)
 
@@ -192,7 +192,7 @@ def inverse_root(value: int) -> tuple[int, int]:
     half_input = rounded_half(f3)
     x = 1 << 28
     for _ in range(5):
-        cubed = product(product(x, x), x)  # six more bits before the point
+        cubed = product(product(x, x), x)  # six more integer bits
         x3 = max(min(cubed << 6, (1 << 31) - 1), -(1 << 31))
         x = max(min((product(half_three, x) - product(half_input, x3)) << 3, (1 << 31) - 1), -(1 << 31))
     x = product(x, 1518500250)
@@ -202,7 +202,7 @@ def inverse_root(value: int) -> tuple[int, int]:
 
 
 def rsqrt(node: Node, x: Value) -> Value:
-    """1 / sqrt(x) of 8 bits."""
+    """1 / sqrt(x) on 8 bits."""
     (source,), target = need_single(node, x), out_quant(node)
     scale = 1.0 / (np.sqrt(np.float32(source.scale[0])) * target.scale[0])
     q, shift = multiplier(float(scale))

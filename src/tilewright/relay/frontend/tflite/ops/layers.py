@@ -32,7 +32,7 @@ LAYOUT = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 def same_padding(
     extents: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> list[Any]:
-    """Padding (before each axis, then after) under which an output has extent / stride elements, rounded up."""
+    """Padding (all befores, then all afters) for outputs of ceil(extent / stride) elements."""
     before, behind = [], []
     for d, k, s, r in zip(extents, window, strides, dilation, strict=True):
         reach = (k - 1) * r + 1
@@ -50,7 +50,7 @@ def same_padding(
 
 
 def is_same(node: Node) -> bool:
-    """Whether outputs have extent / stride elements, rounded up (SAME), or those whose window lies inside (VALID)."""
+    """Whether outputs have ceil(extent / stride) elements (SAME), or only those with their window inside the input (VALID)."""
     code = int(node.get("padding"))
     if code not in (SAME, VALID):
         raise OpNotImplemented(f"its padding is {code}; supported: {SAME} (SAME), {VALID} (VALID)")
@@ -74,11 +74,11 @@ def biased(node: Node, x: Value, bias: Value | None) -> Value:
 
 
 def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value | None) -> Value:
-    """Whole sums of a product as the result: bias, scale of each channel, zero point, activation."""
+    """The result of a product's integer sums: plus bias, times the scale of each channel, plus zero point, then the activation."""
     target = out_quant(node)
     low, high = activation_range(node, target, node.out.dtype)
     if weights.single:
-        # One scale: the product of the scales is a float32, as in the kernel.
+        # With one scale, the product of the scales is a float32, as in the kernel.
         factors: Any = float(source.scale[0] * weights.scale[0]) / target.step
         if node.out.dtype != "uint8" and node.name != "FULLY_CONNECTED":
             factors = source.step * weights.step / target.step
@@ -97,7 +97,7 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
 
 
 def halves(node: Node, x: Value) -> tuple[Value, Value]:
-    """16 bits as 256 * (a signed byte) + (a byte): products of bytes sum up in 32 bits, those of words do not."""
+    """16-bit numbers as 256 * (signed byte) + (byte): sums of byte products fit in 32 bits, sums of word products do not."""
     if node.out.dtype != x.dtype:
         raise OpNotImplemented(f"its data are int16 and its result {node.out.dtype}, where int16 is taken")
     high = node.cast(node.call("right_shift", x, 8), "int8")
@@ -106,7 +106,7 @@ def halves(node: Node, x: Value) -> tuple[Value, Value]:
 
 
 def halves_for(node: Node, x: Value, weights: Value) -> tuple[Value, Value]:
-    """`halves` of data for weights that TFLite multiplies words by: signed bytes."""
+    """`halves` of data for weights that TFLite multiplies by words: signed bytes."""
     if weights.dtype not in ("int8", "int4"):
         raise OpNotImplemented(f"its data are int16 and its weights {weights.dtype}, where int8 or int4 are taken")
     return halves(node, x)
@@ -121,7 +121,7 @@ def need_centred(x: Value, quant: Quant) -> None:
 
 
 def joined(node: Node, high: Value, low: Value) -> Value:
-    """The sum of products from those of `halves`: int64."""
+    """The int64 sum of the products of both `halves`."""
     return node.call("add", node.call("left_shift", node.cast(high, "int64"), 8), node.cast(low, "int64"))
 
 
@@ -131,7 +131,7 @@ WIDEST = 1 << 47
 
 
 def zero(value: int) -> Value:
-    """A zero point as qnn operators take it."""
+    """A zero point in the form for qnn operators."""
     return Value(array=np.array(value, np.int32))
 
 
@@ -171,7 +171,7 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
         assert quant is not None
         whole = symmetric(node, weights, (outputs,) if depthwise else (1, outputs), () if depthwise else (1,))
         kernel = node.reshape(whole, kernel.shape) if depthwise else node.transpose(whole, (1, 2, 3, 0))
-        # Per channel the kernel rounds with a zero point, else around zero.
+        # For scales per channel the kernel quantises with a zero point, else symmetrically.
         rough = rounded(node, x, asymmetric=depthwise or not quant.single)
         return node.activated(biased(node, rough.times(node, hybrid_conv(node, rough, kernel, attrs), whole), bias))
     return node.activated(biased(node, node.call("nn.conv2d", x, real(node, kernel, quant), **attrs), bias))
@@ -180,8 +180,8 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
 def whole_conv(
     node: Node, x: Value, source: Quant, kernel: Value, quant: Quant, attrs: dict[str, Any], key: str = "qnn.conv2d"
 ) -> Value:
-    """Sums of products of integers, less their zero points: int32, for 16-bit data int64."""
-    # Signed weights lie around 0, whatever the model says: CONV_2D refuses others, the other kernels pass over it.
+    """Sums of integer products without the zero points' part: int32, or int64 for 16-bit data."""
+    # Signed weights are symmetric, whatever the model declares: CONV_2D refuses others, the other kernels ignore their zero point.
     kernel_zero = zero(quant.offset if kernel.dtype == "uint8" else 0)
     if node.name == "CONV_2D" and kernel.dtype != "uint8":
         need_centred(kernel, quant)
@@ -199,11 +199,11 @@ def whole_conv(
 
 
 def hybrid_conv(node: Node, rough: Rounded, kernel: Value, attrs: dict[str, Any]) -> Value:
-    """Sums of products of floats that were rounded, less their zero points, which differ from example to example."""
+    """Sums of products of quantised floats, minus the zero points, which differ between examples."""
     top, left, bottom, right = attrs["padding"]
     data = rough.whole
     if rough.offset is not None:
-        # Padding stands for 0, which is the zero point of the example. So the zero points are subtracted, and the data padded with 0.
+        # Padding must be the example's zero point. So the zero points are subtracted first, and the data padded with 0.
         data = node.call("subtract", node.cast(data, "int16"), node.cast(rough.offset, "int16"))
         data, plain_attrs = node.cast(data, "int32"), {**attrs, "out_dtype": "int32"}
         return node.call("nn.conv2d", data, node.cast(kernel, "int32"), **plain_attrs)
@@ -250,7 +250,7 @@ def _spread(node: Node, x: Value, weights: Value, bias: Value | None, attrs: dic
 
 @tflite_op("Convolution2DTransposeBias")
 def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> Value:
-    """MediaPipe's own transposed convolution, whose options are integers: padding (1: same, 2: valid), stride_w, stride_h."""
+    """MediaPipe's own transposed convolution, with integer options: padding (1: same, 2: valid), stride_w, stride_h."""
     kh, kw = weights.shape[1:3]
     padded, across, down = np.frombuffer(bytes(node.record.custom_options), "<i4", 3).tolist()
     if padded not in (1, 2) or min(across, down) < 1:
@@ -274,7 +274,7 @@ def _transpose_conv_bias(node: Node, x: Value, weights: Value, bias: Value) -> V
 def transposed_padding(
     extents: Sequence[Dim], wanted: Sequence[Dim], window: Sequence[int], strides: Sequence[int], same: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(padding, output padding) of a transposed convolution whose result has the wanted extents."""
+    """(padding, output padding) of a transposed convolution for a result of the wanted extents."""
     before, behind, extra = [], [], []
     for d, n, k, s in zip(extents, wanted, window, strides, strict=True):
         if not isinstance(d, int) or not isinstance(n, int):
@@ -282,7 +282,7 @@ def transposed_padding(
                 "the extents of its input and result must be known. Pin the input shapes: shape_dict={name: (...)}"
             )
         full = (d - 1) * s + k
-        # As for the convolution that it turns round, whose data are the result.
+        # The padding of the convolution that it inverts, from the result's extents.
         total = max((-(-n // s) - 1) * s + k - n, 0) if same else 0
         before.append(total // 2)
         rest = full - total // 2 - n
@@ -427,7 +427,7 @@ def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
 
 
 def wide_product(node: Node, a: Value, b: Value) -> Value:
-    """Sums of products of 16-bit numbers in int64, from those of bytes."""
+    """Sums of products of 16-bit numbers in int64, from products of bytes."""
     ah, al = halves(node, a)
     bh, bl = halves(node, b)
 
@@ -461,7 +461,7 @@ def _window(node: Node, x: Value) -> dict[str, Any]:
 
 
 def clamped(node: Node, x: Value) -> Value:
-    """The fused activation of an operator that keeps its scale."""
+    """The result after the fused activation of an operator that keeps its scale."""
     low, high = activation_range(node, out_quant(node), node.out.dtype)
     if (low, high) == limits(node.out.dtype):
         return x
@@ -489,7 +489,7 @@ def _average_pool(node: Node, x: Value) -> Value:
 
 
 def window_sums(node: Node, x: Value, attrs: dict[str, Any]) -> tuple[Value, Value]:
-    """(sums over windows, number of elements of each window inside the data)."""
+    """(sums over windows, the number of elements of each window inside the data)."""
     kh, kw = attrs["pool_size"]
     channels = x.known_extent(3)
     conv = {

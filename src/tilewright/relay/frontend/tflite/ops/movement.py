@@ -16,7 +16,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def adapted(node: Node, x: Value, info: Info | None = None) -> Value:
-    """x with the result's scale, where it has another one."""
+    """x requantised to the result's scale, if it differs."""
     info = info or node.out
     if x.quant is None or info.quant is None or x.quant.same(info.quant) or not x.quant.single:
         return x
@@ -34,7 +34,7 @@ def _reshape(node: Node, x: Value, shape: Value | None = None) -> Value:
         new = node.ints(shape, "shape")
     else:
         new = [int(d) for d in node.get("new_shape", ())]
-        # An old form: a scalar's shape is written as one 0.
+        # An old form writes a scalar's shape as a single 0.
         new = [] if new == [0] and x.ndim and are_numbers(old := x.shape) and math.prod(old) == 1 else new
     return node.reshape(x, new)
 
@@ -196,7 +196,7 @@ COMBINERS = ("SUM", "MEAN", "SQRTN")
 
 @tflite_op("EMBEDDING_LOOKUP_SPARSE")
 def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value, weights: Value, table: Value) -> Value:
-    """Weighted rows of a table, those of one place together: their sum, or over the sum of the weights, or the root of their squares."""
+    """Sums of weighted rows of a table, optionally divided by the sum of the weights, or by the root of the sum of their squares."""
     extents = [int(d) for d in node.whole(size, "dense_shape").reshape(-1)]
     combiner, rest = COMBINERS[int(node.get("combiner"))], known_extents(table.shape[1:])
     small([*extents[:-1], *rest], "its result")
@@ -237,7 +237,7 @@ def _dynamic_update_slice(node: Node, x: Value, update: Value, begin: Value) -> 
 
 
 def updated(node: Node, x: Value, update: Value, begin: Value) -> Value:
-    """x with an update written from a place on, which is moved so that it fits."""
+    """x with an update written at a position, which is clamped so that the update fits."""
     shape, sizes = node.static(x), node.static(update, "the shape of its update")
     small([sum(shape)], "its axes")
     result, inside = update, None
@@ -285,7 +285,7 @@ def _sparse_to_dense(node: Node, indices: Value, shape: Value, values: Value, de
 @tflite_op("SELECT", "SELECT_V2")
 def _select(node: Node, condition: Value, x: Value, y: Value) -> Value:
     if node.name == "SELECT" and condition.ndim == 1 and x.ndim > 1:
-        # An old form: one condition for each row.
+        # An old form has one condition for each row.
         condition = node.reshape(condition, [condition.shape[0], *[1] * (x.ndim - 1)])
     return node.call("where", condition, x, y)
 
@@ -309,7 +309,7 @@ def _concatenation(node: Node, *parts: Value) -> Value:
 
 
 def _joined(node: Node, x: Value) -> Value:
-    """A part with the result's scale: in float32 steps, as the kernel takes them."""
+    """A part requantised to the result's scale in float32, by the kernel's steps."""
     (source,), target = need_single(node, x), out_quant(node)
     if source.same(target):
         return x
@@ -372,7 +372,7 @@ def _pad(node: Node, x: Value, widths: Value, value: Value | None = None) -> Val
         if fill is None:
             raise OpNotImplemented("its padding value must be known at import, but the model computes it")
     else:
-        # As TFLite: what the result says is zero.
+        # As in TFLite, the padding is the result's zero point.
         quant = node.out.quant
         fill = quant.offset if quant is not None and quant.single and not x.dtype.startswith("float") else 0
     if widths.array is None:

@@ -1,8 +1,8 @@
-"""Whole-number arithmetic of TFLite's kernels: multipliers of 31 bits and a shift, as the reference rounds.
+"""Integer arithmetic of TFLite's kernels: multipliers of 31 bits and a shift, with the reference's rounding.
 
-It rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the shift to the right, halves away from zero
-(`scaled`); FULLY_CONNECTED rounds once (`scaled_once`), sums of 16-bit products once, by multipliers of 15 bits (`scaled_wide`).
-What is here gives the same bits.
+The reference rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the right shift, halves away from zero
+(`scaled`). FULLY_CONNECTED rounds once (`scaled_once`). Sums of 16-bit products round once, with 15-bit multipliers (`scaled_wide`).
+These functions give the same bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def multiplier(real: float, least: int = -31) -> tuple[int, int]:
-    """(q, shift) with real = q / 2**31 * 2**shift, q of 31 bits; 0 for a shift below the least."""
+    """(q, shift) with real = q / 2**31 * 2**shift and q of 31 bits; 0 for a shift below the minimum."""
     if real == 0:
         return 0, 0
     significand, shift = math.frexp(real)
@@ -33,13 +33,13 @@ def multiplier(real: float, least: int = -31) -> tuple[int, int]:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest number of an integer dtype."""
+    """The minimum and the maximum of an integer dtype."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
 
 def need_single(node: Node, *values: Value | None) -> list[Quant]:
-    """The quantisations of values that have one scale each. Raises OpNotImplemented."""
+    """The quantisations of values, each with a single scale. Raises OpNotImplemented."""
     found: list[Quant] = []
     for v in values:
         if v is None or v.quant is None:
@@ -61,8 +61,8 @@ def out_quant(node: Node, place: int = 0) -> Quant:
 
 
 def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
-    """int32 x by a factor, or by one for each place along an axis, as the reference kernels multiply: int32 where no factor is 1 or more
-    (and none of them, or all, are below a half), else int64."""
+    """int32 x times a factor, or times one for each index of an axis, with the reference's rounding. The result is int32 if all factors are
+    below 1 and either all or none are below 1/2, else int64."""
     pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
 
     def along(values: list[int], dtype: str = "int64") -> Value:
@@ -76,7 +76,7 @@ def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
         high = node.call("high_product", x, along([q for q, _ in pairs], "int32"))
         if not any(right):
             return high
-        # Halves away from zero. |high| is at most 2**31 - 2, so that nothing here leaves 32 bits.
+        # Halves away from zero. |high| is at most 2**31 - 2, so all values fit in 32 bits.
         lower = node.call("add", high, node.call("right_shift", high, 31))
         doubled = node.call("right_shift", lower, along([n - 1 for n in right], "int32")) if max(right) > 1 else lower
         return node.call("right_shift", node.call("add", doubled, 1), 1)
@@ -89,16 +89,16 @@ def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
 
 
 def alike(node: Node, x: Value, y: Value) -> tuple[Value, Value]:
-    """Two values that `scaled` made, of one width."""
+    """Two results of `scaled` in the same type."""
     if x.dtype == y.dtype:
         return x, y
     return node.cast(x, "int64"), node.cast(y, "int64")
 
 
 def scaled_once(node: Node, x: Value, factors: Any) -> Value:
-    """Sums of FULLY_CONNECTED by factors along the last axis: multipliers of 31 bits, rounded once, halves upwards; int32 where no factor
-    is 1 or more (and none of them, or all, are below a half), else int64."""
-    # Sums of 48 bits count down to where their half is less than a half.
+    """Sums of FULLY_CONNECTED times factors along the last axis: multipliers of 31 bits, rounded once, halves upwards. The result is int32
+    if all factors are below 1 and either all or none are below 1/2, else int64."""
+    # For 48-bit sums, smaller factors matter: down to those that round the largest sum to 0.
     least = -47 if x.dtype == "int64" else -31
     pairs = [multiplier(float(f), least) for f in np.atleast_1d(np.asarray(factors, np.float64))]
     down = np.array([-s for _, s in pairs], np.int32)
@@ -107,7 +107,7 @@ def scaled_once(node: Node, x: Value, factors: Any) -> Value:
         high = node.call("high_product", x, Value(array=fractions))
         if not down.any():
             return high
-        # What was rounded up comes off again: the highest bit that the product lost, which products of 32 bits have in its place.
+        # Removes the rounding of high_product: the highest lost bit, which is also in the 32-bit product.
         lost = node.call("multiply", node.call("cast", x, dtype="uint32"), Value(array=fractions.astype(np.uint32)))
         up = node.call("bitwise_and", node.call("right_shift", lost, 30), 1)
         floor = node.call("subtract", high, node.call("cast", up, dtype="int32"))
@@ -115,7 +115,7 @@ def scaled_once(node: Node, x: Value, factors: Any) -> Value:
         return node.call("right_shift", node.call("add", halved, 1), 1)
     q, right = (np.array(v, np.int64) for v in ([q for q, _ in pairs], [31 - s for _, s in pairs]))
     if x.dtype == "int64" and right.min() > 16:
-        # Products with each part of sums, the lower of 16 bits, stay in 64.
+        # Each part of the sums (the lower one has 16 bits) gives products of at most 64 bits.
         lower = node.call("multiply", node.call("bitwise_and", x, 0xFFFF), Value(array=q))
         upper = node.call("multiply", node.call("right_shift", x, 16), Value(array=q))
         high = node.call("add", upper, node.call("right_shift", lower, 16))
@@ -127,17 +127,17 @@ def scaled_once(node: Node, x: Value, factors: Any) -> Value:
 
 
 def shifted(node: Node, x: Value, right: list[int], along: Callable[[list[int]], Value]) -> Value:
-    """int64 x / 2**right to the nearest, halves away from zero."""
+    """int64 x / 2**right, rounded to the nearest, halves away from zero."""
     half = along([(1 << n) >> 1 for n in right])
     negative = node.cast(node.call("less", x, 0), "int64")
     if not all(right):
-        # Nothing is rounded where nothing is shifted.
+        # Without a shift nothing is rounded.
         negative = node.call("multiply", negative, along([int(n > 0) for n in right]))
     return node.call("right_shift", node.call("subtract", node.call("add", x, half), negative), along(right))
 
 
 def scaled_wide(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
-    """int64 x (sums of 16-bit products) by factors: multipliers of 15 bits, rounded once, halves upwards."""
+    """int64 x (sums of 16-bit products) times factors: multipliers of 15 bits, rounded once, halves upwards."""
     pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
     reduced = [((q + (1 << 15)) >> 16) if q < 0x7FFF0000 else 0x7FFF for q, _ in pairs]
     total = [15 - s for _, s in pairs]
@@ -152,13 +152,13 @@ def scaled_wide(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
 
 
 def stored(node: Node, x: Value, offset: int, low: int, high: int, dtype: str) -> Value:
-    """Integers moved by a zero point, clamped and narrowed."""
+    """Integers plus a zero point, clamped and cast to a narrow type."""
     moved = node.call("add", x, offset) if offset else x
     return node.cast(node.call("clip", moved, a_min=float(low), a_max=float(high)), dtype)
 
 
 def activation_range(node: Node, quant: Quant, dtype: str, code: int | None = None) -> tuple[int, int]:
-    """The least and the greatest number of a result under its fused activation."""
+    """The minimum and maximum of a result with its fused activation."""
     low, high = limits(dtype)
     name = node.activation(code)
 
@@ -177,13 +177,13 @@ def activation_range(node: Node, quant: Quant, dtype: str, code: int | None = No
 
 
 def round_away(x: Any) -> int:
-    """To the nearest integer, halves away from zero."""
+    """x rounded to the nearest integer, halves away from zero."""
     value = float(x)
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
 def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) -> Value:
-    """Integers of one scale and zero point as those of another."""
+    """Integers converted from one scale and zero point to another."""
     if source.same(target) and x.dtype == dtype:
         return x
     centred = node.cast(x, "int32")
@@ -194,7 +194,7 @@ def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) 
 
 
 def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
-    """The real values of quantised integers, in float32; floats as they are."""
+    """The real values of quantised integers, in float32; floats unchanged."""
     quant = quant or x.quant
     if x.dtype.startswith(("float", "bfloat")):
         return node.cast(x, "float32")
@@ -210,23 +210,23 @@ def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
 
 
 def scale_of(quant: Quant) -> np.ndarray:
-    """The scale as qnn operators take it."""
+    """The scale in the form for qnn operators."""
     return quant.scale.reshape(()) if quant.single else quant.scale
 
 
 def zero_of(quant: Quant) -> np.ndarray:
-    """The zero point as qnn operators take it."""
+    """The zero point in the form for qnn operators."""
     return quant.zero.reshape(()) if quant.single else quant.zero
 
 
 def rounded_float(node: Node, x: Value) -> Value:
-    """float x to the nearest integer, halves away from zero."""
+    """float x rounded to the nearest integer, halves away from zero."""
     whole = node.call("trunc", node.call("add", node.call("abs", x), 0.5))
     return node.call("multiply", node.call("sign", x), whole)
 
 
 def stored_real(node: Node, x: Value, quant: Quant, dtype: str) -> Value:
-    """float32 as integers: divided by the scale, rounded with halves away from zero, moved and clamped."""
+    """float32 quantised to integers: divided by the scale, rounded with halves away from zero, plus the zero point, clamped."""
     low, high = limits(dtype)
     units = node.call("divide", x, Value(array=quant.scale.reshape(()).astype(np.float32)))
     if dtype in ("int8", "uint8", "int16", "uint16"):
@@ -237,7 +237,7 @@ def stored_real(node: Node, x: Value, quant: Quant, dtype: str) -> Value:
 
 
 def looked_up(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A function of real numbers on bytes, as a table of 256 places: `f` takes and gives float32."""
+    """A function of real numbers on bytes, as a table of 256 entries. `f` maps float32 to float32."""
     (source,), target = need_single(node, x), out_quant(node)
     low, high = limits(x.dtype)
     q = np.arange(low, high + 1)
@@ -246,13 +246,13 @@ def looked_up(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Va
         found = np.asarray(f(reals), np.float32)
         units = np.clip(found * (np.float32(1) / target.scale[0]), -1e9, 1e9).astype(np.float64)
     whole = np.where(units >= 0, np.floor(units + 0.5), np.ceil(units - 0.5)) + target.offset
-    # Where there is no number the kernels' tables have 0.
+    # The kernels' tables have 0 for NaN.
     whole = np.nan_to_num(whole, nan=0.0)
     return table_of(node, x, np.clip(whole, *limits(node.out.dtype)).astype(node.out.dtype))
 
 
 def table_of(node: Node, x: Value, table: np.ndarray) -> Value:
-    """The entries of a table of 256 for bytes, the least byte first."""
+    """The entries of a table of 256 for bytes, in the order of the bytes' values."""
     place = node.cast(x, "int32")
     low, _ = limits(x.dtype)
     if low:

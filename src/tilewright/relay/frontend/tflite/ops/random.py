@@ -11,7 +11,7 @@ from tilewright.relay.op.arithmetic.randomness import threefry_key
 
 
 def drawn(node: Node, shape: Sequence[int], low: float = 0.0) -> Value:
-    """Numbers between `low` and 1, the same in every run: they follow from the seeds in the model."""
+    """Uniform numbers between `low` and 1. Runs repeat, since the model has the seeds."""
     seed = (int(node.get("seed")) * 0x9E3779B97F4A7C15 + int(node.get("seed2"))) % (1 << 63)
     return node.calls("random.uniform", threefry_key(seed), shape=tuple(shape), dtype="float32", low=low, high=1.0)[1]
 

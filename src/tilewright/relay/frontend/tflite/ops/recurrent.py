@@ -1,6 +1,6 @@
 """Converters of recurrent operators: RNN, LSTM, their sequences in one or two directions, SVDF.
 
-Floats are rounded to bytes for weights of bytes, as TFLite does. Fully quantised layers compute in float32 between roundings of their state
+Like in TFLite, floats are quantised to bytes for weights of bytes. Fully quantised layers compute in float32 and round their state
 and result.
 """
 
@@ -15,7 +15,7 @@ from tilewright.relay.frontend.tflite.ops.quantized import real, stored_real
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 MOST_STEPS = 1024
-"""Sequences are unrolled; longer ones are refused."""
+"""The largest number of steps: sequences are unrolled, and longer ones are refused."""
 
 
 def optional(inputs: Sequence[Value | None], place: int) -> Value | None:
@@ -39,7 +39,7 @@ def stacked(node: Node, rows: list[Value], time_major: bool) -> Value:
 
 
 class Rounding:
-    """How a state is kept between steps: as floats, or rounded to the integers of a quantisation."""
+    """The form of a state between steps: floats, or integers of a quantisation."""
 
     def __init__(self, node: Node, like: Value | None) -> None:
         self.node = node
@@ -48,19 +48,19 @@ class Rounding:
         self.dtype = like.dtype if like is not None else "float32"
 
     def kept(self, x: Value) -> Value:
-        """x, rounded as the next step reads it."""
+        """x after rounding, as the next step reads it."""
         if self.quant is None:
             return x
         return real(self.node, stored_real(self.node, x, self.quant, self.dtype), self.quant)
 
 
 def scales_of(x: Value) -> tuple[int, ...]:
-    """How many scales weights of bytes may have, for which the input's floats are rounded; none where it is quantised itself."""
+    """The allowed numbers of scales of byte weights, for which the input's floats are quantised; () for a quantised input."""
     return (1,) if x.dtype.startswith("float") else ()
 
 
 class LSTMCell:
-    """One direction of an LSTM: 24 inputs in the order of the schema."""
+    """One direction of an LSTM, with 24 inputs in the schema's order."""
 
     def __init__(self, node: Node, inputs: Sequence[Value | None], state: Value, cell: Value) -> None:
         self.node = node
@@ -76,7 +76,7 @@ class LSTMCell:
         self.h, self.c = real(node, state), real(node, cell)
 
     def gate(self, k: int, x: Rows, h: Rows, cell: Value | None, peephole: int | None) -> Value:
-        """The sum that goes into gate k: input, forget, cell, output."""
+        """The sum before the activation of gate k: input, forget, cell, output."""
         node = self.node
         to, back = self.to[k], self.back[k]
         assert to is not None and back is not None
@@ -135,7 +135,7 @@ def write_state(node: Node, before: Value | None, x: Value) -> None:
 
 
 def finished(node: Node, x: Value, place: int = 0) -> Value:
-    """A result in floats as the model has it."""
+    """A float result in the model's type."""
     info = node.outputs[place]
     if info.quant is not None and info.dtype in ("int8", "uint8", "int16"):
         return stored_real(node, x, info.quant, info.dtype)
@@ -194,7 +194,7 @@ def _lstm(node: Node, *inputs: Value | None) -> list[Value]:
 
 
 def _basic_lstm(node: Node, *inputs: Value | None) -> list[Value]:
-    """The basic kernel: one product of input and last output, gates in the order input, new, forget, output."""
+    """The basic kernel: one product of input and last output, with gates in the order input, new, forget, output."""
     x, h, w, b, c = inputs[:5]
     assert x is not None and h is not None and w is not None and b is not None and c is not None
     joined = node.call("concatenate", [real(node, x), real(node, h)], axis=1)
@@ -282,7 +282,7 @@ def _two_rnns(node: Node, *inputs: Value | None) -> list[Value]:
 
 @tflite_op("SVDF")
 def _svdf(node: Node, x: Value, features: Value, time: Value, bias: Value | None, state: Value) -> Value:
-    """A filter over features, whose results are kept for some steps and filtered over time; `rank` filters add up."""
+    """A filter over features, followed by a filter over the last steps. `rank` filters are added."""
     rank = int(node.get("rank"))
     filters, memory = time.shape
     batch = x.shape[0]

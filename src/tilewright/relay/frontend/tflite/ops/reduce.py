@@ -1,4 +1,4 @@
-"""Converters of reductions, normalisations, running sums and segments."""
+"""Converters of reductions, normalisations, cumulative sums and segments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _reduce(node: Node, x: Value, axes: Value) -> Value:
 
 
 def counted(node: Node, x: Value, axes: list[int]) -> int:
-    """How many elements the axes hold together."""
+    """The number of elements along the axes."""
     return int(np.prod(node.extents(x, axes, "the extents that it reduces")))
 
 
@@ -56,7 +56,7 @@ def _whole_sum(node: Node, x: Value, places: list[int], attrs: dict[str, Any]) -
         return stored(node, scaled(node, sums, factor), target.offset, low, high, node.out.dtype)
     from tilewright.relay.frontend.tflite.ops.quantized import multiplier
 
-    # The number of elements goes into the multiplier, whose shift gives way.
+    # The multiplier includes the division by the number of elements. Its shift is reduced to keep precision.
     q, shift = multiplier(float(factor))
     spare = min(63 - (64 - count.bit_length()), 32, 31 + shift)
     made_q = int((q << spare) // count)
@@ -64,7 +64,7 @@ def _whole_sum(node: Node, x: Value, places: list[int], attrs: dict[str, Any]) -
 
 
 def _by(node: Node, x: Value, q: int, shift: int) -> Value:
-    """`scaled` by a multiplier that is known."""
+    """`scaled` with a given multiplier and shift."""
     from tilewright.relay.frontend.tflite.ops.quantized import shifted
 
     wide = node.call("multiply", node.cast(x, "int64"), q << max(shift, 0))
@@ -155,7 +155,7 @@ def _segments(node: Node, x: Value, ids: Value, count: Value | None = None) -> V
         raise OpNotImplemented(
             "its segment ids must be known at import, since the last of them says how many segments there are"
         )
-    # One row more takes what has a negative id.
+    # An additional row takes the elements with negative ids.
     flat = node.reshape(x, [-1, *x.shape[ids.ndim :]])
     places = node.reshape(node.cast(ids, "int32"), [1, -1])
     places = node.call("where", node.call("less", places, 0), node.number(number, "int32"), places)

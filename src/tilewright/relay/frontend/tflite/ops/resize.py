@@ -8,11 +8,11 @@ from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.support.errors import OpNotImplemented
 
 FINE = 1 << 10
-"""Steps between two elements, on integers."""
+"""The number of steps between two elements, for integers."""
 
 
 def positive(size: list[int]) -> None:
-    """Raises OpNotImplemented for a size that TFLite refuses, too."""
+    """Raises OpNotImplemented for a size that TFLite also refuses."""
     if min(size, default=1) < 1:
         raise OpNotImplemented(f"its size is {tuple(size)}; it must be positive")
 
@@ -33,7 +33,7 @@ def _bilinear(node: Node, x: Value, size: Value) -> Value:
 
 
 def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool) -> Value:
-    """Weights of ten bits along each axis."""
+    """Interpolation with weights of ten bits along each axis."""
     wide = node.cast(x, "int64")
     small([sum(sizes)], "its result")
     for axis, (n, m) in enumerate(

@@ -1,4 +1,4 @@
-"""Converters of slices: SLICE and STRIDED_SLICE, at places that are known or that the model computes."""
+"""Converters of slices: SLICE and STRIDED_SLICE, with known or computed positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.support.errors import OpNotImplemented
 def _slice(node: Node, x: Value, begin: Value, size: Value) -> Value:
     if begin.array is None or size.array is None:
         if size.is_number and begin.array is None and size.array is not None and (size.array >= 0).all():
-            # The size is known, only the place is not.
+            # Only the position is computed; the size is known.
             return dynamic_slice(node, x, begin, [int(n) for n in size.array])
         begin = node.cast(begin, "int64")
         size = node.cast(size, "int64")
@@ -42,7 +42,7 @@ def _slice(node: Node, x: Value, begin: Value, size: Value) -> Value:
 
 
 def dynamic_slice(node: Node, x: Value, begin: Value, sizes: Sequence[int]) -> Value:
-    """A slice with `sizes` elements along each axis, at computed positions, which are clipped so that the slice is inside x."""
+    """A slice with `sizes` elements along each axis, at computed positions, which are clamped so that the slice is inside x."""
     shape = node.static(x)
     small([sum([max(n, 0) for n in sizes])], "its result")
     sizes = [n if n >= 0 else d for n, d in zip(sizes, shape, strict=True)]
@@ -61,7 +61,7 @@ def dynamic_slice(node: Node, x: Value, begin: Value, sizes: Sequence[int]) -> V
 
 
 def strided(node: Node, x: Value, begin: Sequence[Any], end: Sequence[Any], strides: Sequence[int]) -> Value:
-    """A slice of every axis; ends are places, of which those before the first element are -1 - extent."""
+    """A slice of every axis. Ends are non-negative, or -1 - extent for an end before the first element."""
     axes = [
         k
         for k, (b, e, s) in enumerate(zip(begin, end, strides, strict=True))
@@ -92,7 +92,7 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
     shape = x.shape
     taken = sum([not (new_axis >> k & 1) and not (ellipsis >> k & 1) for k in range(len(steps))])
     cuts: list[tuple[Any, Any, int]] = []
-    made: list[Any] = []  # "new", "gone", or the place of a sliced axis
+    made: list[Any] = []  # "new", "gone", or the number of a sliced axis
     for k, step in enumerate(steps):
         if ellipsis >> k & 1:
             for _ in range(x.ndim - taken):
@@ -138,7 +138,7 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
 
 
 def _from_begin(begin: Dim, count: Any, step: int, d: Any) -> tuple[Any, Any, int]:
-    """(begin, end, whether it goes to the end of the axis) where the end is counted from the begin. Raises ValueError beyond the axis."""
+    """(begin, end, whether it goes to the end of the axis) for an end relative to the begin. Raises ValueError outside of the axis."""
     if isinstance(begin, int) and begin < 0:
         begin = plain(d + begin)
     end = plain(begin + count)
@@ -152,7 +152,7 @@ def _from_begin(begin: Dim, count: Any, step: int, d: Any) -> tuple[Any, Any, in
 
 
 def _bounds(b: Any, e: Any, step: int, d: Any, open_begin: int, open_end: int) -> tuple[Any, Any]:
-    """Begin and end of a slice as places on the axis."""
+    """Begin and end of a slice as positions on the axis."""
     if open_begin:
         b = 0 if step > 0 else d - 1
     elif isinstance(b, int):
@@ -175,12 +175,12 @@ def _bounds(b: Any, e: Any, step: int, d: Any, open_begin: int, open_end: int) -
 
 
 def _computed_slice(node: Node, x: Value, begin: Value, end: Value, steps: list[int], masks: SliceMasks) -> Value:
-    """A slice at places that the model computes."""
+    """A slice at computed positions."""
     at_begin, at_end, ellipsis, new_axis, shrink = masks
     count = len(steps)
     every = (1 << count) - 1
     if not (ellipsis or new_axis) and shrink and (shrink | at_begin & at_end) & every == every:
-        # Single places of some axes.
+        # Single elements along some axes.
         for k in reversed(range(count)):
             if shrink >> k & 1:
                 place = node.call("take", node.cast(begin, "int32"), node.number(k, "int32"), axis=0)

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.tflite.ops.quantized import limits, multiplier, n
 
 
 def exp_of_negative(x: Whole) -> Whole:
-    """exp of fixed points with five bits before the point, none of them positive, as fixed points without any (x / 2**26 -> y / 2**31)."""
+    """exp of non-positive fixed-point numbers with five integer bits; the results have none (x / 2**26 -> y / 2**31)."""
     quarter = 1 << 24
     remainder = (x & (quarter - 1)) - quarter
     y = _exp_of_quarter(remainder << 5)
@@ -26,7 +26,7 @@ def exp_of_negative(x: Whole) -> Whole:
 
 
 def _exp_of_quarter(a: Whole) -> Whole:
-    """exp of fixed points in [-1/4, 0), about -1/8 by its series."""
+    """exp of fixed-point numbers in [-1/4, 0), by its series around -1/8."""
     one_eighth = 1 << 28
     x = a + one_eighth
     x2 = high_product(x, x)
@@ -71,17 +71,17 @@ def softmax8(node: Node, x: Value, beta: float) -> Value:
 
 
 def reciprocal(node: Node, x: Value) -> tuple[Value, Value]:
-    """(1 / x as a fixed point of 31 bits, bits of 1 / x's unit) of positive sums with 12 bits before the point."""
+    """(1 / x as a fixed-point number of 31 bits, number of bits to shift it by) for positive sums with 12 integer bits."""
     powers = np.left_shift(np.int64(1), np.arange(31, dtype=np.int64))
     length = node.call(
         "sum",
         node.cast(node.call("greater_equal", node.reshape(x, [*x.shape, 1]), Value(array=powers)), "int64"),
         axis=(-1,),
-    )  # bits of x
+    )  # the number of bits of x
     zeros = node.call("subtract", node.number(32, "int64"), length)
     bits = node.call("subtract", node.number(12, "int64"), zeros)
     half = node.call("subtract", node.call("left_shift", x, zeros), 1 << 31)
-    # 1 / (1 + a) of a in [0, 1], by three steps of Newton's iteration on the half of 1 + a
+    # 1 / (1 + a) for a in [0, 1], by three steps of Newton's iteration on half of 1 + a
     half_denominator = node.call("right_shift", node.call("add", half, (1 << 31) - 1 + 1), 1)
     y = node.call("add", product(node, half_denominator, node.number(-1010580540, "int64")), 1515870810)
     for _ in range(3):
@@ -94,12 +94,12 @@ def reciprocal(node: Node, x: Value) -> tuple[Value, Value]:
 
 
 def product(node: Node, a: Value, b: Any) -> Value:
-    """a * b / 2**31, to the nearest."""
+    """a * b / 2**31, rounded to the nearest."""
     return node.call("right_shift", node.call("add", node.call("multiply", a, b), 1 << 30), 31)
 
 
 def softmax16(node: Node, x: Value, beta: float) -> Value:
-    """Softmax of words along the last axis: tables of 513 places of exp and of 1 / (1 + x), between which lines are drawn."""
+    """Softmax of words along the last axis: linear interpolation in tables of 513 values of exp and of 1 / (1 + x)."""
     (source,) = need_single(node, x)
     exps = _places(lambda v: math.exp(v), -10.0, 0.0)
     inverses = _places(lambda v: 1.0 / (1.0 + v), 0.0, 1.0)
@@ -123,7 +123,7 @@ def softmax16(node: Node, x: Value, beta: float) -> Value:
         axis=(-1,),
     )
     zeros = node.call("subtract", node.number(32, "int64"), length)
-    # The sum as a number of 16 bits in [1, 2), less 1
+    # The sum as a 16-bit number in [1, 2), minus 1
     rounded = node.call("left_shift", sums, zeros)
     top = node.call("right_shift", node.call("add", rounded, 1 << 14), 15)
     centre = node.call("clip", node.call("subtract", top, 65536 + 32768), a_min=-32768.0, a_max=32767.0)
@@ -135,7 +135,7 @@ def softmax16(node: Node, x: Value, beta: float) -> Value:
 
 
 def _places(f: Any, least: float, most: float) -> np.ndarray:
-    """513 values of a function as 16 bits, corrected by the error half way."""
+    """513 values of a function in 16 bits, corrected by the error at the midpoints."""
     step = (most - least) / 512
 
     def away(v: float) -> float:
@@ -152,7 +152,7 @@ def _places(f: Any, least: float, most: float) -> np.ndarray:
 
 
 def lookup(node: Node, x: Value, places: np.ndarray) -> Value:
-    """A function of 16 bits by its 513 places."""
+    """A 16-bit function by linear interpolation in its 513 values."""
     index = node.cast(node.call("add", node.call("right_shift", x, 7), 256), "int32")
     offset = node.call("bitwise_and", x, 0x7F)
     base = node.call("take", Value(array=places[:-1]), index, axis=0, mode="clip")
@@ -162,7 +162,7 @@ def lookup(node: Node, x: Value, places: np.ndarray) -> Value:
 
 
 def l2_normal(node: Node, x: Value) -> Value:
-    """x / |x| along the last axis, with a scale of 1/128: computed in float64 from whole sums, and rounded."""
+    """x / |x| along the last axis, with a scale of 1/128: computed in float64 from integer sums, and rounded."""
     (source,), target = need_single(node, x), out_quant(node)
     wide = node.cast(x, "int32")
     centre = node.call("subtract", wide, source.offset) if source.offset else wide

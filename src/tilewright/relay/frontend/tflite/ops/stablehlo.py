@@ -1,4 +1,4 @@
-"""Converters of StableHLO's operators, as TFLite files hold them."""
+"""Converters of StableHLO's operators in TFLite files."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _pad(node: Node, x: Value, fill: Value) -> Value:
 
 
 def padded(node: Node, x: Value, low: Sequence[int], high: Sequence[int], fill: Value) -> Value:
-    """x with `fill` around it; negative widths cut off."""
+    """x padded with `fill`; negative widths crop."""
     if any([n < 0 for n in (*low, *high)]):
         shape = node.static(x)
         x = node.call(
@@ -228,7 +228,7 @@ def _convolution(node: Node, x: Value, w: Value) -> Value:
 
 @tflite_op("STABLEHLO_GATHER")
 def _gather(node: Node, x: Value, starts: Value) -> Value:
-    """Windows of x from places that `starts` holds; as a table of all elements' places, where those are known."""
+    """Windows of x at the positions in `starts`; known positions become a table of all elements' indices."""
     offset, collapsed, mapped = (_ints(node, n) for n in ("offset_dims", "collapsed_slice_dims", "start_index_map"))
     sizes, axis = _ints(node, "slice_sizes"), int(node.get("index_vector_dim"))
     shape = node.static(x)

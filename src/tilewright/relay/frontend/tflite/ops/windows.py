@@ -1,4 +1,4 @@
-"""Converters of dilation, and of reductions of windows by a subgraph."""
+"""Converters of dilation, and of window reductions by a subgraph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 LARGEST_WINDOW = 4096
-"""Most elements of a window whose function is not one of pooling."""
+"""The largest number of elements of a window without an equivalent pooling operator."""
 
 
 @tflite_op("DILATE")
@@ -64,7 +64,7 @@ def windows(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> Value:
-    """A function over the elements of each window."""
+    """A reduction over the elements of each window."""
     shape = node.static(x)
     if min([*window, *strides, *dilations], default=1) < 1:
         raise DiagnosticError(
@@ -86,7 +86,7 @@ def windows(
 
 
 def body_function(node: Node, subgraph: int) -> str:
-    """The relay operator of a subgraph that is one operator on two numbers. Raises OpNotImplemented for others."""
+    """The relay operator of a subgraph that consists of one operator on two numbers. Raises OpNotImplemented for others."""
     model = node.importer.model
     graph = model.item(model.root.subgraphs, subgraph, "subgraph")
     names = [model.operator_name(op)[0].removeprefix("STABLEHLO_") for op in graph.operators]
