@@ -1,4 +1,4 @@
-"""The passes of tir. Each is a value that can be called on an IRModule or put into a Sequential."""
+"""The passes of tir. A pass is a value that can be called on an IRModule or put into a Sequential."""
 
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.support import lazy as _lazy
@@ -196,5 +196,5 @@ for _name in __all__:
     if _name[0].isupper() and not _name.startswith(("Hoisted", "PrimFuncPass")):
         _register_pass(f"tir.{_name}", globals()[_name])
 
-# Passes that schedule stand in a layer above.
+# Passes that schedule are in a higher layer.
 __getattr__, __dir__ = _lazy.late(__name__)

@@ -1,4 +1,4 @@
-"""FuseActivations: activations in float32 that cost less as a whole than by their parts."""
+"""FuseActivations: replaces activations in float32 by cheaper intrinsics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tir.transform.base import body_pass, call_name
 
 
 class _Activations(Mutator):
-    """From the outside in, since the largest activation is wanted."""
+    """Replaces activations from the outside in, so that the largest one is found."""
 
     @on(Add)
     def _add(self, e: Add) -> PrimExpr:
@@ -34,7 +34,7 @@ class _Activations(Mutator):
             return _call("one_plus_tanh", self.visit(x))
         if (x := _beside_one(e, "erf")) is None:
             return None
-        # An ulp of the argument is less than one of the sum.
+        # The error of one ulp in the argument is less than one ulp of the sum.
         by = _constant(x.b) if type(x) is Div else None
         return _call("one_plus_erf", self.visit(x.a) * const(1 / by, x.dtype) if by else self.visit(x))
 
@@ -91,7 +91,7 @@ def _factors(e: PrimExpr) -> list[PrimExpr]:
 
 
 def _beside_one(e: PrimExpr, function: str) -> Any:
-    """The argument of a function in a sum of it and 1; None for other expressions."""
+    """The argument x of a sum f(x) + 1; None for other expressions."""
     if type(e) is Add:
         for call, other in ((e.a, e.b), (e.b, e.a)):
             if isinstance(call, Call) and call_name(call) == function and _constant(other) == 1.0:
@@ -100,7 +100,7 @@ def _beside_one(e: PrimExpr, function: str) -> Any:
 
 
 def _over_root_of_two(e: Any) -> Any:
-    """What is divided by the root of two, as exact as a float is; None for other expressions."""
+    """The quotient of a division by sqrt(2) (up to float rounding); None for other expressions."""
     by = _constant(e.b) if type(e) in (Mul, Div) else None
     if by and abs((by if type(e) is Div else 1 / by) - 2**0.5) < 2e-7:
         return e.a
@@ -109,6 +109,6 @@ def _over_root_of_two(e: Any) -> Any:
 
 def FuseActivations() -> Pass:
     """Replace GELU, x * sigmoid(x), 1 + erf(x) and 1 + tanh(x) in float32 by intrinsics. These need fewer instructions than an exact
-    erf or tanh, whose last digits are rounded away. Runs for back ends whose target has fused multiply-adds.
+    erf or tanh, since the sum rounds the last digits away. Runs for back ends whose target has fused multiply-adds.
     """
     return body_pass("FuseActivations", lambda f: _Activations().visit(f.body))

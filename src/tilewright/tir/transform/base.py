@@ -15,7 +15,7 @@ from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, Evaluate, 
 
 
 class PrimFuncPass(Pass):
-    """A pass on PrimFuncs, as `prim_func_pass` makes it."""
+    """A pass on PrimFuncs, made by `prim_func_pass`."""
 
 
 prim_func_pass = function_pass_of(PrimFunc, PrimFuncPass)
@@ -59,7 +59,7 @@ def has_load(e: PrimExpr) -> bool:
 
 
 class _Changes(Visitor):
-    """The storage that a statement may write or makes; `anything` where it calls what may write any."""
+    """The storage that a statement may write or allocate; `anything` if it calls a function that may write any storage."""
 
     def __init__(self) -> None:
         self.storage: set[Var] = set()
@@ -98,7 +98,7 @@ class _Loaded(Visitor):
 
 
 class Invariants:
-    """Finds values that do not change while a statement runs: they load nothing that the statement may write.
+    """Finds values that do not change while a statement runs: they load only storage that the statement does not write.
 
     views: data variables of views that are defined outside of the statement -> the data variable of the viewed buffer.
     """
@@ -128,7 +128,7 @@ class Invariants:
 
 
 def lasting(condition: PrimExpr, body: Stmt, views: Mapping[Var, Var] | None = None) -> PrimExpr:
-    """The part of a condition that stays true while a statement runs."""
+    """The conjuncts of a condition that stay true while a statement runs."""
     if not has_load(condition) and is_pure(condition):
         return condition
     steady = Invariants(body, views)

@@ -118,7 +118,7 @@ class _Keys:
             key, names, size = self.of(e.value)
             return nothing if key is None else ((Cast, e.dtype, key), names, size)
         if type(e) in (FloorDiv, FloorMod) and not (isinstance(e.b, IntImm) and e.b.value):
-            # It would be evaluated where its condition does not hold.
+            # The binding would be evaluated where its condition is false.
             return nothing
         if type(e) in (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max):
             (a, va, sa), (b, vb, sb) = self.of(e.a), self.of(e.b)
@@ -149,7 +149,7 @@ class _Replace(Mutator):
 
 
 class _Eliminate:
-    """From the outside in: what repeats and can be computed here gets a name here."""
+    """From the outside in: binds repeated expressions at the first scope that defines all their variables."""
 
     def __init__(self) -> None:
         self.keys = _Keys()
@@ -177,7 +177,7 @@ class _Eliminate:
         return inner
 
     def _below(self, s: Stmt, defined: set[Var]) -> Stmt:
-        """Scopes inside of a statement, each with the variables that it defines."""
+        """Scopes inside a statement, each with the variables that it defines."""
         outer = self
 
         class Scopes(Mutator):

@@ -62,7 +62,7 @@ class Simplifier(Mutator):
         return under_each_other(e, self.analyzer) if self.under_each_other else e
 
     def _while_true(self, condition: PrimExpr, body: Stmt) -> ConstraintScope:
-        """The scope in which a statement is simplified: all of the condition holds that the statement cannot change."""
+        """The scope in which a statement is simplified: the parts of the condition hold that the statement cannot change."""
         return self.analyzer.constraint_scope(lasting(condition, body, self.views))
 
     @on(Block)
@@ -290,7 +290,7 @@ def RemoveNoOp() -> Pass:
 
 
 class _Hoist(Mutator):
-    """for i: if c: S  ->  if c: for i: S, where c does not depend on i and loads nothing."""
+    """for i: if c: S  ->  if c: for i: S, if c does not depend on i and loads nothing."""
 
     def __init__(self, past_threads: bool) -> None:
         self.past_threads = past_threads

@@ -1,4 +1,4 @@
-"""ConvertSSA: makes every variable of a function bound once."""
+"""ConvertSSA: gives every variable of a function a single binding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Rename(BufferMutator):
-    """Second bindings of a variable get a new one; buffers on renamed storage follow."""
+    """Renames second bindings of a variable, with the buffers on renamed storage."""
 
     def __init__(self, bound: set[Var]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class _Rename(BufferMutator):
         return self.env.get(v, v)
 
     def _with(self, var: Var, new: Var, s: Any, body: Any) -> Any:
-        """The body, with the variable renamed; buffers seen inside hold only there."""
+        """The body with the variable renamed. Renamed buffers hold only in it."""
         if new is var:
             old = self.env.pop(var, None)
             out = self.visit(body)
@@ -96,7 +96,7 @@ class _Rename(BufferMutator):
 
 
 def convert_ssa(func: PrimFunc) -> PrimFunc:
-    """The function with every variable bound once."""
+    """The function with a single binding for every variable."""
     return func.replace(body=_Rename(set(func.params)).visit(func.body))
 
 

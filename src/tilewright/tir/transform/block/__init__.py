@@ -1,4 +1,4 @@
-"""Passes on programs that hold blocks, up to their lowering to plain loops."""
+"""Passes on programs with blocks, up to their lowering to plain loops."""
 
 from tilewright.support import lazy
 

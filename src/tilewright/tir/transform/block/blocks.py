@@ -43,7 +43,7 @@ def LowerInitBlock() -> Pass:
 
 
 class _Allocate(Mutator):
-    """Puts each buffer where `places` says; loops get an opaque block around their body."""
+    """Allocates each buffer at its place in `places`. For a loop it adds an opaque block around the body."""
 
     def __init__(self, places: dict[Buffer, Place]) -> None:
         self.at: dict[int, list[Buffer]] = {}
@@ -51,7 +51,7 @@ class _Allocate(Mutator):
             self.at.setdefault(id(place.node), []).append(buffer)
         self.moved = places
         self.placed: list[Buffer] = []
-        """Those that have their place, in the order of leaving it."""
+        """The placed buffers, in the order in which the walk leaves their places."""
 
     @on(For)
     def _for(self, s: For) -> Stmt:
@@ -69,7 +69,7 @@ class _Allocate(Mutator):
         new = self.rebuild(block)
         inner = set(self.placed[mark:])
         if inner:
-            # What is allocated within a block is nothing that it reads or writes.
+            # The regions of a block do not include buffers that it allocates.
             reads, writes = ([r for r in regions if r.buffer not in inner] for regions in (new.reads, new.writes))
             if len(reads) < len(new.reads) or len(writes) < len(new.writes):
                 new = new.replace(reads=tuple(reads), writes=tuple(writes))
@@ -98,7 +98,7 @@ def PlanAndUpdateBufferAllocationLocation() -> Pass:
 
 
 class _Opaque(BufferMutator):
-    """Block variables -> the values that they are realized with."""
+    """Replaces block variables by their values in the realization."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import body_pass
 
 SEEN_BY = {"shared": ("threadIdx", "vthread"), "warp": ("threadIdx.x",)}
-"""Axes of threads that see one buffer of a scope, though each of them declares it."""
+"""Scope -> the thread axes that share one buffer of the scope."""
 Ends = tuple[PrimExpr | None, PrimExpr | None]
 
 
@@ -94,7 +94,7 @@ class _Collect(Visitor):
     @on(LetStmt, Let)
     def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
-        # A value that is computed inside says nothing of its range.
+        # The range of a value that is computed inside is unknown.
         self.loops.append((s.var, None))  # type: ignore[arg-type]
         self._chain = -1
         self.visit(s.body)
@@ -112,7 +112,7 @@ class _Collect(Visitor):
         for m in block.match_buffers:
             self._note(m.source.buffer, tuple(m.source.region))
         for output, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
-            # Without regions, as LowerMatchBuffer leaves blocks, it is not known which buffer is meant.
+            # Blocks after LowerMatchBuffer have no regions, so the buffer is unknown.
             if int(output) < len(block.writes):
                 rules = self.aligned.setdefault(block.writes[int(output)].buffer, {})
                 rules[int(axis)] = (int(factor), int(offset))
@@ -153,11 +153,11 @@ def _uses_any(e: PrimExpr, names: set[int]) -> bool:
 
 
 LARGE = 1 << 24
-"""Bounds from here on come from the range of a type, not from the program."""
+"""Bounds from here on come from the range of a type instead of the program."""
 
 
 def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
-    """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
+    """high - low + 1 as an expression that is defined at the allocation, or a constant upper bound; None if neither is useful."""
     extent: PrimExpr = analyzer.simplify(high - low + 1)
     if isinstance(extent, IntImm):
         most = dim.value if isinstance(dim, IntImm) else LARGE
@@ -165,7 +165,7 @@ def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, ab
     limit = analyzer.bound(extent)[1]
     if limit != inf and limit <= (dim.value if isinstance(dim, IntImm) else LARGE):
         return IntImm(extent.dtype, int(limit))
-    # Sizes that vary from one step of an outer loop to the next are not worth an allocation of that size.
+    # An extent that varies with an outer loop is not worth an allocation in each iteration.
     return None if _uses_any(extent, above) else extent
 
 
@@ -182,9 +182,9 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
 
 
 class _Reach:
-    """How far the accesses of one buffer reach in one iteration of the loops above it.
+    """The region of one buffer that is accessed in one iteration of the loops above its allocation.
 
-    above: those loops' variables; domains: for each chain of loops below, what its variables take; inner: all of these variables.
+    above: the variables of those loops; domains: the ranges of the variables of each chain of loops below; inner: these variables.
     """
 
     def __init__(self, buffer: Buffer, live: _Live, collect: _Collect) -> None:
@@ -205,14 +205,14 @@ class _Reach:
             inner = (*joint, *collect.chains[chain][live.depth :])
             self.domains[chain] = {var: IntSet.everything() if dom is None else dom for var, dom in inner}
             for var, dom in inner:
-                # Chains share their outer loops; binding one anew would forget what is known of it.
+                # Chains share their outer loops: binding a variable again would lose known facts.
                 if dom is not None and bound.get(var) is not dom:
                     bound[var] = dom
                     self.analyzer.bind(var, dom, allow_override=True)
         self.inner = {id(v) for domain in self.domains.values() for v in domain}
 
     def part(self, axis: int, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
-        """(offset, extent) of the part of an axis that is accessed, where it is smaller than the whole."""
+        """(offset, extent) of the accessed part of an axis; None if it is not smaller than the whole."""
         low, high = self._ends(axis)
         if low is None or high is None:
             return None
@@ -230,7 +230,7 @@ class _Reach:
         return (low, extent) if smaller else None
 
     def _ends(self, axis: int) -> Ends:
-        """The least and the greatest index along an axis."""
+        """The minimum and the maximum index along an axis."""
         sets: list[IntervalSet] = []
         seen: set[tuple[int, int]] = set()
         for indices, chain in self.accesses:
@@ -246,12 +246,12 @@ class _Reach:
 
 
 class _Rewrite(Mutator):
-    """Accesses of shrunk buffers, moved by the offsets of the regions that are left."""
+    """Shifts accesses of shrunk buffers by the offsets of their regions."""
 
     def __init__(self, smaller: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]]) -> None:
         self.smaller = smaller
         self.analyzer = Analyzer()
-        # An index may stand in several accesses; kept with its result, so that its id stays its own.
+        # Accesses may share an index. The cache also holds the index itself, so its id stays unique.
         self.moved: dict[tuple[int, int], tuple[PrimExpr, PrimExpr]] = {}
 
     def _moved(self, indices: tuple[PrimExpr, ...], offsets: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
@@ -300,7 +300,7 @@ class _Rewrite(Mutator):
 
 
 def _aligned_strides(shape: tuple[PrimExpr, ...], rules: dict[int, tuple[int, int]]) -> tuple[PrimExpr, ...]:
-    """Strides of a row-major buffer, those of some dimensions raised to `offset` modulo `factor`."""
+    """Row-major strides of a buffer, with those of some dimensions raised to `offset` modulo `factor`."""
     step: PrimExpr = IntImm(shape[-1].dtype, 1)
     strides: list[PrimExpr] = []
     for axis in reversed(range(len(shape))):

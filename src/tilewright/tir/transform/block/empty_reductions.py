@@ -1,4 +1,4 @@
-"""Reductions without steps: a loop that has no iteration never reaches the step at which `init` would run.
+"""Reductions over empty loops: a loop without iterations never reaches the step with `init`, so `init` needs a separate loop.
 
     for i: for k in n: C[i] (init 0) += A[i, k]
 -->
@@ -27,14 +27,14 @@ def _vars_of(values: list[PrimExpr]) -> set[Var]:
 
 
 def _only_holds(s: BlockRealize) -> bool:
-    """Whether a block is there for its allocations alone: loops around it belong to the blocks in it."""
+    """Whether a block has only allocations: the loops around it belong to its inner blocks."""
     block = s.block
     always = isinstance(s.predicate, IntImm) and bool(s.predicate.value)
     return always and not block.iter_vars and not block.match_buffers and block.init is None
 
 
 class _DefineEmpty(Mutator):
-    """Adds the initialisation before the outermost reduction loop of each block, where one of those loops may not run."""
+    """Adds the initialisation before the outermost reduction loop of each block, if one of its reduction loops may be empty."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -64,8 +64,8 @@ class _DefineEmpty(Mutator):
         return new
 
     def define(self, s: BlockRealize) -> None:
-        """Plans the initialisation of one block. Loops whose number of steps changes from one reduction to the next, and loops that
-        run over both what is summed and where it goes, are left alone."""
+        """Plans the initialisation of one block. It skips loops of which the number of steps changes between reductions, and loops that
+        are both reduction loops and spatial loops."""
         pairs = list(zip(s.block.iter_vars, s.iter_values, strict=True))
         reduced = _vars_of([v for axis, v in pairs if axis.iter_type == IterVar.CommReduce])
         spatial = _vars_of([v for axis, v in pairs if axis.iter_type != IterVar.CommReduce])
@@ -74,7 +74,7 @@ class _DefineEmpty(Mutator):
         mine = {loop.loop_var for loop in inside}
         empty = [loop for loop in inside if loop.loop_var in reduced and _may_be_empty(loop)]
         at_first = {loop.loop_var: loop.min for loop in inside if loop.loop_var not in spatial}
-        # A first step that does not run either: a piece of a loop that is longer than the axis, say.
+        # The first step itself may be masked, such as in a tile of a loop that is longer than the axis.
         refused = [
             substitute(part, at_first)
             for part in conjuncts(s.predicate)
@@ -92,7 +92,7 @@ class _DefineEmpty(Mutator):
             condition = logical_or(condition, LE(loop.extent, IntImm(loop.extent.dtype, 0)))
         for part in refused:
             condition = logical_or(condition, self.analyzer.simplify(Not(part)))
-        # Loops that go on with a reduction which others began have nothing to begin.
+        # Loops that continue a reduction do not initialise it.
         for axis, value in pairs:
             if isinstance(condition, IntImm) and not condition.value:
                 return
@@ -108,12 +108,12 @@ class _DefineEmpty(Mutator):
         self.before.setdefault(inside[0].loop_var, []).append(IfThenElse(condition, renew_stmt(nest)))
 
     def initialisation(self, s: BlockRealize, dropped: set[Var]) -> Stmt:
-        """The first step of the block, without the loops that do not decide the place of the result."""
+        """The `init` of the block for each element of the result, without the loops for reductions."""
         block = s.block
         kept = [
             (a, v) for a, v in zip(block.iter_vars, s.iter_values, strict=True) if a.iter_type != IterVar.CommReduce
         ]
-        # No part of where the result goes depends on what is summed; regions of views may name it all the same.
+        # The elements of the result do not depend on the reduction axes, though regions of views may contain them.
         points = {a.var: a.dom.min for a in block.iter_vars if a.iter_type == IterVar.CommReduce and a.dom is not None}
         predicate = const_true()
         for part in conjuncts(s.predicate):
@@ -128,7 +128,7 @@ class _DefineEmpty(Mutator):
 
 
 def define_empty_reductions(stmt: Node) -> Any:
-    """Make reductions over loops that may have no iteration store their initial value. Returns the same statement if
-    there are none.
+    """Makes reductions over loops that may be empty store their initial value. Returns the same statement if there are no such
+    reductions.
     """
     return _DefineEmpty().visit(stmt)

@@ -32,14 +32,14 @@ from tilewright.tir.transform.base import body_pass, is_true
 
 
 class _Match(BufferMutator):
-    """Accesses of a matched buffer -> accesses of the buffer that it is a view of."""
+    """Redirects accesses of a matched buffer to the buffer that it views."""
 
     def __init__(self) -> None:
         super().__init__()
         self.env: dict[Var, PrimExpr] = {}
         self.views: dict[Buffer, BufferRegion] = {}
         self.unmet: dict[Var, str] = {}
-        """Storage of views that begin elsewhere than they say: loads and stores find their place, pointers would not."""
+        """Storage of views with a wrong declared offset: loads and stores are redirected, but pointers to it would be wrong."""
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
@@ -120,7 +120,7 @@ def LowerMatchBuffer() -> Pass:
 
 
 class _LowerOpaque(BufferMutator):
-    """Blocks -> allocations and likely-conditions; unit loops -> their one value."""
+    """Lowers blocks to allocations and likely-conditions, and replaces unit loops by their value."""
 
     def __init__(self) -> None:
         super().__init__()

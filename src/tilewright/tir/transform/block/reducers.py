@@ -1,4 +1,4 @@
-"""Recognises the reducer of a reduction block: what it updates, what it combines, and how; for one or several values."""
+"""Recognition of the reducer of a reduction block: the updated elements, the combined values, and the combiner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _same(a: PrimExpr, b: Any) -> bool:
-    """Whether two expressions are equal and load from the same buffers: alone, one buffer is as good as another like it."""
+    """Whether two expressions are equal and load from the same buffers. (Structural equality alone would also equate different buffers.)"""
     return structural_equal(a, b) and all([x is y for x, y in zip(_loaded(a), _loaded(b), strict=True)])
 
 
@@ -45,7 +45,7 @@ class Update:
 
 
 def update_of(block: Block) -> Update:
-    """The reducer of a reduction block. Raises TVMError if the block is not known to be one."""
+    """The reducer of a reduction block. Raises TVMError if it is not recognised."""
     found = _of_one(block) or _of_several(block)
     if found is None:
         raise TVMError(
@@ -77,7 +77,7 @@ def _of_one(block: Block) -> Update | None:
 
 
 class _Own(Mutator):
-    """Elements that are updated -> variables; what is combined into them -> others, once it is known."""
+    """Replaces updated elements by variables, and known combined values by other variables."""
 
     def __init__(self, targets: list[BufferLoad], sources: dict[int, PrimExpr], lhs: list[Var], rhs: list[Var]) -> None:
         self.targets, self.sources, self.lhs, self.rhs = targets, sources, lhs, rhs
@@ -95,7 +95,7 @@ class _Own(Mutator):
 
 
 class _Parts(Visitor):
-    """The largest parts of an expression that do not touch what is updated."""
+    """The maximal subexpressions without access to the updated elements."""
 
     def __init__(self, targets: list[BufferLoad]) -> None:
         self.targets = targets
@@ -127,7 +127,7 @@ class _Touch(Visitor):
 
 
 def _of_several(block: Block) -> Update | None:
-    """The form that reducers of tuples take: values named, then stored."""
+    """The reducer of a block in the form for tuples: values are bound to names, then stored."""
     values: dict[Var, PrimExpr] = {}
     body: Stmt = block.body
     while isinstance(body, LetStmt):
@@ -163,7 +163,7 @@ def _of_several(block: Block) -> Update | None:
 
 
 def _sources(targets: list[BufferLoad], results: list[PrimExpr]) -> list[PrimExpr] | None:
-    """Which part of each result is what is combined into its element: parts of its type that no other result claims."""
+    """The combined value in each result: a maximal part of the result's type that belongs to no other result; None if that is ambiguous."""
     candidates: list[list[PrimExpr]] = []
     for t, e in zip(targets, results, strict=True):
         walk = _Parts(targets)
@@ -181,7 +181,7 @@ def _sources(targets: list[BufferLoad], results: list[PrimExpr]) -> list[PrimExp
     return [chosen[k] for k in range(len(targets))]
 
 
-# --- whether it is a reducer at all
+# --- tests of a reducer
 
 _ARITHMETIC: dict[type, Any] = {
     E.Add: np.add, E.Sub: np.subtract, E.Mul: np.multiply, E.Min: np.minimum, E.Max: np.maximum, E.EQ: np.equal,
@@ -191,7 +191,7 @@ _ARITHMETIC: dict[type, Any] = {
 
 
 def _value(e: Any, env: dict[Var, Any]) -> Any:
-    """An expression of a combiner at one point. Raises KeyError for what it does not know."""
+    """The value of a combiner's expression at one point. Raises KeyError for unknown operators."""
     kind = numpy_dtype(e.dtype)
     if isinstance(e, Var):
         return env[e]
@@ -223,7 +223,7 @@ def holds(reducer: CommReducer) -> bool:
     try:
         with np.errstate(all="ignore"):
             identity = tuple([k(_value(e, {})) for k, e in zip(kinds, reducer.identity_element, strict=True)])
-            # Different numbers in each place, so that no two rank the same.
+            # Different numbers in each place, so no two rank the same.
             points = [tuple([k(n) for k, n in zip(kinds, p, strict=True)]) for p in
                       zip(*[rng.permutation(9) - 4 for _ in kinds], strict=True)]  # fmt: skip
             for a in points:

@@ -1,4 +1,4 @@
-"""InstrumentBoundCheckers: every access of a buffer that a kernel owns is checked while the program runs."""
+"""InstrumentBoundCheckers: checks every access of a buffer that a kernel owns at run time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Accesses(Visitor):
 
     @on(Let)
     def _let(self, e: Let) -> None:
-        # What the body does with the name cannot be said outside of it.
+        # Checks outside of the body cannot use its variable.
         self.visit(e.value)
 
     @on(Call)
@@ -61,7 +61,7 @@ class _Accesses(Visitor):
 
 
 class _Lane(Mutator):
-    """One lane of a vector expression; ValueError where it cannot be told."""
+    """One lane of a vector expression. Raises ValueError if it is unknown."""
 
     def __init__(self, lane: int) -> None:
         self.lane = lane
@@ -98,7 +98,7 @@ class _Lane(Mutator):
 
 
 def _lane_inside(index: PrimExpr, dim: PrimExpr, masks: list[PrimExpr], lane: int) -> PrimExpr:
-    """That one lane of an access lies inside, or is masked."""
+    """The condition that one lane of an access is inside the buffer or is masked."""
     take = _Lane(lane)
     at = take.visit(index)
     inside: PrimExpr = logical_and(at >= 0, at < dim)
@@ -108,7 +108,7 @@ def _lane_inside(index: PrimExpr, dim: PrimExpr, masks: list[PrimExpr], lane: in
 
 
 class _Checks(Mutator):
-    """Puts checks of the indices before each statement that loads or stores."""
+    """Inserts checks of the indices before each statement that loads or stores."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -147,7 +147,7 @@ class _Checks(Mutator):
 
     @staticmethod
     def _of(access: Any, under: tuple[PrimExpr, ...], checks: list[tuple[PrimExpr, PrimExpr]]) -> None:
-        """For each index: that it lies inside where the access is made, and what to say with its value if not."""
+        """Adds for each index: the condition that it is inside the buffer, and a message with its value."""
         buffer = access.buffer
         for k, (index, dim) in enumerate(zip(access.indices, buffer.shape, strict=True)):
             first = last = index
@@ -162,7 +162,7 @@ class _Checks(Mutator):
             if last is first:
                 inside = logical_and(first >= 0, first < dim)
             if masks:
-                # Each lane for itself: those that a mask leaves out may be anywhere.
+                # Each lane is checked separately: masked lanes may be outside.
                 try:
                     lanes = [_lane_inside(index, dim, masks, k) for k in range(masks[0].dtype.lanes)]
                 except ValueError:

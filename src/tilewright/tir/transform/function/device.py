@@ -1,4 +1,4 @@
-"""Host and device: find kernels, move them into functions of their own, and call them."""
+"""Host and device: finds kernels, moves them into separate functions, and calls these."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Regions(Mutator):
 
 
 def AnnotateDeviceRegions() -> Pass:
-    """Put statements that are bound to thread axes under an attribute "target", in functions whose target has a host."""
+    """Put statements that are bound to thread axes under an attribute "target", in functions for a target with a host."""
 
     def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
@@ -49,7 +49,7 @@ def AnnotateDeviceRegions() -> Pass:
 
 
 class _Split(Mutator):
-    """Takes regions out of a function; each becomes a kernel that is called with what it uses."""
+    """Moves regions of a function into kernels, which are called with the variables that they use."""
 
     def __init__(self, name: str, taken: set[str]) -> None:
         self.name, self.taken = name, taken
@@ -72,7 +72,7 @@ class _Split(Mutator):
         if s.attr_key != "target" or s.node is None or not hasattr(s.node, "kind"):
             return self.rebuild(s)
         used = undefined_vars(s.body)
-        # Pointers first, as drivers of devices like it.
+        # Pointers come first, as drivers of devices require.
         args = sorted(used, key=lambda v: v.dtype.code != "handle")
         params = [Var(v.name, v.type_annotation) for v in args]
         body: Stmt = substitute(s.body, dict(zip(args, params, strict=True)))

@@ -1,4 +1,4 @@
-"""LowerIntrin: calls become what the target has for them, by rules that programs register."""
+"""LowerIntrin: lowers intrinsics by rules that programs register for a target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.tir.transform.base import body_pass, call_name
 
 
 class _Intrinsics(Mutator):
-    """Hints and intrinsics that no back end knows -> what they stand for."""
+    """Replaces hints by their values, and intrinsics by the results of their rules."""
 
     def __init__(self, func: PrimFunc) -> None:
         kind = str(getattr(getattr(func.attrs.get("target"), "kind", None), "name", "default"))
@@ -35,7 +35,7 @@ class _Intrinsics(Mutator):
             lowered = rule(new)
             if lowered is None or lowered is new:
                 continue
-            # What a rule makes may need lowering itself.
+            # The result of a rule may contain intrinsics, too.
             return lowered if getattr(lowered, "op", None) is new.op else self.visit(lowered)
         return new
 

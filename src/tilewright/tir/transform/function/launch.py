@@ -1,4 +1,4 @@
-"""Kernels called from the host: LowerDeviceKernelLaunch; special memory: LowerDeviceStorageAccessInfo, LowerVtcmAlloc."""
+"""Kernel launches from the host (LowerDeviceKernelLaunch), and special memory (LowerDeviceStorageAccessInfo, LowerVtcmAlloc)."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def memory_info(scope: str) -> MemoryInfo | None:
 
 
 class _Storage(Mutator):
-    """Storage of special memories placed at its head address; access pointers as addresses."""
+    """Places storage of special memories at the head address, and turns access pointers into addresses."""
 
     def __init__(self) -> None:
         self.infos: dict[Var, MemoryInfo] = {}

@@ -1,4 +1,4 @@
-"""Passes that choose and mark functions: targets, entry points, filters; and assertions removed."""
+"""Passes that select and mark functions (targets, entry points, filters), and a pass that removes assertions."""
 
 from __future__ import annotations
 

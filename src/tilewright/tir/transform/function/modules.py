@@ -85,7 +85,7 @@ def ExtractPrimFuncConstants() -> Pass:
 
 
 class _Layouts(Mutator):
-    """Accesses of some buffers -> through index maps to buffers of other shapes."""
+    """Changes accesses of some buffers by index maps, to buffers of other shapes."""
 
     def __init__(self, maps: dict[Buffer, tuple[Buffer, tuple[Any, ...]]]) -> None:
         self.maps = maps
@@ -157,7 +157,7 @@ PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 class _Rewrites(Visitor):
-    """Blocks that only bring a weight into another layout: (source, rewritten, the store)."""
+    """Blocks that only convert a weight to another layout: (source, rewritten, the store)."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Buffer, Buffer, BufferStore, Block]] = []
@@ -207,7 +207,7 @@ class _Removed(Mutator):
 
 
 class _Constants(Mutator):
-    """Constants whose layout blocks change -> constants in that layout."""
+    """Converts constants to the layouts that removed blocks would give them."""
 
     def __init__(self, changes: dict[Var, tuple[Buffer, BufferStore, Block]], skip: bool) -> None:
         self.changes, self.skip = changes, skip

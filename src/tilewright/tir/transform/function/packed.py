@@ -35,7 +35,7 @@ DLPACK_CODES = {
 }  # fmt: skip
 CPU = 1
 SET_DEVICE = "__tvm_set_device"
-"""The function of the runtime that says on which device of a type kernels are launched that are given mere addresses."""
+"""The runtime function that sets the device for kernels with plain addresses as arguments."""
 PREFIX = "__tvm_ffi_"
 
 
@@ -43,7 +43,7 @@ Wrap = Callable[[Stmt], Stmt]
 
 
 class _Packed:
-    """Builds one packed function from the outside in: `wraps` are applied around the body, last one innermost."""
+    """Builds one packed function from the outside in: `wraps` are applied around the body, with the last one innermost."""
 
     def __init__(self, func: PrimFunc, name: str) -> None:
         self.func, self.name = func, name
@@ -81,7 +81,7 @@ class _Packed:
         return var
 
     def bind(self, param: PrimExpr, value: PrimExpr, what: str) -> None:
-        """The first use of a variable defines it; any other must agree."""
+        """Defines a variable at its first use, and checks that later values agree."""
         if isinstance(param, Var) and param not in self.bound:
             self.bound.add(param)
             self.let(param, cast_to(value, param.dtype))
@@ -255,7 +255,7 @@ class _Packed:
         body = AttrStmt(IntImm("int32", 0), "compute_scope", StringImm(f"{self.name}_compute_"), body)
         for wrap in reversed([*self.wraps, *self.checks]):
             body = wrap(body)
-        # Only a function that promises so has arguments that never overlap; its caller may pass one array twice otherwise.
+        # Only functions with this attribute have arguments that never overlap; callers of others may pass one array twice.
         attrs = {**func.attrs, "tir.noalias": func.attrs.get("tir.noalias", False)}
         attrs["calling_conv"] = 1
         attrs["tilewright.packed_name"] = self.name
@@ -264,12 +264,12 @@ class _Packed:
 
 
 def _tuple(*items: PrimExpr) -> PrimExpr:
-    """The message of an assertion: kind of the error, text, and a number that is put after the text."""
+    """The message of an assertion: kind of the error, text, and a number after the text."""
     return call_intrin("handle", "tir.tvm_tuple", *items)
 
 
 class _Returns(Mutator):
-    """ret(value) -> the value in the result, and 0 as the return code."""
+    """Replaces ret(value) by a store of the value to the result, and the return code 0."""
 
     def __init__(self, ret: Var) -> None:
         self.word = decl_buffer((2,), "int64", "result_i64", data=ret)

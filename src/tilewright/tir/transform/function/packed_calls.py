@@ -31,7 +31,7 @@ from tilewright.tir.transform.thread.thread_sync import scope_of
 (ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_NDIM, ARRAY_CODE, ARRAY_BITS, ARRAY_LANES, ARRAY_OFFSET,
  ARRAY_DEVICE_ID, ARRAY_DEVICE_TYPE) = range(11)  # fmt: skip
 VALUE_CONTENT = 12
-"""Fields of tvm_struct_get and tvm_struct_set: those of a tensor descriptor, and the content of an argument."""
+"""Fields of tvm_struct_get and tvm_struct_set: the fields of a tensor descriptor, and the content of an argument."""
 INT, UINT, FLOAT, HANDLE, NULL, ARRAY, STRING = 0, 1, 2, 3, 4, 7, 11
 """Type codes of arguments."""
 _CODES = {"int": INT, "uint": UINT, "bool": UINT, "float": FLOAT, "handle": HANDLE, "bfloat": 4}
@@ -40,7 +40,7 @@ _PACKED = {"tvm_call_packed": "tvm_call_packed_lowered", "tvm_call_cpacked": "tv
 
 
 class _Stacks:
-    """The stacks of one function or parallel loop body; `most` is what one statement needs at a time."""
+    """The stacks of one function or parallel loop body. `most`: the largest need of one statement."""
 
     def __init__(self) -> None:
         self.value, self.arrays = Var("stack_value", "handle"), Var("stack_array", "handle")
@@ -60,7 +60,7 @@ class _Stacks:
         return at
 
     def around(self, body: Stmt) -> Stmt:
-        """The body, with as much of each stack as it uses."""
+        """The body, with stacks of the size that it uses."""
         if self.most["arg_value"]:
             body = self._sized(self.codes, self.most["arg_value"], body)
             body = LetStmt(self.value, tvm_stack_alloca("arg_value", self.most["arg_value"]), body)
@@ -83,7 +83,7 @@ class _Stacks:
 
 
 class _Lower(Mutator):
-    """Puts the stack values that the calls of a statement need right before it."""
+    """Inserts the stores of stack values right before the statements with the calls."""
 
     def __init__(self, device_type: PrimExpr, device_id: PrimExpr) -> None:
         self.stacks = _Stacks()
@@ -153,7 +153,7 @@ class _Lower(Mutator):
         return LetStmt(s.buffer_var, get, body)
 
     def _packed(self, e: Call) -> tuple[int, int]:
-        """Stores the arguments; where they begin and end."""
+        """Stores the arguments. Returns the positions of their begin and end."""
         args = e.args[1:]
         at = self.stacks.take("arg_value", len(args))
         for k, arg in enumerate(args):

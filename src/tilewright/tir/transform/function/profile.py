@@ -11,7 +11,7 @@ from tilewright.tir.stmt import Evaluate, For, ForKind, SeqStmt, Stmt, stmt_seq
 
 
 class _Heights(Visitor):
-    """Loop -> how many loops deep its nest is, itself counted; and whether other loops stand beside it."""
+    """Loop -> (the depth of its nest, including itself; whether it has sibling loops)."""
 
     def __init__(self) -> None:
         self.height: dict[int, int] = {}

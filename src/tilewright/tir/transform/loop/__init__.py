@@ -1,4 +1,4 @@
-"""Passes on loops: vectors, unrolling, partitions, pipelines, what moves out of them."""
+"""Passes on loops: vectorization, unrolling, partitioning, pipelines, hoisting."""
 
 from tilewright.support import lazy
 

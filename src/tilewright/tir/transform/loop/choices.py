@@ -1,4 +1,4 @@
-"""RewriteUnsafeSelect, ReduceBranchingThroughOvercompute, UseAssumeToReduceBranches: values and stores under conditions."""
+"""RewriteUnsafeSelect, ReduceBranchingThroughOvercompute, UseAssumeToReduceBranches: rewrites of conditional values and stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Unsafe(Visitor):
     @on(Call)
     def _call(self, e: Call) -> None:
         if call_name(e) == "if_then_else":
-            self.visit(e.args[0])  # its values are chosen lazily
+            self.visit(e.args[0])  # only the chosen value is evaluated
             return
         self.found |= call_effect(e) == UPDATES
         self.visit_children(e)
@@ -64,7 +64,7 @@ def RewriteUnsafeSelect() -> Pass:
     return body_pass("RewriteUnsafeSelect", lambda f: _Lazy().visit(f.body))
 
 
-# --- what is assumed of buffers
+# --- assumptions about buffers
 
 
 class Known:
@@ -91,7 +91,7 @@ class Known:
 
 
 class _Assumptions(Visitor):
-    """Assumptions about elements of buffers; of buffers that the function writes only what follows the last write."""
+    """Collects assumptions about elements of buffers. If the function writes a buffer, only those after the last write count."""
 
     def __init__(self) -> None:
         self.loops: list[Var] = []
@@ -160,7 +160,7 @@ def assumption(e: PrimExpr, loops: tuple[Var, ...]) -> Known | None:
 
 
 class _Replace(Mutator):
-    """Loads of elements that are known where a condition does not hold -> what they are there."""
+    """Replaces loads of elements whose value is assumed under the negated condition by that value."""
 
     def __init__(self, known: list[Known], analyzer: Analyzer) -> None:
         self.known, self.analyzer = known, analyzer
@@ -196,7 +196,7 @@ def _same(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
 
 
 class _Bound(Mutator):
-    """The common part of both passes: keeps the ranges of loops."""
+    """Base of both passes: keeps the ranges of loops."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
@@ -217,7 +217,7 @@ class _Bound(Mutator):
 
 
 class _UseAssumptions(_Bound):
-    """if_then_else(c, x, y) -> x, where what is assumed of the buffers that x reads makes it y wherever c is false."""
+    """if_then_else(c, x, y) -> x, if the assumptions about the buffers that x reads imply x == y when c is false."""
 
     def __init__(self, known: list[Known]) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ def loads(e: PrimExpr) -> list[BufferLoad]:
 class _Checked(_UseAssumptions):
     @on(Call)
     def _call(self, e: Call) -> Any:
-        # What is evaluated everywhere must be assumed about everywhere: only such elements are known to exist.
+        # x will be evaluated everywhere, so its loads need assumptions everywhere: only these elements certainly exist.
         if call_name(e) == "if_then_else" and not _in_bounds(self.known, e.args[1]):
             return self.rebuild(e)
         return super()._call(e)
@@ -288,7 +288,7 @@ def UseAssumeToReduceBranches() -> Pass:
 
 
 class _Overcompute(_Bound):
-    """if c: S; else: T -> S, where outside of c S computes what T does, or writes only what is assumed undefined."""
+    """if c: S; else: T -> S, if S equals T when c is false, or writes only elements that are assumed undefined then."""
 
     def __init__(self, known: list[Known]) -> None:
         super().__init__()
@@ -332,7 +332,7 @@ class _Overcompute(_Bound):
         return _same(replace.visit(a.value), b.value, self.analyzer)
 
     def _unseen(self, s: Any) -> bool:
-        """Whether the value that a store leaves where the condition is false is undefined, or declared so right after."""
+        """Whether the value that a store leaves when the condition is false is undefined, or assumed undefined right after."""
         for k in self.after:
             if k.buffer is not s.buffer:
                 continue

@@ -57,7 +57,7 @@ class AccessedVars(Visitor):
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
-        # What is said about storage does not use it.
+        # Attributes of storage are not uses.
         self.visit(s.value)
         self.visit(s.body)
 
@@ -89,7 +89,7 @@ def count_uses(s: Stmt) -> dict[Var, int]:
 
 
 class _Halves(Mutator):
-    """Accesses of some storage -> accesses of its half number `half`."""
+    """Redirects accesses of some storage to its half number `half`."""
 
     def __init__(self, data: Var, half: PrimExpr, made: dict[Buffer, Buffer]) -> None:
         self.data, self.half, self.made = data, half, made
@@ -126,7 +126,7 @@ class _Halves(Mutator):
 
 
 class _Fits(Visitor):
-    """Whether every use of some storage is a plain access by one index, scalar or a ramp."""
+    """Whether every use of some storage is a plain access by one index (a scalar or a ramp)."""
 
     def __init__(self, data: Var) -> None:
         self.data, self.ok = data, True
@@ -148,7 +148,7 @@ class _Fits(Visitor):
 
 
 class _DoubleBuffer(Mutator):
-    """On the way up, each loop moves the double-buffered storage of its body outside, and fills it one iteration early."""
+    """On the way up, each loop moves the double-buffered storage of its body out, and fills it one iteration ahead."""
 
     def __init__(self, uses: dict[Var, int], split: int = 1) -> None:
         self.uses, self.split = uses, split
@@ -191,7 +191,7 @@ class _DoubleBuffer(Mutator):
         return out
 
     def _one_ahead(self, new: For) -> tuple[Stmt, For, list[Allocate]] | Stmt | None:
-        """Fills one more of the loop's storages early: what fills it first, the loop, the allocation that moves out of it."""
+        """Fills one more storage of the loop ahead. Returns (the first fill, the loop, the allocations outside of it)."""
         chain: list[Stmt] = []
         body: Any = new.body
         while type(body) in (Allocate, AttrStmt, DeclBuffer) and not _is_scope(body):
@@ -199,7 +199,7 @@ class _DoubleBuffer(Mutator):
             body = body.body
         parts = list(body.seq) if type(body) is SeqStmt else [body]
         if len(parts) == 1 and _is_scope(body) and not chain:
-            # A loop that only fills: the mark belongs around it.
+            # The loop only fills the storage, so the mark moves around the loop.
             return body.replace(body=new.replace(body=body.body))  # type: ignore[no-any-return]
         for k, part in enumerate(parts):
             if _is_scope(part):
@@ -209,7 +209,7 @@ class _DoubleBuffer(Mutator):
         return None
 
     def _split(self, s: For) -> Stmt:
-        """The loop taken several iterations at a time, as the option "split_loop" asks: each half has a fixed place then."""
+        """The loop unrolled by the option "split_loop", so each copy uses a fixed half."""
         n = self.split
         if n < 2 or not isinstance(s.extent, IntImm) or s.extent.value < n:
             return s
@@ -228,7 +228,7 @@ class _DoubleBuffer(Mutator):
     def _ahead(
         self, loop: For, chain: list[Stmt], parts: list[Stmt], k: int
     ) -> tuple[Stmt, For, list[Allocate]] | None:
-        """The loop with part k, which fills its storage, run one iteration early; None if that would change the results."""
+        """The loop with part k, which fills its storage, one iteration ahead; None if that would change the results."""
         attr: Any = parts[k]
         data: Var = getattr(attr.node, "data", attr.node)
         inside = [c for c in chain if type(c) is Allocate and c.buffer_var is data]
@@ -272,7 +272,7 @@ class _DoubleBuffer(Mutator):
 
 
 def _moved(half: PrimExpr, loop: For) -> PrimExpr:
-    """An expression in this iteration's variable, written so that replacing the variable by the next iteration's gives it."""
+    """An expression of the current iteration's variable, in which the next iteration's variable can be substituted."""
     out: PrimExpr = substitute(half, {loop.loop_var: subtract(loop.loop_var, IntImm(loop.loop_var.dtype, 1))})
     return out
 
@@ -289,7 +289,7 @@ def _twice(s: Allocate) -> Allocate:
 
 
 class _Drop(Mutator):
-    """Storage that was not doubled keeps no mark."""
+    """Removes the marks of storage that was not doubled."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:

@@ -37,37 +37,37 @@ from tilewright.tir.transform.ssa import convert_ssa
 
 
 class HoistedConditionals(enum.Flag):
-    """Which conditions are hoisted."""
+    """The kinds of conditions that are hoisted."""
 
     Never = 0
     IfElseStmt = 1
-    """Of if statements."""
+    """Conditions of if statements."""
     IfElseExpr = 2
-    """Of if_then_else and Select."""
+    """Conditions of if_then_else and Select."""
     BooleanExpression = 4
     """The operands of `and` and `or`, and comparisons that are values."""
     UsingBlockVar = 8
-    """Also those that use thread axes and block variables."""
+    """Also conditions on thread axes and block variables."""
     All = IfElseStmt | IfElseExpr | BooleanExpression | UsingBlockVar
 
 
 class HoistedLetBindings(enum.Flag):
-    """Which bindings are hoisted."""
+    """The kinds of bindings that are hoisted."""
 
     Never = 0
     RequiredByConditional = 1
-    """Those that a hoisted condition uses."""
+    """Bindings that a hoisted condition uses."""
     LetStmt = 2
     LetExpr = 4
     All = RequiredByConditional | LetStmt | LetExpr
 
 
 MOST_VERSIONS = 4
-"""How many conditions leave one loop; each doubles its body."""
+"""The largest number of conditions hoisted out of one loop. Each doubles the loop's body."""
 
 
 def _safe(e: PrimExpr) -> bool:
-    """Whether an expression may be evaluated where it was not: no loads, no effects, no division by what may be zero."""
+    """Whether an expression can be evaluated elsewhere: it has no loads, no effects, and no division by a possible zero."""
     if not is_pure(e) or has_load(e):
         return False
     walk = _Divides()
@@ -85,7 +85,7 @@ class _Divides(Visitor):
 
 
 class _Find(Visitor):
-    """Conditions and bindings in a loop that could stand outside of it."""
+    """Finds conditions and bindings in a loop that can move out of it."""
 
     def __init__(self, conditions: HoistedConditionals, lets: HoistedLetBindings, refused: set[Var]) -> None:
         self.conditions, self.lets, self.refused = conditions, lets, refused
@@ -106,7 +106,7 @@ class _Find(Visitor):
 
     @on(SeqStmt)
     def _seq(self, s: SeqStmt) -> None:
-        # What comes before could make a statement the last that is reached.
+        # An earlier statement might end the run before this one.
         return
 
     @on(While)
@@ -195,7 +195,7 @@ class _Find(Visitor):
 
 
 class _Known(Mutator):
-    """A condition -> its value; what then never runs is gone."""
+    """Replaces a condition by its value, and removes statements that then never run."""
 
     def __init__(self, condition: PrimExpr, value: bool) -> None:
         self.condition, self.value = condition, const(value, "bool")
@@ -270,7 +270,7 @@ NOTHING = _nothing()
 
 
 class _Unbind(Mutator):
-    """Bindings that have moved out -> their bodies."""
+    """Replaces hoisted bindings by their bodies."""
 
     def __init__(self, moved: set[Var]) -> None:
         self.moved = moved
@@ -328,7 +328,7 @@ class _Hoist(Mutator):
 
     def _versions(self, s: Stmt, conditions: list[PrimExpr]) -> Stmt:
         if not conditions:
-            # What is left inside may still leave the loops further in.
+            # Conditions and bindings that stay may still leave inner loops.
             out: Stmt = self.rebuild(s) if type(s) is For else s
             return out
         first = conditions[0]

@@ -15,7 +15,7 @@ from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 from tilewright.tir.stmt_functor import substitute
 
 MOST_CLAUSES = 16
-"""Distributing stops where it would make more clauses than these."""
+"""The largest number of clauses that distribution may make."""
 
 
 def disjuncts(e: PrimExpr) -> list[PrimExpr]:

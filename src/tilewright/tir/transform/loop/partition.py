@@ -33,11 +33,11 @@ from tilewright.tir.transform.base import Invariants, call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_COPIES = 32
-"""How many copies of loop bodies one function may gain."""
+"""The largest number of additional copies of loop bodies in one function."""
 
 
 class _Conditions(Visitor):
-    """Likely-conditions of a statement, with the loops between it and them."""
+    """Collects likely-conditions of a statement, with the loops between it and them."""
 
     def __init__(self, choices: dict[int, list[Call]]) -> None:
         self.choices = choices
@@ -88,7 +88,7 @@ class _Conditions(Visitor):
 
 
 def _thread_of(s: AttrStmt) -> dict[Var, Range]:
-    """The axis that a statement launches, when the threads of a block differ in it."""
+    """The thread axis that a statement launches, if the threads of a block differ in it."""
     if s.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(s.node, IterVar):
         return {}
     if s.node.thread_tag.startswith("blockIdx"):
@@ -97,7 +97,7 @@ def _thread_of(s: AttrStmt) -> dict[Var, Range]:
 
 
 class _Choices(Visitor):
-    """The likely-conditions by which values that are stored are chosen, by the values."""
+    """Collects the likely-conditions in the values of stores, by value."""
 
     def __init__(self) -> None:
         self.by_value: dict[int, list[Call]] = {}
@@ -126,7 +126,7 @@ class _Choices(Visitor):
 
 
 class _Chosen(Mutator):
-    """Expressions without the likely-conditions that are certain (given by identity), or with all of them as plain ones (None)."""
+    """Removes likely-conditions that are certain (given by identity), or with None turns all of them into plain conditions."""
 
     def __init__(self, certain: set[int] | None) -> None:
         self.certain = certain
@@ -161,7 +161,7 @@ def _conjunction(parts: list[PrimExpr]) -> PrimExpr:
 
 
 class _Plain(Mutator):
-    """Stores whose values are chosen by plain conditions."""
+    """Stores with plain conditions in their values."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -173,7 +173,7 @@ class _Plain(Mutator):
 
 
 class _Drop(Mutator):
-    """Removes conditions that are certain; `choices` are those by which stores choose."""
+    """Removes conditions that are certain; `choices` are those in the values of stores."""
 
     def __init__(self, certain: set[int], choices: dict[int, list[Call]], kept: list[PrimExpr]) -> None:
         self.certain, self.choices, self.kept = certain, choices, kept
@@ -206,7 +206,7 @@ class _Drop(Mutator):
 
 
 def _may_wrap(form: Lin, var: Var) -> bool:
-    """Whether it rests on the range of a type (what a quotient of unknown sizes is bounded by): sums and products wrap around."""
+    """Whether a form contains a bound from the range of a type (as for quotients of unknown sizes), so arithmetic on it may overflow."""
     if max([abs(form.const), *map(abs, form.terms.values())]) >= 1 << (var.dtype.bits - 2):
         return True
     return any([_may_wrap(a, var) for t in form.terms for a in t.args if isinstance(a, Lin)])
@@ -218,7 +218,7 @@ def _atoms_mention(form: Lin, var: Var) -> bool:
 
 @dataclass(slots=True)
 class _Needs:
-    """What a condition asks of a loop variable: to lie between bounds, or, where it does not depend on it in a `linear` way alone, that
+    """The requirements of a condition on a loop variable: bounds, or, if it does not depend on the variable only in a `linear` way, that
     the `worst` forms are not positive."""
 
     lows: list[Lin]
@@ -236,7 +236,7 @@ class _Partition(Mutator):
         self.analyzer = Analyzer()
         self.choices = choices
         self.values: list[Any] = []
-        """Values made here, kept so that their identities stay their own."""
+        """Values made here, kept alive so that their ids stay unique."""
         self.copies = 0
         self.const_loops = const_loops
         self.threads: dict[Var, Range] = {}
@@ -245,7 +245,7 @@ class _Partition(Mutator):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == "pragma_loop_partition_hint":
-            # The loop right below is to be split, however long it is.
+            # The hint applies to the loop right below, whatever its length.
             self.hinted = True
             return self.visit(s.body)
         self.threads.update(_thread_of(s))
@@ -258,14 +258,14 @@ class _Partition(Mutator):
     @on(For)
     def _for(self, s: For) -> Stmt:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
-        # Kernels stay small: a test costs a thread less than copies of what it guards.
+        # Copies cost a GPU kernel more than the tests that they save.
         chosen = self.hinted or (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
         self.hinted = False
         if s.kind in (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED) and chosen and self.copies < MAX_COPIES:
             try:
                 done = self._try(s)
             except OutOfRange:
-                # A bound that comes from the range of a type, and that the type cannot hold: the loop stays whole.
+                # A bound from the range of a type does not fit in that type, so the loop stays whole.
                 done = None
             if done is not None:
                 return done
@@ -273,7 +273,7 @@ class _Partition(Mutator):
         return s if body is s.body else s.replace(body=body)
 
     def _forms(self, condition: PrimExpr) -> list[Lin] | None:
-        """Forms that must all be <= 0 for the condition to hold; None when it is no conjunction of bounds."""
+        """Forms that are all <= 0 exactly if the condition holds; None if it is not a conjunction of bounds."""
         engine = self.analyzer.engine
         out: list[Lin] = []
         for c in conjuncts(engine.simp(condition)):
@@ -290,7 +290,7 @@ class _Partition(Mutator):
         look.visit(s.body)
         if not look.found:
             return None
-        # Inner variables may still be bound to the range of a piece made earlier.
+        # Inner variables may still be bound to the range of an earlier piece.
         for loop in {id(f): f for _, loops, _ in look.found for f in loops}.values():
             self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
         lows: list[Lin] = []
@@ -301,7 +301,7 @@ class _Partition(Mutator):
         refused: set[int] = set()
         steady = Invariants(s.body)
         for call, loops, inside_let in look.found:
-            # What is tested before the loop must still be so in it.
+            # A condition that is tested before the loop must not change in it.
             tested = not inside_let and all(map(steady, [call.args[0], *[e for f in loops for e in (f.min, f.extent)]]))
             needs = self._needs(call.args[0], s.loop_var, loops, look.threads) if tested else None
             if needs is None:
@@ -324,13 +324,13 @@ class _Partition(Mutator):
         return self._version(s, guards, guarded) if guarded else None
 
     def _needs(self, condition: PrimExpr, var: Var, loops: tuple[For, ...], threads: dict[Var, Range]) -> _Needs | None:
-        """What a condition asks of a loop variable so that it holds in all of the loops inside and in all threads; None where it is no
-        conjunction of bounds, or does not depend on the variable."""
+        """The requirements of a condition on a loop variable for all iterations of the inner loops and all threads; None if the condition
+        is not a conjunction of bounds, or does not depend on the variable."""
         engine = self.analyzer.engine
         forms = self._forms(condition)
         if forms is None or not any([_atoms_mention(f, var) for f in forms]):
             return None
-        # All threads of a block take the same way, so that they meet at every barrier.
+        # All threads of a block must take the same branch, so that they reach the same barriers.
         domains: dict[Var, Range] = {**self.threads, **threads}
         domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
         relaxed = Evaluator(domains, engine)
@@ -341,7 +341,7 @@ class _Partition(Mutator):
             k = form.terms.get(atom, 0)
             rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
             top = relaxed.form(rest)[1]
-            # Where the extent of a loop depends on one around it, the bound may still name that one.
+            # If the extent of an inner loop depends on another inner loop, the bound may still contain its variable.
             if top is None or _may_wrap(top, var) or any([mentions(t, inside) for t in top.terms]):
                 return None
             found.worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
@@ -357,7 +357,7 @@ class _Partition(Mutator):
         return found
 
     def _are_constant(self, s: For, low: Lin | None, high: Lin | None) -> bool:
-        """Whether the extent of a loop is a constant, and the bounds are."""
+        """Whether the extent and the bounds of a loop are constants."""
         engine, dtype = self.analyzer.engine, s.loop_var.dtype
         ends = [engine.emit(x, dtype) for x in (low, high) if x is not None]
         return all([isinstance(x, IntImm) for x in (s.extent, *ends)])
@@ -367,7 +367,7 @@ class _Partition(Mutator):
         dtype = s.loop_var.dtype
         begin = s.min
         end = simplify(s.min + s.extent)
-        # Bounds are clipped into the loop, in order: begin <= first <= last <= end.
+        # Bounds are clamped to the loop, in order: begin <= first <= last <= end.
         first = begin if low is None else simplify(minimum(maximum(engine.emit(low, dtype), begin), end))
         last = end if high is None else simplify(maximum(minimum(engine.emit(shift(high, 1), dtype), end), first))
         if self.analyzer.can_prove(last <= first):

@@ -1,4 +1,4 @@
-"""InjectSoftwarePipeline: runs the statements of a loop's body for different iterations at the same time."""
+"""InjectSoftwarePipeline: overlaps the statements of different iterations of a loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "sof
 
 
 class _Versions(Mutator):
-    """Accesses of buffers that have several versions -> accesses of the version of one iteration."""
+    """Redirects accesses of buffers with several versions to the version of one iteration."""
 
     def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
         self.versions, self.iteration = versions, iteration
@@ -90,7 +90,7 @@ class _Pipeline:
         raise TVMError(located(f"InjectSoftwarePipeline: loop {self.name}: {text}", self.loop))
 
     def _parts(self, body: Any) -> list[Stmt]:
-        """The statements of the body; a block around them gives its buffers."""
+        """The statements of the body. A block around them contributes its buffers."""
         while isinstance(body, BlockRealize) and not body.block.iter_vars and not body.block.match_buffers:
             if not is_true(body.predicate):
                 old = self.predicate
@@ -141,7 +141,7 @@ class _Pipeline:
                     )
 
     def versions(self) -> dict[Buffer, tuple[Buffer, int]]:
-        """Buffers of the body that are written in one stage and used in another -> (with versions, how many)."""
+        """Buffer -> (buffer with versions, their number), for buffers that one stage writes and another one uses."""
         out: dict[Buffer, tuple[Buffer, int]] = {}
         for buffer in self.buffers:
             using = [
@@ -157,7 +157,7 @@ class _Pipeline:
         return out
 
     def _waits(self) -> dict[int, dict[int, int]]:
-        """Statement -> by asynchronous stage that it reads from, how many later iterations of it may be unfinished."""
+        """Statement -> asynchronous stage that it reads -> the number of the stage's commits that may be unfinished."""
         out: dict[int, dict[int, int]] = {}
         uses = [touches(p) for p in self.parts] if self.asynchronous else []
         for b, use in enumerate(uses):
@@ -165,7 +165,7 @@ class _Pipeline:
                 stage = self.stages[a]
                 if a == b or stage not in self.asynchronous or stage == self.stages[b] or not source.writes & use.reads:
                     continue
-                # Each statement of the stage commits once per iteration; those ordered before this one have done so in this iteration.
+                # Each statement of the stage commits once per iteration. Earlier ones in the order have committed in this iteration.
                 commits = [k for k, s in enumerate(self.stages) if s == stage]
                 between = self.stages[b] - stage - 1
                 now = len([k for k in commits if self.orders[k] < self.orders[b]])
@@ -187,7 +187,7 @@ class _Pipeline:
         waits = self._waits()
 
         def iteration(at: PrimExpr, guarded: bool) -> Stmt:
-            """All stages at one place of the pipeline; `guarded`: only those whose iteration is one of the loop's."""
+            """All stages at one step of the pipeline. `guarded`: only those with an iteration inside the loop's range."""
             out: list[Stmt] = []
             for number in ordered:
                 stage, part = self.stages[number], self.parts[number]
@@ -200,7 +200,7 @@ class _Pipeline:
                     inner = AttrStmt(None, "async_scope", IntImm("int32", 1), s)
                     s = AttrStmt(None, "async_commit_queue_scope", IntImm("int32", stage), inner)
                 for queue, late in waits.get(number, {}).items():
-                    # In the prologue and the epilogue fewer iterations are under way: there all are waited for.
+                    # The prologue and the epilogue have fewer iterations in flight, so they wait for all.
                     count = IntImm("int32", 0 if guarded else late)
                     inner = AttrStmt(None, "async_wait_inflight_count", count, s)
                     s = AttrStmt(None, "async_wait_queue_scope", IntImm("int32", queue), inner)
@@ -223,7 +223,7 @@ class _Pipeline:
             parts.append(
                 For(var, begin, length, loop.kind, iteration(var, False), loop.thread_binding, kept, loop.span)
             )
-        # A loop shorter than the pipeline is deep has finished some places in the prologue already.
+        # If the loop is shorter than the pipeline, the prologue already ran some iterations.
         first = analyzer.simplify(end) if isinstance(length, IntImm) and length.value >= 0 else None
         if first is not None:
             parts += [iteration(analyzer.simplify(add(first, IntImm(dtype, k))), True) for k in range(depth)]

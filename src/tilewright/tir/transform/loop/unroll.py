@@ -15,7 +15,7 @@ from tilewright.tir.transform.ssa import convert_ssa
 
 
 class _Unroll(Mutator):
-    """Counts the steps below each loop on the way up; loops within the limits are marked or written out."""
+    """On the way up, counts the steps below each loop, and marks or unrolls loops within the limits."""
 
     def __init__(
         self, limit: int, depth: int, extent: int, explicit: bool, local_access: bool, written_out: bool
@@ -101,7 +101,7 @@ class _Local(Visitor):
 
 
 def _indexes_local(body: Stmt, var: Var) -> bool:
-    """Whether a loop's variable picks registers, which have no addresses."""
+    """Whether a loop's variable indexes registers, which have no addresses."""
     walk = _Local(var)
     walk.visit(body)
     return walk.found

@@ -75,15 +75,15 @@ SCALAR_CALLS = frozenset(
         "vectorcombine",
     }
 )  # fmt: skip
-"""Pure calls that do not work lane by lane."""
+"""Pure calls without a vector form."""
 
 
 class NotVectorizable(Exception):
-    """A statement has no vector form."""
+    """Raised for a statement without a vector form."""
 
 
 def spread(e: PrimExpr, lanes: int) -> PrimExpr:
-    """A value in every lane."""
+    """A scalar broadcast to all lanes."""
     have = e.dtype.lanes
     if have == lanes:
         return e
@@ -93,7 +93,7 @@ def spread(e: PrimExpr, lanes: int) -> PrimExpr:
 
 
 class _Vectorize(Mutator):
-    """The body of one loop with its variable as a ramp. Handlers return scalars where no lane differs."""
+    """The body of one loop, with its variable as a ramp. Handlers return scalars for values that are equal in all lanes."""
 
     def __init__(self, var: Var, low: PrimExpr, lanes: int, analyzer: Analyzer) -> None:
         self.lanes = lanes
@@ -147,7 +147,7 @@ class _Vectorize(Mutator):
         a, b = self.visit(e.a), self.visit(e.b)
         if self.masks and not e.dtype.is_float and not isinstance(b, IntImm):
             if b.dtype.lanes > 1:
-                raise NotVectorizable  # a lane that is off could divide by zero
+                raise NotVectorizable  # a masked lane could divide by zero
             b = self._divisor(b)
         if a is e.a and b is e.b:
             return e
@@ -157,7 +157,7 @@ class _Vectorize(Mutator):
         return out
 
     def _divisor(self, b: PrimExpr) -> PrimExpr:
-        """A divisor that may be zero where all lanes are off: a size is one then, anything else asks for a lane that is on."""
+        """A scalar divisor under masks, which may be 0 if all lanes are masked. Sizes become at least 1; others require an active lane."""
         least = self.analyzer.const_int_bound(b).min_value
         if least == 0:
             return maximum(b, IntImm(b.dtype, 1))
@@ -213,7 +213,7 @@ class _Vectorize(Mutator):
             return e
         indices = tuple([self.visit(i) for i in e.indices])
         if all([i is j for i, j in zip(indices, e.indices, strict=True)]):
-            # A scalar load that lane conditions guard: some lane must be on.
+            # A scalar load under a mask requires an active lane.
             self.needs_lane = self.needs_lane or bool(self.masks)
             return e
         indices = self._last_vector(indices)
@@ -223,7 +223,7 @@ class _Vectorize(Mutator):
         return BufferLoad(e.buffer, indices, None if mask is None else spread(mask, indices[-1].dtype.lanes), e.span)
 
     def _last_vector(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        """Only the last index may be a vector: earlier ones must be scalar."""
+        """The indices, if at most the last is a vector. Raises NotVectorizable for others."""
         if any([i.dtype.lanes > 1 for i in indices[:-1]]):
             raise NotVectorizable
         return indices
@@ -280,7 +280,7 @@ class _Vectorize(Mutator):
 
     @on(Ramp, Broadcast, Shuffle, Reduce)
     def _vector(self, e: Ramp | Broadcast | Shuffle | Reduce) -> PrimExpr:
-        # A vector loop inside has made vectors already: they may not depend on this loop.
+        # Vectors of an inner loop must not depend on this loop.
         parts = (
             (e.base, e.stride) if type(e) is Ramp else (e.value,) if type(e) is Broadcast else getattr(e, "vectors", ())
         )
@@ -298,7 +298,7 @@ class _Vectorize(Mutator):
         value = self.visit(s.value)
         lanes = indices[-1].dtype.lanes if indices else 1
         if lanes == 1:
-            raise NotVectorizable  # all lanes write one element, in order
+            raise NotVectorizable  # All lanes write one element, in order.
         indices = self._last_vector(indices)
         if isinstance(indices[-1], Broadcast):
             raise NotVectorizable
@@ -341,7 +341,7 @@ class _Vectorize(Mutator):
         return then if scalars is None else IfThenElse(scalars, then, None, s.span)
 
     def _some_lane(self, condition: PrimExpr, others: PrimExpr | None) -> PrimExpr:
-        """Whether a bound of an affine index holds in some lane: it does in the first or in the last."""
+        """The condition that an affine bound holds in some lane: in the first or in the last."""
         plain: Any = condition.args[0] if call_name(condition) == "likely" else condition  # type: ignore[attr-defined]
         if type(plain) not in (LT, LE, GT, GE) or plain.a.dtype.is_float:
             raise NotVectorizable
@@ -356,7 +356,7 @@ class _Vectorize(Mutator):
 
     def _two_armed(self, s: IfThenElse) -> Any:
         condition = self.visit(s.condition)
-        # The condition must not be changed by what it guards.
+        # The guarded statement could change the condition.
         if has_load(condition):
             raise NotVectorizable
         outer, self.needs_lane = self.needs_lane, False
@@ -397,7 +397,7 @@ class _Vectorize(Mutator):
 
 
 class _Loops(Mutator):
-    """Vectorizes innermost loops first; a loop without vector form is distributed over the statements of its body."""
+    """Vectorizes innermost loops first. A loop without a vector form is distributed over the statements of its body."""
 
     def __init__(self, enable: bool) -> None:
         self.enable = enable
@@ -440,7 +440,7 @@ def _run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
-    """Turn vectorized loops into ramps and broadcasts, with masks for conditions that differ between lanes. Others
+    """Turn vectorized loops into ramps and broadcasts, with masks for conditions that differ between lanes. Loops without a vector form
     become serial loops.
     """
 

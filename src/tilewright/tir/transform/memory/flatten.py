@@ -17,7 +17,7 @@ LIMIT = 1 << 31
 
 
 class _Flat:
-    """The flat form of one buffer: the new buffer, the stride of every dimension, the offset and the index type."""
+    """The flat form of one buffer: the new buffer, the strides of all dimensions, the offset and the index type."""
 
     __slots__ = ("buffer", "dtype", "offset", "strides")
 
@@ -33,7 +33,7 @@ class _Flat:
                 span = span + (n - 1) * jump if n is not None and jump is not None else LIMIT
             known = max(known, span)
         wide = known >= LIMIT or any([d.dtype.bits > 32 for d in old.shape])
-        # A size that is not known may be large: its offsets are computed in 64 bits.
+        # An unknown size may be large, so its offsets are computed in 64 bits.
         if len(old.shape) == 1 and not old.strides and not wide:
             wide = old.shape[0].dtype.bits > 32
         if len(old.shape) <= 1 and sizes and sizes[0] is None and not old.strides:
@@ -88,7 +88,7 @@ def _scaled(e: PrimExpr, stride: PrimExpr, dtype: DataType) -> PrimExpr:
 
 
 def _shifted(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """a + b of which one is a scalar."""
+    """a + b, where one is a scalar."""
     if a.dtype.lanes != 1:
         a, b = b, a
     if isinstance(b, Ramp):

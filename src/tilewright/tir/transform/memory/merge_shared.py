@@ -36,7 +36,7 @@ class _Find(Visitor):
 
 
 class _Move(Mutator):
-    """Accesses of the merged storage's parts -> accesses behind their offsets."""
+    """Redirects accesses of merged storage to its part, by adding the offset."""
 
     def __init__(self, data: Var, offsets: dict[Var, int], total: int) -> None:
         self.data, self.offsets, self.total = data, offsets, total

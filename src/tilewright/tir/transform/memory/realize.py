@@ -1,4 +1,4 @@
-"""Programs with BufferRealize, as classic schedules make them: prefetches, rolling buffers, flat storage, textures."""
+"""Passes for programs with BufferRealize, from classic schedules: prefetches, rolling buffers, flat storage, textures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tilewright.tir.transform.thread.thread_sync import scope_of
 
 
 class _Prefetches(Mutator):
-    """Inserts, at the head of loops marked "prefetch_scope", Prefetch statements of what the body accesses `offset` iterations later."""
+    """Inserts prefetches at the start of loops marked "prefetch_scope", for the data that the body reads `offset` iterations later."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -95,7 +95,7 @@ class _Accesses(Visitor):
 
 
 class _Rolling(Mutator):
-    """BufferRealize marked "rolling_buffer_scope": rows that the last iteration of a loop computed are kept, not computed again."""
+    """Turns realizations marked "rolling_buffer_scope" into ring buffers: rows of the previous iteration are kept instead of recomputed."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -119,7 +119,7 @@ class _Rolling(Mutator):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         new = self.rebuild(s)
         self.loops.pop()
-        # Realizations that were rolled inside hold what this loop's iterations share: they live around it.
+        # Iterations of this loop share the rolled realizations, which move around it.
         body, kept = new.body, []
         while isinstance(body, _Lifted) and body.loop is s:
             kept.append(body)
@@ -146,7 +146,7 @@ class _Rolling(Mutator):
         )
 
     def _plan(self, f: For, r: Range) -> tuple[int, int] | None:
-        """(step, extent) of bounds that move with a loop and overlap from iteration to iteration."""
+        """(step, extent) of bounds that move with a loop and overlap between iterations."""
         if f.loop_var not in used_vars(r.min) or not isinstance(r.extent, IntImm):
             return None
         following = substitute(r.min, {f.loop_var: add(f.loop_var, const(1, f.loop_var.dtype))})
@@ -182,7 +182,7 @@ class _Rolling(Mutator):
 
 
 class _Lifted(Stmt, key="tir.transform.Lifted"):
-    """A body whose realization belongs around a loop further out; only on the way up."""
+    """A body with a realization that moves around an outer loop; used only on the way up."""
 
     loop: Any
     realize: Any
@@ -190,7 +190,7 @@ class _Lifted(Stmt, key="tir.transform.Lifted"):
 
 
 class _Circular(Mutator):
-    """Indices of one dimension modulo its size; stores only of what is new."""
+    """Takes indices of one dimension modulo its size, and keeps only stores of new elements."""
 
     def __init__(self, buffer: Buffer, axis: int, size: int, is_new: Any) -> None:
         self.buffer, self.axis, self.size, self.is_new = buffer, axis, size, is_new
@@ -234,7 +234,7 @@ class _Flatten(Mutator):
         self.notes: list[tuple[Var, PrimExpr]] = []
 
     def declare(self, buffer: Buffer, bounds: tuple[Range, ...] | None) -> Buffer:
-        """The flat buffer; with bounds, of just what is realized."""
+        """The flat buffer. With bounds, it has only the realized region."""
         shape = buffer.shape if bounds is None else tuple([r.extent for r in bounds])
         starts = None if bounds is None else tuple([r.min for r in bounds])
         sized = buffer if bounds is None else buffer.replace(shape=shape, strides=())
@@ -295,7 +295,7 @@ class _Flatten(Mutator):
         if s.attr_key != "buffer_bind_scope":
             return self.rebuild(s)
         view, source = s.node
-        # The value is tvm_tuple(begin, extent, ...) of the region of the source that the view stands for.
+        # The value is tvm_tuple(begin, extent, ...): the region of the source that the view covers.
         ends = [self.visit(x) for x in s.value.args]  # type: ignore[attr-defined]
         starts, extents = ends[0::2], ends[1::2]
         if len(starts) != len(source.shape):
@@ -382,7 +382,7 @@ _SEPARATOR = {"texture": -2, "texture-nhwc": 2, "texture-weight": 1}
 
 
 def texture_shape(buffer: Buffer) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
-    """(width, height, channels) of the image that holds a buffer. The last dimension holds the channels."""
+    """(width, height, channels) of the image for a buffer. The last dimension has the channels."""
     kind = buffer.scope().removeprefix("global.")
     if len(buffer.shape) < 3:
         raise TVMError(f"TextureFlatten: {buffer.name} is {list(buffer.shape)}; a texture has three dimensions or more")
@@ -469,7 +469,7 @@ def TextureFlatten() -> Pass:
 
 
 class _Widths(Visitor):
-    """By storage: the lanes that all its accesses have in common, 1 where they differ."""
+    """Storage -> the common number of lanes of all its accesses; 1 if they differ."""
 
     def __init__(self) -> None:
         self.lanes: dict[Var, int] = {}
@@ -573,7 +573,7 @@ def PointerValueTypeRewrite() -> Pass:
     def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         look = _Widths()
         look.visit(func.body)
-        # Storage of the caller's keeps its type where the signature names it: it is viewed anew inside of the function.
+        # A parameter keeps its type in the signature, and is viewed with the new type inside the function.
         lanes = {v: n for v, n in look.lanes.items() if n > 1}
         given = {b.data for b in func.buffer_map.values()}
         walk = _Retype({v: n for v, n in lanes.items() if v not in given})

@@ -1,12 +1,12 @@
-"""InjectSoftwarePrefetch: hints that ask for data some steps before it is read, where loops and blocks are annotated.
+"""InjectSoftwarePrefetch: prefetches data some steps before it is read, for annotated loops and blocks.
 
-A loop over steps of a reduction, annotated with PANELS, asks for the next panel of a tensor while tiles work on one:
+A loop over steps of a reduction, annotated with PANELS, prefetches the next panel of a tensor while tiles work on one:
 
 parallel t in tiles, panel after panel:  for k: S(t, k)
 -->
 parallel t:  for k: prefetch B[t // tiles_of_a_panel + 1, the part for (t, k)];  S(t, k)
 
-If the number of tiles per panel is not known, the first tiles ask for the next panel:
+If the number of tiles per panel is not known, the first tiles prefetch the next panel:
 
 parallel t:  for r in rows: for k: if r < few: prefetch B[.., the part for (t, r, k)];  S(t, r, k)
 
@@ -15,7 +15,7 @@ A panel can be several consecutive blocks of columns (weights of convolutions), 
 parallel t:  for c, h, w, k: prefetch B[(t // tiles_of_a_panel + 1) * blocks, the part for (t, c, h, w, k)];  S(t, c, h,
 w, k)
 
-Of a block annotated with EARLY, the tensors that it reads are asked for before a loop annotated with it:
+For a block annotated with EARLY, a loop annotated with it first prefetches the tensors that the block reads:
 
 for k: S(t, k);  for i, j: C[i, j] = sums[i, j] + R[i, j]
 -->
@@ -60,7 +60,7 @@ panels, and the number of loops between that loop and this one: loops over rows,
 them loops of the reduction.
 """
 EARLY = "software_prefetch"
-"""Annotation of a block that reads much, and of the loop before which its data is asked for."""
+"""Annotation of a block that reads much data, and of the loop before which this data is prefetched."""
 LINE, MOST_LINES = 64, 4
 """Bytes of a cache line, and the largest number of lines to fetch in a step of the reduction. Panels that need more
 have too few rows of work: they are bound by memory, and are read in order anyway.
@@ -82,7 +82,7 @@ def with_hints(body: Stmt) -> Stmt:
 
 
 def tensors_of(block: Block) -> list[BufferRegion]:
-    """The reads of a block that are worth asking for: tensors in memory that are as large as its output."""
+    """The reads of a block that are worth prefetching: tensors in memory that are as large as its output."""
     written = block.writes[0].buffer
     least, dynamic_extents = prod(_known(written)), len(written.shape) - len(_known(written))
     return [
@@ -152,7 +152,7 @@ class _Hints(BufferMutator):
         return new if len(kept) == len(block.annotations) else new.replace(annotations=kept)
 
     def _panel(self, s: For) -> list[Stmt]:
-        """Hints for the next panel in a step; none where a panel has more lines than steps can ask for."""
+        """Prefetches of the next panel in a step; none if a panel has more lines than the steps can fetch."""
         name, parts, panels, rows, reduced = _panels_of(s)
         read = _read(s, name)
         if len(self.around) <= rows + reduced:
@@ -173,7 +173,7 @@ class _Hints(BufferMutator):
         panel, count = blocks * prod(shape[1:]), prod(extents)
         steps = parts * count
         in_line = LINE // read.buffer.dtype.bytes
-        # As many tiles of rows as it takes, or the only one.
+        # The number of rows of tiles that this takes, or 1.
         enough = -(-panel // (steps * in_line * MOST_LINES)) if rows else 1
         step = -(-panel // (steps * enough))
         lines = -(-step // in_line)
@@ -219,7 +219,7 @@ def _panels_of(s: For) -> tuple[str, int, int, int, int]:
 
 
 def _lines(s: Stmt) -> list[Stmt]:
-    """Hints for the reads of an annotated block: its loops, with one iteration for each cache line of a vector."""
+    """Prefetches of the reads of an annotated block: its loops, with one iteration for each cache line of a vector."""
     if isinstance(s, BlockRealize):
         return _line_hints(s) if EARLY in s.block.annotations else []
     if not isinstance(s, For):

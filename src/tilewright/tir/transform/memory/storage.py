@@ -19,7 +19,7 @@ from tilewright.tir.stmt_functor import substitute
 from tilewright.tir.transform.base import body_pass
 
 MIN_BYTES = 1024
-"""Smaller allocations stay on their own: code generation keeps them in registers or on the stack."""
+"""Smaller allocations are not shared: code generation keeps them in registers or on the stack."""
 
 
 class _Used(Visitor):
@@ -58,7 +58,7 @@ def _bytes(s: Allocate) -> int | None:
 
 
 def _leaves(s: Allocate, var: Var) -> bool:
-    """Whether an allocation of unknown size is the same in every iteration of a loop, and may be made where none follows."""
+    """Whether an allocation of dynamic size does not depend on a loop's variable, and is valid even if the loop has no iterations."""
     if _bytes(s) is not None or var in undefined_vars(s.replace(body=Evaluate(IntImm("int32", 0)))):
         return False
     return all([Analyzer().const_int_bound(e).min_value >= 0 for e in s.extents])
@@ -88,7 +88,7 @@ class _Rewrite(Mutator):
 
     @on(For)
     def _for(self, s: For) -> Stmt:
-        """for i: allocate a[n]: S -> allocate a[n]: for i: S, where n is not a constant: each would be asked of the runtime."""
+        """for i: allocate a[n]: S -> allocate a[n]: for i: S, if n is not a constant: the runtime would allocate it in each iteration."""
         body = self.visit(s.body)
         if s.kind != ForKind.SERIAL:
             return s if body is s.body else s.replace(body=body)
@@ -116,7 +116,7 @@ class _Rewrite(Mutator):
 
     @staticmethod
     def _share(allocations: list[Allocate], body: SeqStmt) -> dict[Var, Var]:
-        """Data variable -> the one whose storage it takes over, first fit in order of first use."""
+        """Data variable -> the data variable of the storage that it reuses, by first fit in the order of first use."""
         large = [a for a in allocations if (_bytes(a) or 0) >= MIN_BYTES]
         if len(large) < 2:
             return {}

@@ -42,7 +42,7 @@ def _zero(n: int = 0) -> IntImm:
 
 
 class _LowerAllreduce(Mutator):
-    """Keeps the thread axes around a statement; each allreduce gets storage of its own."""
+    """Keeps the thread axes around a statement; each allreduce gets separate storage."""
 
     def __init__(self, buffers: dict[Var, Buffer], warp: int) -> None:
         self.buffers, self.warp = buffers, warp
@@ -101,7 +101,7 @@ class _LowerAllreduce(Mutator):
         return extent.value
 
     def _numbers(self, axes: list[Var]) -> tuple[PrimExpr, int]:
-        """The number of a thread along some axes, the first running fastest; and how many there are."""
+        """(the number of a thread along some axes, with the first varying fastest; their number of threads)."""
         number: PrimExpr = _zero()
         count = 1
         for v in sorted(axes, key=lambda v: self.threads[v][0]):
@@ -146,7 +146,7 @@ class _LowerAllreduce(Mutator):
     def _by_memory(
         self, values: list[PrimExpr], results: list[PrimExpr], reduced: list[Var], number: PrimExpr, count: int
     ) -> Stmt:
-        """A tree in shared memory: half of the threads add the other half's values, then a quarter, ..."""
+        """A tree reduction in shared memory: half of the threads add the values of the other half, then a quarter, ..."""
         kept = [v for v in self.threads if v not in reduced]
         group, groups = self._numbers(kept)
         buffers = [self._buffer(f"red_buf{k}", v.dtype, groups * count, "shared") for k, v in enumerate(values)]
@@ -167,13 +167,13 @@ class _LowerAllreduce(Mutator):
             ]
             live = half
         steps += [self._store(r, v) for r, v in zip(results, at(_zero()), strict=True)]
-        # Before the storage is written again, in the next iteration of a loop, everyone must have read the result.
+        # All threads must have read the result before the next iteration of a loop overwrites the storage.
         steps.append(barrier("shared"))
         return self._within(buffers, stmt_seq(*steps))
 
     @staticmethod
     def _all_at_once(buffers: list[Buffer], values: list[PrimExpr], index: PrimExpr, condition: PrimExpr) -> list[Stmt]:
-        """Stores of values none of which sees another's store."""
+        """Stores of values that must not depend on each other: all values are computed first."""
         if len(buffers) == 1:
             return [IfThenElse(condition, BufferStore(buffers[0], values[0], (index,)))]
         names = [Var(f"{b.name}_sum", v.dtype) for b, v in zip(buffers, values, strict=True)]
@@ -183,7 +183,7 @@ class _LowerAllreduce(Mutator):
         return [IfThenElse(condition, body)]
 
     def _by_shuffles(self, values: list[PrimExpr], results: list[PrimExpr], count: int) -> Stmt:
-        """Shuffles within a warp: no memory and no barrier."""
+        """A reduction by shuffles within a warp, without memory and barriers."""
         sums = [self._buffer(f"red_buf{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
         other = [self._buffer(f"t{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
 
@@ -234,7 +234,7 @@ def LowerThreadAllreduce() -> Pass:
 
 
 class _CrossThread(Mutator):
-    """Reduction blocks of which a reduction axis is bound to threads."""
+    """Collects reduction blocks with a reduction axis bound to threads."""
 
     def __init__(self) -> None:
         self.chain: list[For] = []
@@ -247,7 +247,7 @@ class _CrossThread(Mutator):
     def _for(self, s: For) -> Stmt:
         loops, inner = [s], s.body
         before: dict[int, tuple[Stmt, ...]] = {}
-        # What is computed right before the reduction, inside its loops, stays there: `before[d]` inside of d loops.
+        # Statements right before the reduction, inside its loops, stay there: `before[d]` inside d loops.
         while True:
             if type(inner) is For:
                 loops.append(inner)
@@ -292,7 +292,7 @@ class _CrossThread(Mutator):
         return new
 
     def _split(self, realize: BlockRealize, inside: list[For], before: dict[int, tuple[Stmt, ...]]) -> Stmt:
-        """for threads: own part; allreduce; thread 0 (or all, of storage of their own) writes the result back."""
+        """for threads: partial result; allreduce; thread 0 (or all threads, for private storage) writes the result back."""
         block = realize.block
         threads = [f for f in inside if _is_thread(f)]
         found = update_of(block)
@@ -331,7 +331,7 @@ class _CrossThread(Mutator):
         )  # fmt: skip
         everywhere: Stmt = Evaluate(call_intrin("handle", "tir.tvm_thread_allreduce", *args))
         everywhere = AttrStmt(reducer, "reduce_scope", IntImm("int32", 0), everywhere)
-        # Which elements there are holds of the result as of the parts; which steps there are was settled by the parts.
+        # Conditions on spatial axes apply to the result like to the partial results; those on reduction axes only to the latter.
         stepping = {f.loop_var for f in inside}
         first = const_true()
         for condition in conjuncts(realize.predicate):
@@ -370,7 +370,7 @@ def _thread_var(f: For) -> Var:
 
 
 def _stores(buffers: list[Buffer], values: list[PrimExpr]) -> Stmt:
-    """Stores of values none of which sees another's store."""
+    """Stores of values that must not depend on each other: all values are computed first."""
     if len(buffers) == 1:
         return BufferStore(buffers[0], values[0], (_zero(),))
     names = [Var(f"{b.name}_new", v.dtype) for b, v in zip(buffers, values, strict=True)]

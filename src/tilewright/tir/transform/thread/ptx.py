@@ -19,7 +19,7 @@ from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_fu
 from tilewright.tir.transform.thread.thread_sync import scope_of
 
 COPY_BYTES = (4, 8, 16)
-"""Sizes that cp.async copies at a time."""
+"""Sizes in bytes that cp.async copies."""
 
 
 class _AsyncCopies(Mutator):
@@ -74,7 +74,7 @@ def _is_zero(e: PrimExpr) -> bool:
 
 
 def _first(index: PrimExpr, lanes: int) -> PrimExpr | None:
-    """Where a run of neighbouring elements begins; None where they are no run."""
+    """The begin of a run of consecutive elements; None for other indices."""
     if lanes == 1:
         return index if index.dtype.lanes == 1 else None
     if (
@@ -133,12 +133,12 @@ def InjectPTXLDG32(enable_inject_ptx_intrin: bool = True) -> Pass:
 
 BANK_BYTES = 128
 CHUNK_BYTES = 16
-"""Eight chunks of 16 bytes pass through the banks at a time."""
+"""Bytes of a chunk. Eight chunks pass through the banks at a time."""
 PERMUTED = "permuted_layout"
 
 
 class _Permuted(Visitor):
-    """Buffers of shared memory that blocks marked "permuted_layout" access, and those that others do."""
+    """Collects buffers of shared memory by whether the blocks that access them are marked "permuted_layout"."""
 
     def __init__(self) -> None:
         self.marked = False
@@ -175,7 +175,7 @@ class _Permuted(Visitor):
 
 
 def _row(buffer: Buffer) -> tuple[int, int]:
-    """(elements of a row, elements of a chunk) of a buffer that can be swizzled."""
+    """(elements per row, elements per chunk) of a buffer that can be swizzled."""
     size = buffer.dtype.bytes * buffer.dtype.lanes
     row = buffer.shape[-1].value if buffer.shape and isinstance(buffer.shape[-1], IntImm) else 0
     chunk = CHUNK_BYTES // size
@@ -264,7 +264,7 @@ def InjectPermutedLayout() -> Pass:
 
 
 class _MmaLayout(BufferMutator):
-    """Buffers of scopes m16n8k8.matrixA, B and C -> local ones, tile by tile, as mma.m16n8k8 keeps them."""
+    """Replaces buffers of scopes m16n8k8.matrixA, B and C by local ones, tile by tile, in the register layout of mma.m16n8k8."""
 
     TILES = {"m16n8k8.matrixA": (16, 8), "m16n8k8.matrixB": (8, 8), "m16n8k8.matrixC": (16, 8)}
 

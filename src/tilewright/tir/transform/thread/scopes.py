@@ -1,4 +1,4 @@
-"""Attributes that mark scopes: lifts them, merges them, and lowers them to calls."""
+"""Attributes that mark scopes: passes that lift, merge, and lower them to calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for _name in ("tvm_thread_context", "vta.coproc_sync", "vta.coproc_dep_push", "v
 
 
 class _Lift(Mutator):
-    """On the way up, a mark that all of a statement's parts carry is taken off them and put around it."""
+    """On the way up, moves a mark that all parts of a statement have around the statement."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -52,7 +52,7 @@ class _Lift(Mutator):
 
     @on(SeqStmt)
     def _seq(self, s: SeqStmt) -> Stmt:
-        """Neighbours with one mark -> one scope; what has no mark of its own joins those beside it only if all agree."""
+        """Merges neighbours with the same mark into one scope. Unmarked statements join their neighbours only if all marks agree."""
         parts = [self.visit(x) for x in s.seq]
         groups: list[list[Any]] = []
         for p in parts:
@@ -121,7 +121,7 @@ def LiftAttrScope(attr_key: str) -> Pass:
 
 
 class _Contexts(Mutator):
-    """Equal contexts of calls -> one name for each, bound around the body of the loop that runs in parallel."""
+    """Binds equal contexts of calls to one name each, around the body of the parallel loop."""
 
     def __init__(self) -> None:
         self.named: list[tuple[PrimExpr, Var]] = []
@@ -188,7 +188,7 @@ def _units(s: Stmt) -> list[int]:
 
 
 class _CoProc(Mutator):
-    """Between the statements of a sequence: tokens from unit to unit, and a wait before the host looks."""
+    """Between the statements of a sequence, inserts tokens from unit to unit, and a wait before host code."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -233,7 +233,7 @@ class _CoProc(Mutator):
         units = _units(new.body)
         if len(units) < 2:
             return new
-        # The first unit of the next iteration waits for the last of this one.
+        # The first unit of the next iteration waits for the last unit of this one.
         first, last = units[0], units[-1]
         push, pop = (Evaluate(Call("int32", f"tir.vta.coproc_dep_{w}", (last, first))) for w in ("push", "pop"))
         body = stmt_seq(_in(first, pop), new.body, _in(last, push))
@@ -246,7 +246,7 @@ def _in(unit: int, s: Stmt) -> Stmt:
 
 
 class _Plain(Visitor):
-    """Whether a function has co-processor scopes at all."""
+    """Whether a function has co-processor scopes."""
 
     found = False
 
@@ -323,7 +323,7 @@ class _MarkFragments(Mutator):
 
 
 class _Mma(Visitor):
-    """Fragments that are multiplied together have one shape."""
+    """Checks that fragments that are multiplied together have one shape."""
 
     def __init__(self, found: _Fragments) -> None:
         self.found = found

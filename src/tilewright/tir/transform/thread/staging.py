@@ -56,7 +56,7 @@ def rebuilt(loops: list[For], body: Stmt, fresh: bool = False) -> Stmt:
 
 
 class _LocalStage(Mutator):
-    """Marked copies into shared memory -> into registers first, so that the loads of one iteration are all under way at once."""
+    """Redirects marked copies into shared memory through registers, so that all loads of one iteration are in flight at once."""
 
     def __init__(self) -> None:
         self.loops: list[For] = []
@@ -108,7 +108,7 @@ class _LocalStage(Mutator):
         axes = [IterVar(a.dom, names[a.var], a.iter_type, a.thread_tag) for a in block.iter_vars]
         from tilewright.tir.analysis.regions import get_block_read_write_region
 
-        # The registers are indexed by loops, not by the block's own axes: both blocks are opaque in that buffer.
+        # Loops, not the block's own axes, index the registers: both blocks are opaque in that buffer.
         fetch = Block(
             block.iter_vars, (), (), f"{block.name_hint}_fetch", BufferStore(local, store.value, at), annotations=notes
         )
@@ -141,7 +141,7 @@ def ManifestSharedMemoryLocalStage() -> Pass:
 
 
 class _AutoCopy(Mutator):
-    """Blocks annotated "auto_copy": their loops fused and split again over the threads around them, vectors innermost."""
+    """Fuses the loops of blocks annotated "auto_copy" and splits them over the threads around them, with vectors innermost."""
 
     def __init__(self) -> None:
         self.threads: list[tuple[str, Var, PrimExpr]] = []
@@ -335,7 +335,7 @@ class _CopyIntrin(Mutator):
     def _padding(
         self, condition: Any, loops: list[For], analyzer: Analyzer
     ) -> tuple[list[PrimExpr], list[PrimExpr], list[PrimExpr], list[PrimExpr]]:
-        """(before, after, shape, starts) of what a condition that bounds the loops lets through."""
+        """(before, after, shape, starts) of the region that a condition on the loops admits."""
         if condition is None:
             return [], [], [f.extent for f in loops], [const(0, f.loop_var.dtype) for f in loops]
         from tilewright.arith import detect_clip_bound
@@ -378,7 +378,7 @@ def InjectCopyIntrin(pragma_key: str, fintrin: Callable[..., Any]) -> Pass:
 
 
 class _Dma(Mutator):
-    """Copy loops under "async_commit_queue_scope" -> dma_copy; waits -> dma_wait."""
+    """Replaces copy loops under "async_commit_queue_scope" by dma_copy, and waits by dma_wait."""
 
     def __init__(self) -> None:
         self.queues: set[int] = set()

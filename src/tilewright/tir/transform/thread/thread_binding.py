@@ -1,4 +1,4 @@
-"""UnifyThreadBinding and related passes: loops that are bound to thread axes become one launch of the kernel."""
+"""UnifyThreadBinding and related passes: turn loops that are bound to thread axes into one launch of the kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Unify(BufferMutator):
         return self.env.get(v, v)
 
     def _axis(self, old: IterVar, extent: PrimExpr) -> IterVar:
-        """The kernel's axis of that tag, made by the first loop that is bound to it."""
+        """The kernel's axis of a tag, made for the first loop that is bound to it."""
         tag = old.thread_tag
         found = self.by_tag.get(tag)
         if found is None:
@@ -80,7 +80,7 @@ class _Unify(BufferMutator):
             for name, note in s.annotations.items():
                 if name.startswith("pragma_"):
                     body = AttrStmt(axis, name, StringImm(note) if isinstance(note, str) else note, body)
-            # One thread runs them all, side by side: what is outside of the loop is not theirs to run.
+            # One real thread runs all virtual threads side by side, so they do not run statements outside of the loop.
             return AttrStmt(axis, "virtual_thread", extent, body) if virtual else body
 
         return make() if virtual else self._within(make)
@@ -135,14 +135,14 @@ def ConvertForLoopsToSerial() -> Pass:
 
 
 class _LiftBound(BufferMutator):
-    """Bound loops out of serial loops around them, where nothing else stands between."""
+    """Moves bound loops out of serial loops around them, if the serial loop has no other statements."""
 
     def __init__(self, func: PrimFunc) -> None:
         super().__init__()
         self.accesses = Accesses(func)
 
     def _may_change_places(self, serial: For, bound: For) -> bool:
-        """Whether each thread may run the whole serial loop: what it takes is its own, or a barrier stands before it."""
+        """Whether each thread may run the whole serial loop: it reads only its own data, or data behind a barrier."""
         binding = bound.thread_binding
         tag = "" if binding is None else binding.thread_tag
         return self.accesses.apart(

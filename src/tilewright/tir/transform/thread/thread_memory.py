@@ -1,5 +1,5 @@
-"""Checks of loops that are bound to threads. When every thread runs the whole kernel, a thread must not read memory
-that is private to another thread, and must not repeat an update that is to be done once.
+"""Checks of loops that are bound to threads. Every thread runs the whole kernel, so a thread must not read memory
+that is private to another thread, and must not repeat an update.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def own_memory(scope: str, tag: str) -> bool:
 
 
 def need_own_memory(func: PrimFunc) -> None:
-    """Refuse a kernel in which a thread reads what another thread wrote into its private memory.
+    """Refuses a kernel in which a thread reads private memory that another thread wrote.
 
-    Global memory is treated like private memory, because threads do not wait for each other there (the threads of a
-    block do with `tir.detect_global_barrier`). A write that all threads would make to it must be made once.
+    Global memory counts as private memory, because threads do not wait for each other there (the threads of a
+    block do with `tir.detect_global_barrier`). A write that all threads would make to it must run once.
     """
     walk = _Kernels()
     walk.visit(func.body)
@@ -71,7 +71,7 @@ def need_own_memory(func: PrimFunc) -> None:
 
 
 def _need_one_kernel(buffer: Buffer, accesses: Accesses) -> None:
-    """Refuses a buffer in memory of threads that more than one kernel uses, or the host too."""
+    """Refuses a buffer in thread memory that several kernels use, or also the host."""
     scope = buffer.scope() or "global"
     if scope == "global" or not own_memory(scope, "blockIdx.x"):
         return
@@ -98,7 +98,7 @@ def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
 
 
 def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
-    """An axis, a read and a write of a buffer in one kernel such that the write may be another thread's."""
+    """(axis, read, write) of a buffer in one kernel, where another thread may make the write; None if there is no such pair."""
     made = accesses.made.get(buffer, ())
     found = accesses.found[buffer]
     inside = _root(made) is not None or (buffer.scope() or "global") != "global"
@@ -138,9 +138,9 @@ def _nobody_waits(tag: str) -> bool:
 
 
 def _need_one_write(buffer: Buffer, accesses: Accesses) -> None:
-    """Refuses global memory that every thread of an axis writes, when one of them may be late with it.
+    """Refuses global memory that every thread of an axis writes, if a late write could overwrite a later value.
 
-    All write the same, which is harmless as long as nothing else is ever there that a thread reads or keeps.
+    All threads write the same value, which is harmless if no thread reads or stores another value there.
     """
     if (buffer.scope() or "global") != "global" or _root(accesses.made.get(buffer, ())):
         return
@@ -166,7 +166,7 @@ def _need_one_write(buffer: Buffer, accesses: Accesses) -> None:
 
 
 def _launched(root: Frame, accesses: Accesses) -> list[str]:
-    """The axes of more than one thread that a kernel has."""
+    """The axes of a kernel with more than one thread."""
     inside = [a.frames for found in accesses.found.values() for a in found if _root(a.frames) is root]
     return list(
         dict.fromkeys(
@@ -176,7 +176,7 @@ def _launched(root: Frame, accesses: Accesses) -> list[str]:
 
 
 def _writes_once(write: Access) -> bool:
-    """Whether no serial loop around a write makes it write an element again."""
+    """Whether a write writes each element at most once in the serial loops around it."""
     return all(
         [
             same_step(write, write, at, f.var, f.var)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def _writes_once(write: Access) -> bool:
 
 
 def _one_update(read: Access, write: Access) -> bool:
-    """Whether a store changes an element by its old value: loops bound to threads write elements of their own."""
+    """Whether a store updates an element by its old value; the loops bound to threads then write separate elements."""
     if read.frames[: len(write.frames)] != write.frames or read.places is None or write.places is None:
         return False
     same = [structural_equal(a, b) for a, b in zip(read.places, write.places, strict=True)]
@@ -199,7 +199,7 @@ def _single(frame: Frame) -> bool:
 
 
 class _Kernels(Visitor):
-    """Refuses updates that each thread of an axis would do; finds out whether a kernel has axes that start deep inside."""
+    """Refuses updates that each thread of an axis would repeat. Finds whether a kernel has axes that start deep inside."""
 
     def __init__(self) -> None:
         self.tags: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class _Kernels(Visitor):
                 self._once(store, around)
 
     def _need_joint(self, tag: str, body: Stmt) -> None:
-        """Refuses a loop over an axis inside of another one, unless each thread of the outer one may do its own part."""
+        """Refuses a loop over an axis inside another one over it, unless each thread of the outer one may run a separate part."""
         if not tag.startswith("threadIdx.") or not self.by_thread[tag].isdisjoint(used_vars(body)):
             raise TVMError(
                 located(
@@ -253,7 +253,7 @@ class _Kernels(Visitor):
             )
 
     def _apart_from_others(self, s: BufferStore) -> None:
-        """Refuses an update of one element by all threads of an axis, as a reduction over them that was not lowered."""
+        """Refuses an update of one element by all threads of an axis, as in a reduction over threads that was not lowered."""
         made = self.inside.get(s.buffer, ())
         uses = used_vars((*s.indices, *self.guards))
         for tag in self.launched:
@@ -268,7 +268,7 @@ class _Kernels(Visitor):
                 )
 
     def _depends(self, var: Var, value: PrimExpr) -> None:
-        """A variable that is bound inside of the kernel; which axes its value depends on."""
+        """Records a variable that is bound inside the kernel, and the axes on which its value depends."""
         self.defined.add(var)
         uses = used_vars(value)
         for names in self.by_thread.values():
@@ -343,7 +343,7 @@ class _Kernels(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        # What is in memory of threads is looked at wherever it is.
+        # Thread memory is checked wherever it is used.
         self.apart = self.apart or s.buffer.scope() not in ("", "global")
         if self.tags:
             self.writes.add(s.buffer)

@@ -52,7 +52,7 @@ from tilewright.tir.stmt_functor import substitute
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
 MOST_POINTS = 1 << 16
-"""Threads, times iterations of loops, for which it is tried out whether an index tells them apart."""
+"""The largest number of points (threads times iterations of loops) for which the values of an index are enumerated."""
 
 
 class Access:
@@ -92,7 +92,7 @@ class _Collect(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        # A store's value is read before it is written.
+        # The value of a store is read before the store writes.
         self.visit(s.value)
         for i in s.indices:
             self.visit(i)
@@ -132,7 +132,7 @@ class _Uses(Visitor):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
-        # What threads keep for themselves may differ between them.
+        # Private storage of threads may differ between them.
         self.found |= scope_of(e.buffer.data) in ("local", "warp")
         self.visit_children(e)
 
@@ -155,7 +155,7 @@ class _Used(Visitor):
 
 
 class _Planner:
-    """Walks statements in the order they run, with the accesses since the last barrier."""
+    """Walks statements in execution order, with the accesses since the last barrier."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -174,7 +174,7 @@ class _Planner:
         return walk.found
 
     def _own_element(self, indices: tuple[PrimExpr, ...], loops: set[Var]) -> bool:
-        """Whether each thread touches elements of its own: an index tells thread, and iteration of these loops, apart from others."""
+        """Whether each thread accesses separate elements: an index differs between all threads and iterations of these loops."""
         extents = self.threads | {v: self.extents.get(v) for v in loops}
         if any([n is None for n in extents.values()]):
             return False
@@ -185,14 +185,14 @@ class _Planner:
         if a.data is not b.data or not (a.write or b.write):
             return False
         if a.carried is None and a.second_half != b.second_half:
-            # A double buffer is written in the half that this iteration of the loop does not read.
+            # A double buffer's writes go to the half that this iteration does not read.
             return False
         if a.indices is None or b.indices is None:
             return True
         same = len(a.indices) == len(b.indices) and all(
             [structural_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)]
         )
-        # Loops that have gone on between them could be at another value.
+        # Loops that advanced between the accesses may have another value.
         moved = self.inner | (a.carried or frozenset())
         used = _Used()
         for i in a.indices:
@@ -200,13 +200,13 @@ class _Planner:
         return not (same and not used.loads and self._own_element(a.indices, moved & used.found))
 
     def _before(self, s: Stmt, found: list[Access], pending: list[Access]) -> tuple[list[Stmt], list[Access]]:
-        """A barrier, if a statement that is not taken apart needs one before it; and what is pending then."""
+        """(a barrier if the statement needs one before it, the accesses since the last barrier)."""
         if any([self.conflict(a, b) for a in pending for b in found]):
             return [barrier(self.scope)], []
         return [], pending
 
     def _whole(self, s: Stmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
-        """A statement into which no barrier goes."""
+        """A statement that gets no barrier inside."""
         walk = _Collect(self.scope, self.second_half)
         walk.visit(s)
         if walk.barrier:
@@ -215,7 +215,7 @@ class _Planner:
         return stmt_seq(*first, s), [*pending, *walk.found]
 
     def _apart(self, s: Stmt, pending: list[Access], what: str) -> tuple[Stmt, list[Access]]:
-        """A statement that only some threads run: it must need no barrier inside."""
+        """A statement that only some threads run. Raises TVMError if it needs a barrier inside."""
         new, _ = self._children(s, [])
         if new is not s:
             raise TVMError(
@@ -244,7 +244,7 @@ class _Planner:
         return self._children(s, pending)
 
     def _expr(self, e: Any, pending: list[Access]) -> tuple[list[Stmt], list[Access]]:
-        """The accesses of an expression that is evaluated on the way."""
+        """(barriers before an expression, the accesses since the last barrier)."""
         walk = _Collect(self.scope, self.second_half)
         walk.visit(e)
         first, pending = self._before(e, walk.found, pending)
@@ -283,7 +283,7 @@ class _Planner:
         return self._whole(s, pending)
 
     def _choice(self, s: IfThenElse, pending: list[Access]) -> tuple[Stmt, list[Access]]:
-        """A condition on which all threads agree; a barrier against what came before stands before it."""
+        """A condition that is equal for all threads, with a barrier before it if it needs one."""
         first, pending = self._expr(s.condition, pending)
         then, left = self.run(s.then_case, [])
         other, instead = (s.else_case, []) if s.else_case is None else self.run(s.else_case, [])
@@ -324,9 +324,9 @@ class _Planner:
         body, left = self.run(s.body, [])
         begin, divided = self._head(body)
         if any([self.conflict(a, b) for a in pending for b in begin]):
-            # Before the loop the barrier is waited at once, inside of it in every iteration.
+            # A barrier before the loop runs once; inside the loop it would run in every iteration.
             first, pending = [*first, barrier(self.scope)], []
-        # What the body leaves behind meets its own beginning in the next iteration.
+        # The accesses at the end of the body precede its begin in the next iteration.
         carried = [a.from_last_turn(s) for a in left]
         if any([self.conflict(a, b) for a in carried for b in begin]):
             body, left = self.run(s.body, carried)
@@ -338,7 +338,7 @@ class _Planner:
         return self._joined(first, s if body is s.body else s.replace(body=body)), after
 
     def _head(self, s: Stmt) -> tuple[list[Access], bool]:
-        """The accesses of a statement up to its first barrier, and whether all ways through it meet one."""
+        """(the accesses of a statement up to its first barrier, whether all paths through it have a barrier)."""
         if isinstance(s, SeqStmt):
             out: list[Access] = []
             for item in s.seq:
@@ -361,7 +361,7 @@ class _Planner:
             self.second_half |= isinstance(s, AttrStmt) and s.attr_key == "double_buffer_write"
             found, divided = self._head(s.body)
             self.second_half = outer
-            # A loop may have no iteration at all.
+            # A loop may have no iterations.
             sure = not isinstance(s, While) and not (isinstance(s, For) and getattr(s.extent, "value", 0) < 1)
             return [*before, *found], divided and sure
         return self._expr_accesses(s)
@@ -410,7 +410,7 @@ _NUMPY: dict[type, Any] = {
 
 
 def _values(e: Any, env: dict[Var, Any]) -> Any:
-    """An integer expression at many points. Raises KeyError for what it does not know."""
+    """An integer expression at many points. Raises KeyError for unknown operators."""
     if isinstance(e, IntImm):
         return np.asarray(e.value, "int64")
     if isinstance(e, Var):

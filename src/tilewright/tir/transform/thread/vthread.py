@@ -34,11 +34,11 @@ from tilewright.tir.transform.ssa import convert_ssa
 from tilewright.tir.transform.thread.thread_binding import is_vthread
 
 UNROLL_UP_TO = 16
-"""Virtual threads of a statement that are written side by side; more of them stay a loop."""
+"""The largest number of virtual threads for which statements are unrolled; for more it makes a loop."""
 
 
 class _Depends(Visitor):
-    """Whether an expression depends on the virtual thread: on its variable, or on storage that each has for itself."""
+    """Whether an expression depends on the virtual thread: on its variable, or on storage with a copy for each thread."""
 
     def __init__(self, names: set[Var]) -> None:
         self.names, self.found = names, False
@@ -54,7 +54,7 @@ class _Depends(Visitor):
 
 
 class _Touched(Visitor):
-    """Storage allocated inside that differs between virtual threads, and variables bound to what differs."""
+    """Collects inner storage that differs between virtual threads, and variables bound to values that differ."""
 
     def __init__(self, var: Var) -> None:
         self.names = {var}
@@ -85,7 +85,7 @@ class _Touched(Visitor):
 
     @on(Evaluate)
     def _evaluate(self, s: Evaluate) -> None:
-        # A call may write through any pointer that it is given.
+        # A call may write through any of its pointer arguments.
         if self.control or self.differs(s.value):
             for data in self.inside:
                 walk = _Depends({data})
@@ -114,7 +114,7 @@ class _Touched(Visitor):
 
 
 class _Inject(Mutator):
-    """One virtual axis: statements that depend on it are repeated, storage that does gets a copy for each."""
+    """Injects one virtual axis: repeats the statements that depend on it, and copies the storage that does."""
 
     def __init__(self, var: Var, count: int, touched: _Touched) -> None:
         self.var, self.count, self.touched = var, count, touched
@@ -223,12 +223,12 @@ class _Inject(Mutator):
         return self._whole(s) if differs else self._spread(s)
 
     def _spread(self, s: Stmt) -> Stmt:
-        """A statement that all virtual threads go through together; what is below it is repeated there."""
+        """A statement that all virtual threads enter together; the statements below are repeated."""
         out: Stmt = self.rebuild(s)
         return out
 
     def _whole(self, s: Stmt) -> Stmt:
-        """A statement that each virtual thread runs as a whole."""
+        """A statement that is repeated as a whole for each virtual thread."""
         inner = _Plain(self)
         return self._repeated(inner.visit(s))
 
@@ -253,7 +253,7 @@ class _Inject(Mutator):
 
 
 class _Plain(_Inject):
-    """Inside of a statement that is repeated as a whole: accesses are shifted, nothing is repeated again."""
+    """Inside a statement that is repeated as a whole: shifts accesses, and repeats nothing again."""
 
     def __init__(self, outer: _Inject) -> None:
         super().__init__(outer.var, outer.count, outer.touched)
@@ -267,7 +267,7 @@ class _Plain(_Inject):
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> Stmt:
-        # Storage made inside is made anew by each virtual thread.
+        # Each virtual thread allocates inner storage anew.
         return self.rebuild(s)
 
 

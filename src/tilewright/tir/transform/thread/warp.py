@@ -1,4 +1,4 @@
-"""LowerWarpMemory: distributes storage that a warp shares over the registers of its threads, which are read by
+"""LowerWarpMemory: distributes storage of a warp over the registers of its threads. Threads read them by
 shuffles.
 """
 
@@ -23,7 +23,7 @@ from tilewright.tir.transform.thread.thread_sync import scope_of
 
 
 class _Stores(Visitor):
-    """How many consecutive elements each thread writes: what the thread's number is multiplied by in stores."""
+    """The number of consecutive elements that each thread writes: the factor of the thread's number in stores."""
 
     def __init__(self, data: Var, lane: Var) -> None:
         self.data, self.lane = data, lane
@@ -43,7 +43,7 @@ class _Stores(Visitor):
 
 
 class _Registers(Mutator):
-    """Accesses of one warp's storage; element (y * width + lane) * part + x is register y * part + x of that lane."""
+    """Maps accesses of one warp's storage to registers: element (y * width + lane) * part + x is register y * part + x of that lane."""
 
     def __init__(self, data: Var, new: Var, lane: Var, width: int, part: int, warp: int, analyzer: Analyzer) -> None:
         self.data, self.new, self.lane = data, new, lane
@@ -142,7 +142,7 @@ class _Lower(Mutator):
 
     @on(Evaluate)
     def _evaluate(self, s: Evaluate) -> Stmt:
-        # Shuffles wait for each other by themselves.
+        # Shuffles synchronise by themselves.
         warp_barrier = call_name(s.value) == "tvm_storage_sync" and getattr(s.value.args[0], "value", "") == "warp"  # type: ignore[attr-defined]
         return Evaluate(IntImm("int32", 0)) if warp_barrier else s
 

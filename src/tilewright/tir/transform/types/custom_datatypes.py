@@ -1,4 +1,4 @@
-"""Number types of the user's own, "custom[name]32" (`tvm.target.datatype`), and the pass that makes them functions on bits.
+"""Users' number types, "custom[name]32" (`tvm.target.datatype`), and the pass that lowers them to functions on bits.
 
 datatype.register("myfloat", 150)
 datatype.register_op(datatype.create_lower_func({(32, 32): "FloatToMy32"}), "Cast", "llvm", "float", "myfloat")
@@ -91,7 +91,7 @@ def register_min_func(func: Callable[[int], Any], type_name: str) -> None:
 
 
 def min_func(type_name: str) -> Callable[[int], Any] | None:
-    """The function that was given to register_min_func for a type."""
+    """The function from register_min_func for a type."""
     return _minima.get(type_name)
 
 
@@ -102,7 +102,7 @@ def bits_of(dtype: DataType) -> DataType:
 
 
 def type_name(dtype: DataType) -> str:
-    """The name of a type without its width: "float", "int", or that of a custom type."""
+    """The name of a type without its width: "float", "int", or the name of a custom type."""
     found = _CUSTOM.match(dtype)
     return found[1] if found else dtype.code
 
@@ -116,7 +116,7 @@ def create_lower_func(extern_func_map: Mapping[int | tuple[int, int], str]) -> L
             key: int | tuple[int, int] = (op.value.dtype.bits, dtype.bits)
             args: tuple[PrimExpr, ...] = (op.value,)
         else:
-            # A comparison is known by the width of what it compares.
+            # A comparison is identified by the width of its operands.
             args = tuple(op.args) if isinstance(op, Call) else (op.a, op.b)
             key = args[0].dtype.bits if dtype.is_bool else dtype.bits
         if key not in extern_func_map:
@@ -138,18 +138,18 @@ def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) ->
 
 
 def lower_ite(ite_op: Call) -> PrimExpr:
-    """Lower if_then_else to the same on bits."""
+    """Lower if_then_else on a custom type to if_then_else on bits."""
     condition, yes, no = ite_op.args
     return if_then_else(condition, yes, no)
 
 
 def lower_call_pure_extern(op: Call) -> Call:
-    """Lower a pure external call to the same with a result of bits."""
+    """Lower a pure external call to one with a result of bits."""
     return Call(bits_of(op.dtype), op.op, op.args)
 
 
 class _Custom(BufferMutator):
-    """Operations on custom types -> what was registered for them; storage -> unsigned integers."""
+    """Replaces operations on custom types by their registered lowerings, and storage by unsigned integers."""
 
     def __init__(self, target: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ForceNarrowIndexToInt32: converts index arithmetic of 64 bits to 32 bits, without regard to sizes."""
+"""ForceNarrowIndexToInt32: converts index arithmetic from 64 bits to 32 bits, without checks of sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that a target cannot compute with: compute in a wider type, store as integers."""
+"""Types without arithmetic on a target: computation in a wider type, storage as integers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 _MOVES = frozenset({"if_then_else", "reinterpret", "likely", "address_of", "tvm_access_ptr", "type_annotation"})
-"""Calls that pass values on without computing with them."""
+"""Calls that move values without computing."""
 
 
 def _is_fp8(dtype: DataType) -> bool:
@@ -55,7 +55,7 @@ def _is_fp16(dtype: DataType) -> bool:
 
 
 class _Compute(Mutator):
-    """Each operation on such values: operands widened, the result rounded back."""
+    """Widens the operands of each operation, and rounds the result back."""
 
     def __init__(self, narrow: Any, wide: str) -> None:
         self.narrow, self.wide = narrow, DataType(wide)
@@ -113,7 +113,7 @@ def FP8ComputeLegalize(promote_dtype_str: str = "float32") -> Pass:
 
 
 class _Storage(BufferMutator):
-    """Values of narrow float types -> their bits in unsigned integers; casts -> integer operations."""
+    """Replaces values of narrow float types by their bits in unsigned integers, and casts by integer operations."""
 
     def __init__(self, narrow: Any, word: str, decode: Any, encode: Any) -> None:
         super().__init__()
@@ -201,24 +201,24 @@ def _bf16_to_float(bits: PrimExpr, lanes: int, source: DataType) -> PrimExpr:
 
 def _float_to_bf16(value: PrimExpr, lanes: int, to: DataType) -> PrimExpr:
     bits = reinterpret(DataType("uint32").with_lanes(lanes), value)
-    # To the nearest, ties to even; adding could carry a NaN's bits into the exponent.
+    # Rounds to the nearest, ties to even. The carry could reach a NaN's exponent.
     rounded = (bits + (((bits >> _word(16, lanes)) & _word(1, lanes)) + _word(0x7FFF, lanes))) >> _word(16, lanes)
     return Select(isnan(value), (bits >> _word(16, lanes)) | _word(0x40, lanes), rounded)
 
 
 def _fp8_format(dtype: DataType) -> tuple[int, int, int, int]:
-    """(mantissa bits, bias, the code above all finite ones, the code of NaN)."""
+    """(mantissa bits, bias, the first code above all finite values, the code of NaN)."""
     return (2, 15, 0x7C, 0x7E) if "e5m2" in dtype else (3, 7, 0x7F, 0x7F)
 
 
 def _fp8_to_float(bits: PrimExpr, lanes: int, source: DataType) -> PrimExpr:
-    """Exponent and mantissa moved to float32's places, then scaled by the difference of the biases: exact below 1 too."""
+    """Moves exponent and mantissa to float32's positions, and scales by the difference of the biases: exact for subnormals, too."""
     mantissa, bias, top, _ = _fp8_format(source)
     single = DataType("float32").with_lanes(lanes)
     magnitude = bits & _word(0x7F, lanes)
     sign = (bits & _word(0x80, lanes)) << _word(24, lanes)
     scaled = reinterpret(single, magnitude << _word(23 - mantissa, lanes)) * const(2.0 ** (127 - bias), single)
-    # What is above the finite values is infinite where it equals float32's pattern for that, else no number.
+    # Codes above the finite values are infinite if they equal float32's pattern for infinity, else NaN.
     payload = (magnitude - _word(top, lanes)) << _word(20, lanes)
     special = _word(0x7F800000, lanes) | (payload if top == 0x7C else _word(0x400000, lanes))
     found = Select(magnitude >= _word(top, lanes), special, reinterpret(DataType("uint32").with_lanes(lanes), scaled))
@@ -226,7 +226,7 @@ def _fp8_to_float(bits: PrimExpr, lanes: int, source: DataType) -> PrimExpr:
 
 
 def _float_to_fp8(value: PrimExpr, lanes: int, to: DataType) -> PrimExpr:
-    """To the nearest, ties to even; what is too large becomes infinite, or NaN where the type has no infinity."""
+    """Rounds to the nearest, ties to even. Values that are too large become infinite, or NaN in types without infinity."""
     mantissa, bias, top, nan = _fp8_format(to)
     single, unsigned = DataType("float32").with_lanes(lanes), DataType("uint32").with_lanes(lanes)
     bits = reinterpret(unsigned, value)
@@ -235,7 +235,7 @@ def _float_to_fp8(value: PrimExpr, lanes: int, to: DataType) -> PrimExpr:
     shift = 23 - mantissa
     half = ((magnitude >> _word(shift, lanes)) & _word(1, lanes)) + _word((1 << (shift - 1)) - 1, lanes)
     normal = ((magnitude + half) >> _word(shift, lanes)) - _word((127 - bias) << mantissa, lanes)
-    # Added to this number, values below the smallest normal one are rounded to the steps between those.
+    # Adding this number rounds subnormal values to their steps.
     magic = 2.0 ** (24 - bias - mantissa)
     stepped = reinterpret(single, magnitude) + const(magic, single)
     below = reinterpret(unsigned, stepped) - _word(int(np.float32(magic).view("uint32")), lanes)
@@ -279,7 +279,7 @@ def without_float8(func: PrimFunc) -> PrimFunc:
 
 
 def without_narrow_floats(func: PrimFunc) -> PrimFunc:
-    """The function without float8 and bfloat16, and with float16 as a type of storage and casts only; itself where it has none."""
+    """The function without float8 and bfloat16, and with float16 only in storage and casts; the same function if it has none."""
     func = without_float8(func)
     found = {e.dtype.element for e in nodes_of(func.body, PrimExpr)}
     if "float16" in found:

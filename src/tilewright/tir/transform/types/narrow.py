@@ -1,4 +1,4 @@
-"""NarrowDataType: converts index arithmetic to fewer bits where its bounds allow it."""
+"""NarrowDataType: converts index arithmetic to fewer bits if its bounds allow it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDE, NARROW = DataType("int64"), DataType("int32")
 
 
 class _Narrow(Mutator):
-    """Loop variables and index arithmetic of 64 bits in 32, where no value can be out of range."""
+    """Converts 64-bit loop variables and index arithmetic to 32 bits, if no value can be out of range."""
 
     def __init__(self) -> None:
         from tilewright.arith import Analyzer
@@ -67,7 +67,7 @@ class _Narrow(Mutator):
         )
 
     def _small(self, e: PrimExpr) -> PrimExpr | None:
-        """The expression in 32 bits, where neither it nor a part of it can be out of their range."""
+        """The expression in 32 bits, if neither it nor a part of it can be out of their range; else None."""
         kind = type(e)
         if e.dtype is NARROW:
             return e
