@@ -1,9 +1,9 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets, iterator maps and linear systems.
 
-int32 and int64 are index arithmetic: they do not overflow, as in C, so that (x * 4 + y) // 4 may become x. No sum that a
-program does not compute is made of elements of buffers, which may hold any value. Narrower and unsigned integers wrap
-around, floats are IEEE numbers (NaN and infinities are kept, the sign of a zero is not), and only rules that hold for
-them are applied to them. A division by zero says nothing, but none is made where there was none.
+int32 and int64 are index arithmetic: they do not overflow, as in C, so (x * 4 + y) // 4 may become x. Elements of buffers
+may have any value, so no sums of them are made that the program does not compute. Narrower and unsigned integers wrap
+around. Floats are IEEE numbers: NaN and infinities are kept, but the sign of a zero is not. Only rules that are valid for
+these types are applied to them. A division by zero is undefined, but simplification does not add one.
 """
 
 from tilewright.arith.analyzer import (

@@ -1,4 +1,4 @@
-"""`Analyzer`: what is known of variables, and the questions that can be asked of it."""
+"""`Analyzer`: known facts about variables, and queries on expressions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.tir.expr import Var
 
 
 class ConstIntBound(Node, key="arith.ConstIntBound"):
-    """min_value <= value <= max_value; NEG_INF and POS_INF where there is no bound."""
+    """min_value <= value <= max_value; NEG_INF and POS_INF stand for no bound."""
 
     POS_INF: ClassVar[int] = (1 << 63) - 1
     NEG_INF: ClassVar[int] = -((1 << 63) - 1)
@@ -29,14 +29,14 @@ class ConstIntBound(Node, key="arith.ConstIntBound"):
 
 
 class ModularSet(Node, key="arith.ModularSet"):
-    """Every value is coeff * k + base for some integer k; coeff 0 says that the value is base."""
+    """Every value is coeff * k + base for some integer k; coeff 0 means that the value is base."""
 
     coeff: int
     base: int
 
 
 class ProofStrength(IntEnum):
-    """How hard `can_prove` tries: DEFAULT by forms and facts; SYMBOLIC_BOUND also by the ends of symbolic intervals."""
+    """The effort of `can_prove`. DEFAULT: forms and facts; SYMBOLIC_BOUND: also the ends of symbolic intervals."""
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
@@ -56,7 +56,7 @@ class Extension(Flag):
 
 
 class RewriteSimplifierStats(Node, key="arith.RewriteSimplifierStats"):
-    """Counts of the simplifier since its statistics were last reset."""
+    """Counts of the simplifier since the last reset."""
 
     nodes_visited: int
     constraints_entered: int
@@ -67,7 +67,7 @@ class RewriteSimplifierStats(Node, key="arith.RewriteSimplifierStats"):
 
 
 class ConstraintScope:
-    """`with` it, a condition holds; `fenter` makes it hold and gives what ends it."""
+    """A context in which a condition holds. `fenter` starts it and returns the function that ends it."""
 
     def __init__(self, fenter: Callable[[], Callable[[], None]]) -> None:
         self._fenter = fenter
@@ -91,28 +91,28 @@ def _widen(bound: ConstIntBound) -> Bound:
 
 
 class Analyzer:
-    """Answers questions about integer expressions from the ranges, values and conditions that it was told.
+    """Answers queries on integer expressions from known ranges, values and conditions of variables.
 
-    Results are cached by node identity, and dropped when what is known of a variable already seen changes.
+    Results are cached by node identity. The cache is cleared when the facts about a used variable change.
     """
 
     def __init__(self) -> None:
         self.engine = Engine()
         self._extensions = Extension.NoExtensions
 
-    # What is known
+    # Facts
 
     def bind(self, var: Var, expr: PrimExpr | Range | int, allow_override: bool = False) -> None:
-        """`var` has this value, or lies in this range. Binding again replaces what was known."""
+        """Binds `var` to a value or a range. It replaces earlier facts about `var`."""
         if isinstance(expr, Range):
             self.engine.bind_range(var, expr)
         else:
             self.engine.bind_value(var, as_prim_expr(expr, "value", var.dtype))
 
     def update(self, var: Var, info: ConstIntBound | IntervalSet, override: bool = False) -> None:
-        """Adds a ConstIntBound, a ModularSet or an interval set of `var`; it replaces what was known on `override`.
+        """Adds a ConstIntBound, a ModularSet or an interval set of `var`. With `override` it replaces earlier facts.
 
-        Raises ValueError when it contradicts what is known and `override` is not given.
+        Raises ValueError if it contradicts earlier facts and `override` is false.
         """
         engine = self.engine
         t = engine.leaf(var)
@@ -171,14 +171,14 @@ class Analyzer:
 
     @property
     def rewrite_simplify_stats(self) -> RewriteSimplifierStats:
-        """Counts of what the simplifier did."""
+        """Counts of the simplifier."""
         return RewriteSimplifierStats(*self.engine.stats)
 
     def reset_rewrite_simplify_stats(self) -> None:
         """Sets all counts to zero."""
         self.engine.stats = [0] * 6
 
-    # Questions
+    # Queries
 
     def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
         """Constant bounds of an integer expression."""
@@ -186,7 +186,7 @@ class Analyzer:
         return ConstIntBound(_clip(low), _clip(high))
 
     def bound(self, expr: PrimExpr | int) -> tuple[Any, Any]:
-        """Constant bounds as a pair of Python numbers, with infinities."""
+        """Constant bounds as a pair of Python numbers, which may be infinite."""
         expr = as_prim_expr(expr)
         if self.engine.is_index(expr):
             return self.engine.bound(self._lin(expr))
@@ -194,18 +194,18 @@ class Analyzer:
         return self.engine.node_bound(simple)
 
     def const_int_bound_is_bound(self, var: Var) -> bool:
-        """Whether bounds of the variable were given."""
+        """Whether bounds of the variable are given."""
         t = self.engine.leaf(var)
         return t in self.engine.var_bound or id(var) in self.engine.values
 
     def modular_set(self, expr: PrimExpr | int) -> ModularSet:
-        """coeff and base with expr = coeff * k + base."""
+        """(coeff, base) with expr = coeff * k + base."""
         expr = as_prim_expr(expr)
         coeff, base = self.engine.modular(self._lin(expr)) if self.engine.is_index(expr) else (1, 0)
         return ModularSet(coeff, base)
 
     def simplify(self, expr: PrimExpr | int, steps: int = 2) -> PrimExpr:
-        """The expression in its simplest form; the same object when there is nothing to do.
+        """The expression in its simplest form; the same object if it is already simple.
 
         `steps` is accepted for compatibility: one pass reaches the normal form.
         """
@@ -226,7 +226,7 @@ class Analyzer:
     def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
         """Whether the condition is certainly true; `strength` is a ProofStrength.
 
-        SYMBOLIC_BOUND also compares the ends of the symbolic intervals that bound ranges give.
+        SYMBOLIC_BOUND also compares the ends of the symbolic intervals of bound ranges.
         """
         simple = self._simp(as_prim_expr(expr))
         if isinstance(simple, IntImm):
@@ -247,7 +247,7 @@ class Analyzer:
         return True
 
     def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
-        """Whether both certainly have the same value."""
+        """Whether both expressions certainly have the same value."""
         if lhs is rhs:
             return True
         a, b = self._pair(lhs, rhs)
@@ -261,15 +261,15 @@ class Analyzer:
             return False
 
     def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
-        """Whether expr >= lower_bound for certain."""
+        """Whether expr >= lower_bound is certain."""
         return self.engine.prove_nonpositive(combine(constant(int(lower_bound)), self._lin(expr), -1))
 
     def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
-        """Whether expr < upper_bound for certain."""
+        """Whether expr < upper_bound is certain."""
         return self.engine.prove_nonpositive(combine(self._lin(expr), constant(1 - int(upper_bound))))
 
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: PrimExpr, rhs: PrimExpr) -> bool:
-        """Whether lhs <= rhs for certain, where sizes are not negative."""
+        """Whether lhs <= rhs is certain, for sizes that are not negative."""
         return self.can_prove(lhs <= rhs)
 
     def int_set(self, expr: PrimExpr, dom_map: dict[Var, IntervalSet | Range] | None = None) -> IntervalSet:

@@ -1,4 +1,4 @@
-"""Bounds of one variable that a condition gives."""
+"""Bounds of one variable, deduced from a condition."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tilewright.tir.expr import Call, Var
 def deduce_bound(
     var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntervalSet | Range], relax_map: Mapping[Var, IntervalSet | Range]
 ) -> IntSet:
-    """Values of `var` for which `cond` holds, whatever values the variables in `relax_map` take from their sets.
+    """Values of `var` for which `cond` holds, for all values of the variables in `relax_map` in their sets.
 
-    `hint_map` gives sets (Range or IntervalSet) of other variables, which only help: to know the sign of a factor, say.
-    Nothing is returned when the condition cannot hold, or is not understood; everything when it always holds.
+    `hint_map` gives sets (Range or IntervalSet) of other variables that may help, for example to find the sign of a factor.
+    Returns the empty set if the condition cannot hold or is not supported, and everything if it always holds.
     """
     analyzer = Analyzer()
     for v, domain in hint_map.items():
@@ -64,7 +64,7 @@ def _constant_ends(domain: Any, analyzer: Analyzer) -> tuple[int, int]:
 
 
 class _Deduction:
-    """The ends of one variable that a condition gives; forms are relaxed to their worst values."""
+    """Bounds of one variable from a condition. Forms are relaxed to their worst values."""
 
     def __init__(self, analyzer: Analyzer, var: Var, relaxed: Evaluator) -> None:
         self.engine, self.var, self.relaxed = analyzer.engine, var, relaxed
@@ -72,7 +72,7 @@ class _Deduction:
         self.high: Lin | None = None
 
     def assume(self, condition: PrimExpr) -> bool:
-        """Takes the condition into account; whether it was understood in full."""
+        """Adds a condition. Returns whether all of it is supported."""
         for c in conjuncts(condition):
             if isinstance(c, IntImm):
                 if not c.value:
@@ -88,7 +88,7 @@ class _Deduction:
         return True
 
     def nonpositive(self, d: Lin) -> bool:
-        """d <= 0 for the worst values of what is relaxed."""
+        """Adds d <= 0, for the worst values of relaxed variables."""
         ids = {id(self.var)}
         d = self.engine.expand(d)
         inside = {t: k for t, k in d.terms.items() if mentions(t, ids)}
@@ -101,12 +101,12 @@ class _Deduction:
         if len(inside) == 1:
             ((t, k),) = inside.items()
             return self.atom(t, k, limit)
-        # Products of the variable with symbols: the sum of its factors is one factor.
+        # For products of the variable with symbols, the sum of the factors is one factor.
         found = self.factor(inside)
         return found is not None and self.times(found, limit)
 
     def factor(self, inside: Mapping[Atom, int]) -> Lin | None:
-        """c with `var * c` the sum of the terms; None when there is no such form."""
+        """The form c with `var * c` equal to the sum of the terms; None if there is no such form."""
         out = constant(0)
         for t, k in inside.items():
             if t.kind == LEAF and t.leaf is self.var:
@@ -119,10 +119,10 @@ class _Deduction:
         return out
 
     def atom(self, t: Atom, k: int, limit: Lin) -> bool:
-        """k * atom <= limit."""
+        """Adds k * atom <= limit."""
         engine = self.engine
         upper = k > 0
-        # atom <= end, or atom >= end
+        # Solved for the atom: atom <= end, or atom >= end.
         end = engine.floordiv(limit, k) if upper else shift(engine.floordiv(shift(scale(limit, -1), -1), -k), 1)
         if t.kind == LEAF and t.leaf is self.var:
             self.end(upper, end)
@@ -142,7 +142,7 @@ class _Deduction:
         return found is not None and self.times(found if upper else scale(found, -1), end if upper else scale(end, -1))
 
     def times(self, factor: Lin, limit: Lin) -> bool:
-        """var * factor <= limit, where the sign of the factor is known."""
+        """Adds var * factor <= limit, if the sign of the factor is known."""
         engine = self.engine
         low, high = engine.bound(factor)
         if self.relaxed.form_touched(factor):

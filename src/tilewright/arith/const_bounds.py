@@ -1,7 +1,7 @@
 """Constant bounds and modular sets of linear forms.
 
-A bound is a pair (low, high) of Python ints, with -inf / inf where there is none. A modular set is a pair
-(coeff, base): every value is coeff * k + base; coeff 0 says the value is base, coeff 1 says nothing.
+A bound is a pair (low, high) of Python ints, or -inf / inf for no bound. A modular set is a pair
+(coeff, base): every value is coeff * k + base; coeff 0 means the value base, coeff 1 any value.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def dtype_bound(dtype: DataType) -> Bound:
 
 
 def times(a: Any, b: Any) -> Any:
-    """a * b where 0 * inf is 0."""
+    """a * b, with 0 * inf = 0."""
     return a * b if a and b else 0
 
 
@@ -63,7 +63,7 @@ def product_bound(a: Bound, b: Bound) -> Bound:
 
 
 def floor_quotient(a: Any, b: Any) -> Any:
-    """floor(a / b) for b != 0, where either may be infinite."""
+    """floor(a / b) for b != 0; both may be infinite."""
     if a in (inf, -inf):
         return a if b > 0 else -a
     if b in (inf, -inf):
@@ -72,7 +72,7 @@ def floor_quotient(a: Any, b: Any) -> Any:
 
 
 def quotient_bound(a: Bound, b: Bound) -> Bound:
-    """Bounds of a // b, the values b = 0 left out."""
+    """Bounds of a // b, without the values b = 0."""
     low, high = b
     if low == 0:
         low = 1
@@ -86,7 +86,7 @@ def quotient_bound(a: Bound, b: Bound) -> Bound:
 
 
 def remainder_bound(a: Bound, b: Bound) -> Bound:
-    """Bounds of a % b (sign of the divisor)."""
+    """Bounds of a % b, with the sign of the divisor."""
     if b[0] > 0:
         if a[0] >= 0 and a[1] < b[0]:
             return a
@@ -107,7 +107,7 @@ def modular_product(a: Modular, b: Modular) -> Modular:
 
 
 def crt(a: Modular, b: Modular) -> Modular | None:
-    """The set of values in both; None when there is none (Chinese remainder theorem)."""
+    """The intersection of two modular sets; None if it is empty (Chinese remainder theorem)."""
     (m, r), (n, s) = a, b
     if m == 0 or n == 0:
         (m, r), (n, s) = ((m, r), (n, s)) if m == 0 else ((n, s), (m, r))
@@ -121,7 +121,7 @@ def crt(a: Modular, b: Modular) -> Modular | None:
 
 
 class Bounds(Tables):
-    """Bounds and modular sets, cached per atom until what is known of a variable changes."""
+    """Bounds and modular sets, cached per atom until the facts about a variable change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Bounds(Tables):
         self._mod_memo: dict[Atom, Modular] = {}
 
     def lin(self, node: PrimExpr) -> Lin:
-        raise NotImplementedError  # Engine turns nodes into forms
+        raise NotImplementedError  # Engine converts nodes to forms.
 
     def is_index(self, node: PrimExpr) -> bool:
         return node.dtype.is_int and node.dtype.bits >= 32 and node.dtype.lanes == 1
@@ -157,7 +157,7 @@ class Bounds(Tables):
         b = self._bound_memo.get(t)
         if b is None:
             if t.kind == LEAF:
-                # Bounds of a leaf's parts may be looked up by facts that mention the leaf.
+                # A default during the computation: facts that contain the leaf may look its bound up.
                 self._bound_memo[t] = EVERYTHING
             b = self._atom_bound(t)
             narrowed = self.refined.get(t)
@@ -209,7 +209,7 @@ class Bounds(Tables):
         return max(low, whole[0]), min(high, whole[1])
 
     def _of(self, node: PrimExpr) -> Bound:
-        """Bounds of a part of a simplified node; a part that was written from a form is not simplified again."""
+        """Bounds of a part of a simplified node. A part that was written from a form is not simplified again."""
         if not self.is_index(node):
             return self.node_bound(node)
         form = self.emitted.get(id(node))
@@ -273,7 +273,7 @@ class Bounds(Tables):
         return EVERYTHING
 
     def of_data(self, a: Lin) -> bool:
-        """Whether elements or calls of any value stand in the form: sums that the program does not compute may overflow."""
+        """Whether a form contains elements or calls of any value. New sums of them may overflow."""
         return any([self._is_data(t) for t in a.terms])
 
     def _is_data(self, t: Atom) -> bool:

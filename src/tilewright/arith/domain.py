@@ -1,4 +1,4 @@
-"""The part of a buffer that a statement touches."""
+"""The part of a buffer that a statement accesses."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class _Touched(Visitor):
 
 
 def domain_touched(stmt: Stmt, buffer: Buffer, consider_loads: bool, consider_stores: bool) -> list[Range]:
-    """One range for each dimension of `buffer`, around all elements that loads or stores in `stmt` touch.
+    """One range for each dimension of `buffer`, which contains all elements that loads or stores in `stmt` access.
 
-    [] when there is none. A dimension of which nothing is known gives its whole extent.
+    [] without accesses. A dimension with unknown indices gives its whole extent.
     """
     touched = _Touched(buffer, consider_loads, consider_stores)
     touched.visit(stmt)

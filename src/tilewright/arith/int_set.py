@@ -1,4 +1,4 @@
-"""Sets of integers, and the regions that loops touch, by the classic names."""
+"""Sets of integers, and the regions that loops access, under the classic names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def estimate_region_upper_bound(
     predicate: PrimExpr | bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
-    """Intervals, one for each dimension, that hold every index of the region while the variables run."""
+    """Intervals, one for each dimension, that contain every index of the region for all values of the variables."""
     analyzer = analyzer or Analyzer()
     engine = analyzer.engine
     evaluator = Evaluator(var_dom, engine)
@@ -64,7 +64,7 @@ def estimate_region_strict_bound(
     predicate: PrimExpr | bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
-    """Intervals that hold exactly the indices of the region; None when they cannot be told."""
+    """Intervals that contain exactly the indices of the region; None if they are unknown."""
     analyzer = analyzer or Analyzer()
     engine = analyzer.engine
     found = detect_iter_map(
@@ -102,5 +102,5 @@ def estimate_region_lower_bound(
     predicate: PrimExpr | bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
-    """Intervals all of whose indices are touched; None when they cannot be told."""
+    """Intervals in which every index is accessed; None if they are unknown."""
     return estimate_region_strict_bound(region, var_dom, predicate, analyzer)

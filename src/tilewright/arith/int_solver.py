@@ -1,7 +1,7 @@
 """Systems of linear equations and inequalities over the integers.
 
-Equations are solved by a diagonal form of their matrix (unimodular row and column operations), inequalities by
-eliminating one variable after the other (Fourier and Motzkin): the bounds of a variable mention only later ones.
+Equations are solved by a diagonal form of their matrix (unimodular row and column operations). Inequalities are solved by
+eliminating one variable after the other (Fourier and Motzkin): the bounds of a variable contain only later ones.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class IntConstraints(Node, key="arith.IntConstraints"):
 
 
 class IntConstraintsTransform(Node, key="arith.IntConstraintsTransform"):
-    """Two systems with the same solutions: `src_to_dst` gives each variable of `src` in those of `dst`, and back."""
+    """Two systems with the same solutions. `src_to_dst` gives each variable of `src` in variables of `dst`; `dst_to_src` the reverse."""
 
     src: IntConstraints
     dst: IntConstraints
@@ -67,16 +67,16 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
 
     @staticmethod
     def from_range(rng: Range) -> IntGroupBounds:
-        """The bounds that a range says."""
+        """The bounds of a range."""
         one = IntImm(rng.min.dtype, 1)
         if isinstance(rng.extent, IntImm) and rng.extent.value == 1:
             return IntGroupBounds(one, (), (rng.min,), ())
         return IntGroupBounds(one, (rng.min,), (), (Analyzer().simplify(rng.min + rng.extent - 1),))
 
     def find_best_range(self, ranges: Mapping[Var, Range] | None = None) -> Range | None:
-        """The smallest range around the values; None when there is no bound on one side.
+        """The smallest range around the values; None if one side has no bound.
 
-        `ranges` are those of variables in the bounds: the extent is the largest one over them.
+        `ranges` are ranges of variables in the bounds. The extent is its maximum over them.
         """
         analyzer = Analyzer()
         engine = analyzer.engine
@@ -111,7 +111,7 @@ def _unsolvable() -> IntConstraints:
 
 
 def _row(a: Lin, index: Mapping[Atom, int], ids: set[int]) -> tuple[list[int], Lin] | None:
-    """(coefficients of the variables, the rest); None when the form is not linear in them."""
+    """(coefficients of the variables, the rest); None if the form is not linear in them."""
     row = [0] * len(index)
     rest: dict[Atom, int] = {}
     for t, k in a.terms.items():
@@ -125,7 +125,7 @@ def _row(a: Lin, index: Mapping[Atom, int], ids: set[int]) -> tuple[list[int], L
 
 
 class _Diagonal:
-    """U * matrix * V is diagonal, U and V are unimodular; `right` becomes U * right, `inverse` is that of V."""
+    """The diagonal form U * matrix * V, with unimodular U and V. `right` becomes U * right; `inverse` is the inverse of V."""
 
     def __init__(self, matrix: list[list[int]], right: list[Lin], columns: int) -> None:
         self.matrix, self.right, self.columns = matrix, right, columns
@@ -151,7 +151,7 @@ class _Diagonal:
         self.inverse[k], self.inverse[j] = self.inverse[j], self.inverse[k]
 
     def _clear_column(self, k: int) -> bool:
-        """Makes what is below the pivot zero; whether anything changed."""
+        """Makes the elements below the pivot zero. Returns whether anything changed."""
         changed = False
         for i in range(k + 1, len(self.matrix)):
             if self.matrix[i][k]:
@@ -166,7 +166,7 @@ class _Diagonal:
         return changed
 
     def _clear_row(self, k: int) -> bool:
-        """Makes what is right of the pivot zero; whether anything changed."""
+        """Makes the elements right of the pivot zero. Returns whether anything changed."""
         changed = False
         for j in range(k + 1, self.columns):
             if self.matrix[k][j]:
@@ -185,10 +185,10 @@ def solve_linear_equations(
     variables: Sequence[Var] | None = None,
     ranges: Mapping[Var, Range] | None = None,
 ) -> IntConstraintsTransform:
-    """All integer solutions of linear equations, by new variables that are free within their ranges.
+    """All integer solutions of linear equations, in new variables that are free in their ranges.
 
-    Equations that are not linear in the variables, and ranges that the new ones do not imply, are relations of the
-    result. Without a solution its one relation is False. `variables` are by default all that occur.
+    Relations of the result: equations that are not linear in the variables, and ranges that the new ranges do not imply.
+    An unsolvable system has the one relation False. The default of `variables` is all variables in the equations.
     """
     problem = _system(equations, variables, ranges)
     names = problem.variables
@@ -251,12 +251,12 @@ def solve_linear_equations(
 
 
 def undefined_in(e: PrimExpr, ranges: Mapping[Var, Range]) -> bool:
-    """Whether the expression holds a variable without a range."""
+    """Whether the expression contains a variable without a range."""
     return any_node(e, lambda x: isinstance(x, Var) and x not in ranges)
 
 
 def _divided(diagonal: _Diagonal, engine: Engine) -> tuple[list[Lin | None] | None, list[Lin]]:
-    """(values of the diagonal's variables, None where one is free; forms that must be 0). No values: no solution."""
+    """(values of the diagonal's variables, or None for free ones; forms that must be 0). (None, []) without a solution."""
     known: list[Lin | None] = [None] * diagonal.columns
     conditions: list[Lin] = []
     for i, value in enumerate(diagonal.right):
@@ -277,7 +277,7 @@ def _solution(
     fresh: Mapping[Var, PrimExpr],
     to_new: Mapping[Var, PrimExpr],
 ) -> IntConstraints:
-    """Ranges of the new variables, and what of the old ranges they do not imply."""
+    """Ranges of the new variables, with relations for the parts of the old ranges that they do not imply."""
     analyzer = Analyzer()
     evaluator = Evaluator(problem.ranges, analyzer.engine)
     ranges: dict[Var, Range] = {}
@@ -317,11 +317,11 @@ class _Group:
         self.coef, self.lower, self.equal, self.upper = coef, lower, equal, upper
 
     def start(self, engine: Engine, which: int) -> Lin:
-        """The least value by one bound: of `equal` if there is any, else of `lower`."""
+        """The smallest value by one bound: of `equal` if it is not empty, else of `lower`."""
         return scale(engine.floordiv(scale((self.equal or self.lower)[which], -1), self.coef), -1)
 
     def best_range(self, evaluator: Evaluator, unknown: set[int]) -> tuple[int, Lin] | None:
-        """(which bound is the start, extent), the extent least; it holds no variable that is evaluated or unknown."""
+        """(index of the bound that gives the start, the smallest extent). The extent has no evaluated or unknown variable."""
         engine = evaluator.engine
         if self.equal:
             return 0, constant(1)
@@ -339,7 +339,7 @@ class _Group:
 
 
 class _Elimination:
-    """Bounds of each variable in later ones, and what is left over. Raises _NoSolution."""
+    """Bounds of each variable in later ones, and the remaining conditions. Raises _NoSolution."""
 
     def __init__(self, problem: IntConstraints) -> None:
         self.problem = problem
@@ -361,7 +361,7 @@ class _Elimination:
                 shift(combine(combine(here, start, -1), extent, -1), 1),
             ]
         for v, domain in own:
-            # They stay conditions, so that later variables may be taken to lie in theirs.
+            # The domains stay conditions, but also bound later variables.
             low, high = (
                 engine.bound(engine.lin(domain.min))[0],
                 engine.bound(engine.lin(domain.min + domain.extent))[1],
@@ -374,7 +374,7 @@ class _Elimination:
             if engine.var_bound.pop(t, None) is not None:
                 engine.forget()
             forms = self._eliminate(v, t, self._pruned(forms))
-        # What is left follows from the bounds of the variables: it can only contradict itself.
+        # The remaining conditions follow from the bounds of the variables, unless they contradict each other.
         if any([engine.nonpositive(d, self.dtype) is FALSE for d in self._pruned(forms)]):
             raise _NoSolution
 
@@ -403,7 +403,7 @@ class _Elimination:
         return out
 
     def _pruned(self, forms: Sequence[Lin]) -> list[Lin]:
-        """d <= 0 of which none says the same about the same terms, and none is certain."""
+        """The conditions d <= 0 without certain ones, and with one for each set of terms."""
         best: dict[Any, Lin] = {}
         for d in forms:
             d = self.engine._reduce(d)
@@ -435,7 +435,7 @@ class _Elimination:
         low = self._strongest([engine.merge(scale(a, coef // c)) for c, a in lower], -1)
         high = self._strongest([engine.merge(scale(a, coef // c)) for c, a in upper], 1)
         equal = [a for a in low if any([_same(a, b) for b in high])]
-        # The conditions on v alone say all; what follows for later variables is left out where it were too much.
+        # The conditions on v are complete. If there are too many pairs, those implied for later variables are left out.
         for a, b in product(low, high) if len(low) * len(high) <= _MOST_PAIRS else ():
             d = engine.merge(combine(a, b, -1))
             if not engine.prove_nonpositive(d):
@@ -449,7 +449,7 @@ class _Elimination:
         return rest
 
     def _strongest(self, ends: list[Lin], sign: int) -> list[Lin]:
-        """The lower ends (sign -1) or upper ends (1) that no other one implies, simple ones first."""
+        """The lower ends (sign -1) or upper ends (1) that no other end implies, simple ones first."""
         kept: list[Lin] = []
         for a in ends:
             if any([self.engine.prove_nonpositive(scale(combine(b, a, -1), sign)) for b in kept]):
@@ -459,7 +459,7 @@ class _Elimination:
         return sorted(kept, key=_complexity)
 
     def conditions(self) -> list[PrimExpr]:
-        """The bounds as conditions, variable by variable, then what is left over."""
+        """The bounds as conditions, by variable, followed by the remaining conditions."""
         out: list[PrimExpr] = []
         for v, group in self.groups.items():
             for kind, ends in ((EQ, group.equal), (GE, group.lower), (LE, group.upper)):
@@ -494,7 +494,7 @@ def solve_inequalities_as_condition(
     variables: Sequence[Var] | None = None,
     ranges: Mapping[Var, Range] | None = None,
 ) -> list[PrimExpr]:
-    """The inequalities as conditions on one variable after the other, each bounded in later ones."""
+    """The inequalities as conditions on one variable after the other, with bounds in later ones."""
     try:
         return _Elimination(_system(equations, variables, ranges)).conditions()
     except _NoSolution:
@@ -509,8 +509,8 @@ def solve_linear_inequalities(
 ) -> IntConstraints | IntConstraintsTransform:
     """The solutions of linear inequalities as a range for each variable, in terms of later variables.
 
-    What the ranges do not imply is a relation of the result. With `deskew_range` new variables that start at zero
-    stand for the old ones, and the result is an IntConstraintsTransform.
+    Parts of the inequalities that the ranges do not imply are relations of the result. With `deskew_range`, new variables
+    that start at zero replace the old ones, and the result is an IntConstraintsTransform.
     """
     problem = _system(equations, variables, ranges)
     try:

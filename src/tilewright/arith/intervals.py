@@ -1,7 +1,7 @@
 """Sets of integers as symbolic intervals.
 
-An interval is a pair of linear forms, None where it has no end. A variable of the domain map is replaced by the
-ends of its set, the lower or the upper one by the sign of its coefficient; every other variable is a symbol.
+An interval is a pair of linear forms; None stands for no end. A variable of the domain map is replaced by the lower
+or upper end of its set, depending on the sign of its coefficient. Every other variable is a symbol.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NEG_INF = Var("neg_inf", "handle")
 
 
 def pos_inf() -> Var:
-    """The end of an interval that has none above."""
+    """The upper end of an interval that is unbounded above."""
     return _POS_INF
 
 
 def neg_inf() -> Var:
-    """The end of an interval that has none below."""
+    """The lower end of an interval that is unbounded below."""
     return _NEG_INF
 
 
@@ -54,7 +54,7 @@ class IntSet(Node):
         return False
 
     def is_everything(self) -> bool:
-        """Whether nothing is known of the set."""
+        """Whether the set contains all integers."""
         return False
 
     @staticmethod
@@ -70,7 +70,7 @@ class IntSet(Node):
 
     @staticmethod
     def interval(min_value: PrimExpr | int, max_value: PrimExpr | int) -> IntervalSet:
-        """The set [min_value, max_value], ends included."""
+        """The set [min_value, max_value], with both ends."""
         return IntervalSet(as_prim_expr(min_value), as_prim_expr(max_value))
 
     @staticmethod
@@ -90,7 +90,7 @@ class IntSet(Node):
 
 
 class IntervalSet(IntSet, key="arith.IntervalSet"):
-    """[min_value, max_value], ends included; `neg_inf()` and `pos_inf()` stand for no end."""
+    """[min_value, max_value], with both ends; `neg_inf()` and `pos_inf()` stand for no end."""
 
     min_value: PrimExpr
     max_value: PrimExpr
@@ -104,14 +104,14 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.min_value is _NEG_INF and self.max_value is _POS_INF
 
     def is_single_point(self) -> bool:
-        """Whether the set holds one value."""
+        """Whether the set has exactly one value."""
         if self.min_value is self.max_value:
             return True
         low, high = self.min_value, self.max_value
         return isinstance(low, IntImm) and isinstance(high, IntImm) and low.value == high.value
 
     def point_value(self) -> PrimExpr:
-        """The one value of a single point."""
+        """The value of a single point."""
         return self.min_value
 
     def has_lower_bound(self) -> bool:
@@ -121,7 +121,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.max_value is not _POS_INF and not self.is_nothing()
 
     def cover_range(self, default: Range) -> Range:
-        """The set as a range; `default` when it has an open end."""
+        """The set as a range; `default` if an end is open."""
         if not (self.has_lower_bound() and self.has_upper_bound()):
             return default
         return Range.from_min_extent(self.min_value, self.max_value - self.min_value + 1)
@@ -153,7 +153,7 @@ class Evaluator:
         return self.form(self.engine.lin(node))
 
     def form(self, a: Lin) -> Interval:
-        """The interval of a form: ends taken by the sign of each coefficient."""
+        """The interval of a form. The sign of each coefficient selects the end of its atom."""
         low: Lin | None = constant(a.const)
         high: Lin | None = low
         whole = True
@@ -239,7 +239,7 @@ class Evaluator:
         engine = self.engine
         if upper:
             if low is not None and high is not None:
-                # One quotient for both ends: the remainder runs with the source.
+                # Both ends have the same quotient, so the remainder follows the source.
                 q = engine.merge(combine(engine.floordiv(high, upper), engine.floordiv(low, upper), -1))
                 if not q.terms and q.const == 0:
                     return engine.split(low, lower, upper), engine.split(high, lower, upper)
@@ -285,7 +285,7 @@ class Evaluator:
             if isinstance(domain, Range):
                 domain = interval_of_range(domain)
             self._active.add(id(node))
-            # The set of a variable may be written in other variables of the map.
+            # The set of a variable may contain other variables of the map.
             low = None if domain.min_value is _NEG_INF else self.expr(domain.min_value)[0]
             high = None if domain.max_value is _POS_INF else self.expr(domain.max_value)[1]
             self._active.discard(id(node))
@@ -301,7 +301,7 @@ class Evaluator:
     def _truncated(self, kind: type, low: Lin | None, high: Lin | None, divisor: int, t: Atom) -> Interval:
         engine = self.engine
         if kind is Div:
-            # Rounding towards zero keeps the order.
+            # Rounding towards zero is monotonic.
             try:
                 first, second = (
                     None if e is None else engine.truncated(Div, e, constant(divisor), t.leaf.dtype)  # type: ignore[union-attr]
@@ -329,7 +329,7 @@ class Evaluator:
 
 def as_set(found: Interval, dtype: str, engine: Engine) -> IntervalSet:
     def end(form: Lin | None, otherwise: Var) -> PrimExpr:
-        """An end that its type cannot hold is none."""
+        """The end as an expression, or no end if its type cannot hold it."""
         try:
             return otherwise if form is None else engine.emit(form, dtype)
         except OutOfRange:
@@ -339,7 +339,7 @@ def as_set(found: Interval, dtype: str, engine: Engine) -> IntervalSet:
 
 
 class HasEngine(Protocol):
-    """An Analyzer: what it knows of variables is its engine's."""
+    """An Analyzer, or another object with an engine that holds the facts about variables."""
 
     engine: Engine
 
@@ -402,7 +402,7 @@ def _united(sets: Sequence[IntSet | Range], engine: Engine) -> IntervalSet:
 
 
 def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
-    """An interval all of whose values are in some set: the union where the sets meet, else the first of them."""
+    """An interval with all its values in the sets: the union of sets that touch each other, starting from the first."""
     engine = Engine()
     ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], engine)
     if not ends:
@@ -411,7 +411,7 @@ def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
     dtype = ends[0][1]
 
     def reaches(a: Lin | None, b: Lin | None, gap: int) -> bool:
-        """b <= a + gap for certain, a an upper and b a lower end."""
+        """Whether b <= a + gap is certain, for an upper end a and a lower end b."""
         return a is None or b is None or engine.prove_nonpositive(shift(combine(b, a, -1), -gap))
 
     low, high = left.pop(0)
@@ -429,7 +429,7 @@ def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
 
 
 def intersect(sets: Sequence[IntSet | Range], analyzer: HasEngine | None = None) -> IntervalSet:
-    """The values in all sets; `nothing` when there is certainly none."""
+    """The values in all sets; `nothing` if there certainly are none."""
     engine = _engine(analyzer)
     if any([not isinstance(s, Range) and s.is_nothing() for s in sets]):
         return IntSet.nothing()

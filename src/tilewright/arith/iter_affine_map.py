@@ -51,9 +51,9 @@ def detect_iter_map(
     analyzer: Analyzer | None = None,
     strict: bool = False,
 ) -> IterMapResult:
-    """The indices as an iterator map of the input iterators; no indices and the reasons in `errors` when they are none.
+    """The indices as an iterator map of the input iterators. On failure, no indices and the reasons in `errors`.
 
-    With `strict`, maps with padding, or with a predicate that is not seen in the extents of the indices, are refused.
+    With `strict`, maps with padding are refused, and maps with a predicate that the extents of the indices do not show.
     """
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else IterMapLevel(check_level)
     exprs = [as_prim_expr(e) for e in indices]
@@ -72,7 +72,7 @@ def detect_iter_map(
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
-    """The index as a sum of splits, largest scales first, not fused; what is not a split goes to the base."""
+    """The index as a sum of splits, largest scales first, without fusion. The base has all parts that are not splits."""
     expr = as_prim_expr(index)
     builder = Builder(input_iters, Analyzer(), True)
     builder.allow_padding = True
@@ -93,7 +93,7 @@ def iter_map_simplify(
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[PrimExpr]:
-    """The indices simplified, by their iterator map where they have one."""
+    """The indices, simplified by their iterator map if they have one."""
     child = child_analyzer(analyzer)
     for var, domain in input_iters.items():
         child.bind(var.var if isinstance(var, IterVar) else var, domain)

@@ -1,8 +1,8 @@
-"""Integer expressions as linear forms over interned atoms: the normal form that all of arith computes in.
+"""Integer expressions as linear forms over interned atoms: the normal form of all computations in arith.
 
-A form is `sum(coefficient * atom) + constant`. Atoms are what is not linear: a variable, `(x % u) // l` of another
+A form is `sum(coefficient * atom) + constant`. Atoms are the non-linear parts: a variable, `(x % u) // l` of another
 form, a product of forms, a quotient by a symbol, a minimum, or any other expression (a load, a call, ...).
-Equal forms of one `Tables` are the same object once interned, so comparing them is comparing identities.
+Equal forms of one `Tables` are the same object once interned, so a comparison of identities suffices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAF, SPLIT, PRODUCT, QUOTIENT, REMAINDER, MINIMUM, MAXIMUM = range(7)
 
 
 class OutOfRange(Exception):
-    """A constant of the result does not fit its type; the expression stays as it was written."""
+    """A constant of the result does not fit its type. The expression is then left unchanged."""
 
 
 class Atom:
@@ -35,11 +35,11 @@ class Atom:
         self.kind, self.args, self.leaf = kind, args, leaf
         self.nodes: dict[str, PrimExpr] = {}
         self.order: tuple[Any, ...] | None = None
-        """The order in which schedules list it, if they do."""
+        """The atom's place in the order of a schedule, or None."""
 
 
 class Lin:
-    """sum(terms[atom] * atom) + const; no coefficient is 0. Never changed after it is made."""
+    """sum(terms[atom] * atom) + const; no coefficient is 0. Immutable by convention."""
 
     __slots__ = ("const", "interned", "nodes", "terms")
 
@@ -53,7 +53,7 @@ class Lin:
 
 
 def show(t: Atom) -> str:
-    """The atom in words, for debugging."""
+    """A text of the atom, for debugging."""
     if t.kind == LEAF:
         return str(t.leaf)
     return f"{('leaf', 'split', 'mul', 'div', 'mod', 'min', 'max')[t.kind]}{t.args}"
@@ -89,7 +89,7 @@ def scale(a: Lin, k: int) -> Lin:
 
 
 def combine(a: Lin, b: Lin, k: int = 1) -> Lin:
-    """a + k * b, like terms merged."""
+    """a + k * b, with like terms merged."""
     if not b.terms or k == 0:
         return shift(a, b.const * k)
     if not a.terms:
@@ -115,7 +115,7 @@ def content(a: Lin) -> int:
 
 
 def gcd_step(p: int, q: int) -> tuple[int, int, int, int]:
-    """(a, b, p / g, q / g) with a * p + b * q == g, the greatest common divisor; a is 1 where p divides q."""
+    """(a, b, p / g, q / g) with a * p + b * q == g, the greatest common divisor. a is 1 if p divides q."""
     if q % p == 0:
         return 1, 0, 1, q // p
     a, b, c, d, r, s = 1, 0, 0, 1, p, q
@@ -135,7 +135,7 @@ _LIMITS = {f"int{b}": (-(1 << (b - 1)), (1 << (b - 1)) - 1) for b in (1, 4, 8, 1
 
 
 def immediate(value: int, dtype: str) -> PrimExpr:
-    """The constant as a node; OutOfRange if its type cannot hold it."""
+    """The constant as a node. Raises OutOfRange if its type cannot hold it."""
     low, high = _LIMITS[dtype]
     if not low <= value <= high:
         raise OutOfRange
@@ -143,7 +143,7 @@ def immediate(value: int, dtype: str) -> PrimExpr:
 
 
 class Tables:
-    """Interning of atoms and forms, and their way back to nodes."""
+    """Interned atoms and forms, and their conversion to nodes."""
 
     def __init__(self) -> None:
         self._atoms: dict[tuple[Any, ...], Atom] = {}
@@ -159,11 +159,11 @@ class Tables:
         return t
 
     def knows(self, node: PrimExpr) -> bool:
-        """Whether the variable or interned node has been met."""
+        """Whether the variable or interned node has an atom."""
         return id(node) in self._leaves
 
     def intern(self, a: Lin) -> Lin:
-        """The one object that stands for all forms equal to `a`."""
+        """The one object for all forms that are equal to `a`."""
         if a.interned is self:
             return a
         key = (frozenset(a.terms.items()), a.const)
@@ -176,7 +176,7 @@ class Tables:
         return found
 
     def atom(self, kind: int, *args: Any) -> Atom:
-        """The atom of a kind over interned forms; products, minima and maxima do not depend on the order of theirs."""
+        """The atom of a kind over interned forms. The order of operands of products, minima and maxima does not matter."""
         if kind in (SPLIT, QUOTIENT, REMAINDER):
             key: tuple[Any, ...] = (
                 kind,
@@ -194,7 +194,7 @@ class Tables:
         return Lin({t: 1}, 0)
 
     def emit(self, a: Lin, dtype: str) -> PrimExpr:
-        """The form as a node of integer type `dtype`, terms in the order in which they were met."""
+        """The form as a node of integer type `dtype`, with terms in the order of their first use."""
         nodes = a.nodes
         if nodes is None:
             if a.interned is None:

@@ -32,9 +32,9 @@ from tilewright.tir.expr import (
 
 
 def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> list[PrimExpr]:
-    """[c1, ..., cn, base] with expr = c1*v1 + ... + cn*vn + base; [] when expr is not linear in the variables.
+    """[c1, ..., cn, base] with expr = c1*v1 + ... + cn*vn + base; [] if expr is not linear in the variables.
 
-    Coefficients and base may hold other variables.
+    Coefficients and base may contain other variables.
     """
     expr = as_prim_expr(expr)
     analyzer = Analyzer()
@@ -60,7 +60,7 @@ def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> lis
 
 
 def symbolic_coefficient(engine: Any, t: Atom, ids: Mapping[int, int]) -> tuple[int, Lin] | None:
-    """(i, c) when the atom is the product c * v_i and c holds no variable of the list."""
+    """(i, c) if the atom is the product c * v_i, and c contains no variable of the list."""
     if t.kind != PRODUCT:
         return None
     index, rest = None, constant(1)
@@ -78,9 +78,9 @@ def symbolic_coefficient(engine: Any, t: Atom, ids: Mapping[int, int]) -> tuple[
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr | None]:
-    """[min1, max1, min2, max2, ...]: bounds that a conjunction gives, each condition on one variable.
+    """[min1, max1, min2, max2, ...]: bounds from a conjunction in which each condition is on one variable.
 
-    None stands for no bound; [] when a condition is not of the form `variable against bound`.
+    None stands for no bound; [] if a condition is not a comparison of a variable with a bound.
     """
     analyzer = Analyzer()
     engine = analyzer.engine
@@ -130,7 +130,7 @@ _NO_COMPUTATION = (
 
 
 class _Occurrences(Visitor):
-    """How often each computation occurs, equal ones counted together under the first that was met."""
+    """Counts of computations. Equal ones are counted together, under the first one."""
 
     def __init__(self) -> None:
         self.found: dict[int, list[list[Any]]] = {}
@@ -149,9 +149,9 @@ class _Occurrences(Visitor):
 
 
 def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:
-    """The computations that occur at least `threshold` times in `expr`, with how often; outer ones come first.
+    """(computation, number of occurrences) for those that occur at least `threshold` times in `expr`; outer ones come first.
 
-    Variables, constants, loads and calls are none.
+    Variables, constants, loads and calls do not count as computations.
     """
     walk = _Occurrences()
     walk.visit(as_prim_expr(expr))

@@ -1,4 +1,4 @@
-"""Sets of integer points given by linear conditions, joined by `and`, `or` and `not`."""
+"""Sets of integer points that satisfy linear conditions, combined by `and`, `or` and `not`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.tir import arithmetic as A
 
 
 class PresburgerSet(IntSet, key="arith.PresburgerSet"):
-    """The points for which `constraint` holds; without one, all points."""
+    """The points for which `constraint` holds. The default is all points."""
 
     constraint: PrimExpr = TRUE
 
@@ -19,7 +19,7 @@ class PresburgerSet(IntSet, key="arith.PresburgerSet"):
         """Whether the set is certainly empty: every alternative is contradictory."""
         analyzer = Analyzer()
         analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
-        # not (a and (b or c)) in and-of-ors form has the alternatives of the set as its negated clauses.
+        # The clauses of not (a and (b or c)) in and-of-ors form are the negated alternatives of the set.
         clauses = A.conjuncts(analyzer.simplify(A.logical_not(self.constraint)))
         return all([self._contradicts(analyzer.simplify(A.logical_not(c))) for c in clauses])
 
@@ -32,9 +32,9 @@ class PresburgerSet(IntSet, key="arith.PresburgerSet"):
         return Analyzer().can_prove(self.constraint)
 
     def union(self, other: PresburgerSet) -> PresburgerSet:
-        """The points of either set."""
+        """The points of both sets together."""
         return PresburgerSet(Analyzer().simplify(A.logical_or(self.constraint, other.constraint)))
 
     def intersect(self, other: PresburgerSet) -> PresburgerSet:
-        """The points of both sets."""
+        """The points that are in both sets."""
         return PresburgerSet(Analyzer().simplify(A.logical_and(self.constraint, other.constraint)))

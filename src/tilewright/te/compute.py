@@ -116,7 +116,7 @@ def _need_indices(name: str, names: list[str], ndim: int, fewer: bool) -> None:
 
 
 Element = PrimExprLike | TensorSlice | TensorIntrinCall
-"""What the function of a compute returns for one element."""
+"""The result of a compute's function for one element."""
 
 
 @overload

@@ -32,7 +32,7 @@ _SCALAR: dict[str, Callable[..., Any]] = {
 }
 
 
-# `broadcasting`, the operators of topi by name, is declared by the top of the package: topi is a layer above.
+# `broadcasting` has the operators of topi by name. The package's top module declares it, since topi is a higher layer.
 __getattr__, __dir__ = lazy.late(__name__)
 
 

@@ -13,7 +13,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
 from tilewright.tir.stmt import Stmt
 
-# What makes operations stands in a module of its own, but is part of this one to those who use it.
+# Constructors of operations are in a separate module, but are part of this one's public names.
 lazy.declare(
     __name__,
     {

@@ -123,7 +123,7 @@ class _BlockBody(Mutator):
     @on(ProducerLoad)
     def _load(self, load: ProducerLoad) -> PrimExpr:
         buffer = self.buffers[load.producer]
-        # Inner loads are noted after the one whose index they are, in reading order.
+        # An inner load is recorded after the load that it indexes, in reading order.
         slot = self.reads.reserve(buffer)
         indices = tuple([self.index(i) for i in load.indices])
         slot.append(indices)
@@ -137,7 +137,7 @@ class _BlockBody(Mutator):
         simple: PrimExpr = self.analyzer.simplify(self.visit(e))
         return simple
 
-    # Conditions on indices, such as those of padding, are decided where the ranges allow it.
+    # Conditions on indices, such as those of padding, are simplified by the known ranges.
     @on(CmpExpr)
     def _compare(self, e: CmpExpr) -> PrimExpr:
         new: PrimExpr = self.rebuild(e)
@@ -182,7 +182,7 @@ class _Rename(BufferMutator):
             pairs = [(old.elem_offset, offset), *zip(old.shape, new.shape, strict=False)]
             if old.strides:
                 pairs += zip(old.strides, new.element_strides(), strict=False)
-            # What the placeholder leaves open is as the buffer has it.
+            # Fields that the placeholder leaves open come from the buffer.
             self.env.update({v: cast_to(e, v.dtype) for v, e in pairs if isinstance(v, Var) and v is not e})
 
     @on(Var)
@@ -204,7 +204,7 @@ class FunctionBuilder:
         self.free: dict[Var, str] = {}
         self.defined: set[Var] = set()
         self.from_zero = False
-        """Whether all loops begin at zero, as those of schedules do."""
+        """Whether all loops begin at zero, like the loops of schedules."""
         self._buffer_names, self._block_names = _Names(), _Names()
 
     def add_parameter(self, position: int, arg: Any) -> None:
@@ -362,7 +362,7 @@ class FunctionBuilder:
             renamed[placeholder] = self._buffer_of(tensor)
         body = _Rename(renamed).visit(op.body)
         if isinstance(body, BlockRealize) and not body.block.iter_vars and body.block.name_hint == "root":
-            # The root of a whole function keeps its allocations, but the name belongs to the new root.
+            # The root of a whole function keeps its allocations, but its name goes to the new root.
             self.allocated += body.block.alloc_buffers
             self.nests.append(body.block.body)
             return

@@ -264,7 +264,7 @@ class _Application:
         try:
             self.sch.bind(loop, tag)
         except ScheduleError as error:
-            # As of parallel axes: the iterations of a spatial axis never meet.
+            # Like for parallel axes: iterations of a spatial axis are independent.
             if axis.iter_type == IterVar.CommReduce or tag not in AXES or not self._is_one_axis(ref, tag):
                 raise ScheduleError(f"stage {stage.name}, axis {axis.var.name}: {error}") from None
             own = IterVar(None, Var(tag, ref.stmt.loop_var.dtype), IterVar.ThreadIndex, tag)
@@ -348,7 +348,7 @@ class _Application:
             self.sch.tensorize(tile, update)
             ref = self.sch.get_sref(tile)
             if ref.stmt.init is not None:
-                # The intrinsic does the whole reduction, its start included.
+                # The intrinsic does the whole reduction, including its initialisation.
                 self.sch.state.replace(ref, ref.stmt.replace(init=None))
             made.of = {v: lp for v, lp in made.of.items() if v not in within}
             made.init = {v: lp for v, lp in made.init.items() if v not in within}

@@ -50,7 +50,7 @@ class ScheduleBuilder(FunctionBuilder):
         self.within: dict[Operation, ScanOp] = {}
         self.from_zero = True
         self.moved: dict[Var, Tensor] = {}
-        """Parameters that are computed inside of other stages, or inlined: to the loop engine they are like all it may move."""
+        """Parameters that are computed inside other stages, or inlined. The loop engine treats them like buffers that it may move."""
         self.every_param: tuple[Var, ...] = ()
 
     def build(self, args: Sequence[Any]) -> PrimFunc:
@@ -59,7 +59,7 @@ class ScheduleBuilder(FunctionBuilder):
         tensors = [a for a in args if isinstance(a, Tensor)]
         self.arguments = set(tensors)
         self._hold_back(tensors)
-        # An output that is not an argument is computed all the same.
+        # An output that is not an argument is computed, too.
         order = post_order([*[t.op for t in tensors], *self.schedule.outputs])
         scans = [op for op in order if isinstance(op, ScanOp)]
         for scan in scans:
@@ -277,7 +277,7 @@ class ScheduleBuilder(FunctionBuilder):
 
 
 class _Nested:
-    """Collects nests that are built inside another in a list of their own."""
+    """Collects nests that are built inside another nest in a separate list."""
 
     def __init__(self, builder: ScheduleBuilder) -> None:
         self.builder = builder

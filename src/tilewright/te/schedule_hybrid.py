@@ -214,7 +214,7 @@ def _mark(stage: Stage, whole: Stmt, axis: IterVar, loop: For) -> Stmt:
     return loop.replace(kind=KINDS[mark.kind])
 
 
-# ---- what may change places
+# ---- loops that may be exchanged
 
 
 class _Accesses(Visitor):
@@ -289,7 +289,7 @@ def _told_apart(body: Stmt, loops: Sequence[For], whole: Stmt, shared: bool = Fa
         everywhere = len(around.stores.get(buffer, [])) + len(around.loads.get(buffer, []))
         own = len(used) == everywhere and buffer.scope() == "local" and _one(buffer) and _is_set_first(body, buffer)
         if own and not shared:
-            # A number of one iteration, that nothing else reads.
+            # A scalar that belongs to one iteration, and that nothing else reads.
             continue
         first = used[0]
         found: set[Var] = set()
@@ -357,7 +357,7 @@ def _need_same_order(stage: Stage, chain: _Chain, order: Sequence[For], whole: S
 
 def _need_apart(stage: Stage, primitive: str, whole: Stmt, loop: For) -> None:
     outer = _around(whole, loop.loop_var)
-    # Lanes share a number that each iteration would have of its own.
+    # Lanes share a scalar that each iteration would have separately.
     shared = primitive == "vectorize"
     for buffer, apart in _told_apart(loop.body, [*outer, loop], whole, shared).items():
         if loop.loop_var not in apart:

@@ -50,7 +50,7 @@ def _hint(sch: tir_schedule.Schedule, loop: For, buffer: Buffer, offset: Any) ->
     state = sch.state
     box: Region | None = None
     root = buffer
-    # Scopes and layouts have made other buffers of the same, unique, name.
+    # Scopes and layouts have replaced the buffer by one of the same, unique, name.
     for leaf in leaves(loop.body):
         for read in leaf.block.reads:
             if read.buffer.name == buffer.name:
@@ -73,7 +73,7 @@ def _hint(sch: tir_schedule.Schedule, loop: For, buffer: Buffer, offset: Any) ->
     counts = [*sizes[:-1], (sizes[-1] + step - 1) // step]
     names = [Var(f"p{k}", str(n.dtype)) for k, n in enumerate(counts)]
     at = [low + v for low, v in zip(lows[:-1], names, strict=False)] + [lows[-1] + names[-1] * step]
-    # Hints past the edge of the buffer ask for its last elements again.
+    # Prefetches past the end of the buffer fetch its last elements again.
     inside = [intrin.max(intrin.min(i, dim - 1), 0) for i, dim in zip(at, root.shape, strict=True)]
     call = Call("handle", "tir.prefetch", (intrin.address_of(BufferLoad(root, tuple(inside))), _READ, _KEEP, _DATA))
     nest: Stmt = Evaluate(call)

@@ -13,7 +13,7 @@ from tilewright.tir.expr import IterVar, ProducerLoad
 if TYPE_CHECKING:
     from tilewright.te.operation import Operation
 
-# Operations stand in a module of their own, but are part of this one to those who use it.
+# Operations are in a separate module, but are part of this one's public names.
 lazy.declare(
     __name__,
     {
@@ -197,7 +197,7 @@ class TensorSlice:
     def _no_element(self, *_: Any) -> Any:
         return self.asobject()
 
-    # Arithmetic is for elements; a part of a tensor says which index it lacks.
+    # Arithmetic needs elements. For a part of a tensor, the error names the missing index.
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_element
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _no_element
     astype = _no_element

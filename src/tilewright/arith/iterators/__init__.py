@@ -1,4 +1,4 @@
-"""Iterator maps: index expressions as sums of splits of loop iterators, built, divided and inverted."""
+"""Iterator maps: index expressions as sums of splits of loop iterators. They can be built, divided and inverted."""
 
 from tilewright.support import lazy
 

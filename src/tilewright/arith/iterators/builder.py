@@ -1,4 +1,4 @@
-"""Turns index expressions into sums of splits of the loop iterators, and checks them."""
+"""Conversion of index expressions to sums of splits of the loop iterators, with checks."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tilewright.tir.expr import IterVar, Var
 
 
 class NotAffine(Exception):
-    """The expression is no iterator map; the text says why."""
+    """The expression is not an iterator map. The text gives the reason."""
 
 
 class Mark:
-    """An iterator while a map is being built; `source` is the form of a variable less its minimum, or a Sum."""
+    """An iterator of a map under construction. `source`: the form of a variable minus its minimum, or a Sum."""
 
     __slots__ = ("extent", "source", "variable")
 
@@ -58,7 +58,7 @@ class Split:
 
 
 class Sum:
-    """Splits and a base that holds no iterator."""
+    """Splits, and a base without iterators."""
 
     __slots__ = ("args", "base")
 
@@ -67,7 +67,7 @@ class Sum:
 
 
 class Bounded:
-    """A predicate `shape < mark.extent`; `iters` is the shape as a form, `value` the same by the mark's variable."""
+    """A predicate `shape < mark.extent`. `iters`: the shape as a form; `value`: the shape in terms of the mark's variable."""
 
     __slots__ = ("condition", "iters", "mark", "shape", "value")
 
@@ -82,7 +82,7 @@ class Bounded:
 
 
 class Builder:
-    """Turns forms into sums of splits of the input iterators."""
+    """Converts forms to sums of splits of the input iterators."""
 
     def __init__(self, input_iters: Mapping[Var, Range], analyzer: Analyzer, trivial: bool) -> None:
         self.analyzer, self.engine = analyzer, analyzer.engine
@@ -113,7 +113,7 @@ class Builder:
         return any([mentions(t, self.ids) for t in a.terms])
 
     def sum(self, a: Lin) -> Sum:
-        """The form as a sum of splits, like splits merged. Raises NotAffine."""
+        """The form as a sum of splits, with equal splits merged. Raises NotAffine."""
         base = constant(a.const)
         args: list[Split] = []
         for t, k in a.terms.items():
@@ -170,7 +170,7 @@ class Builder:
         raise NotAffine(f"{node} is not a sum of divisions and remainders of the iterators")
 
     def split(self, source: Sum, lower: Lin, upper: Lin | None) -> Sum:
-        """source % upper // lower."""
+        """The sum of splits for source % upper // lower."""
         s, base = self.single(source)
         if s is None:
             return Sum([], self._divide(base, lower, upper))
@@ -204,14 +204,14 @@ class Builder:
         return self.engine.quotient(base, lower)
 
     def _divides(self, a: Lin, b: Lin) -> bool:
-        """Whether a divides b for certain."""
+        """Whether a certainly divides b."""
         if not a.terms and not b.terms:
             return bool(a.const) and b.const % a.const == 0
         r = self.engine.remainder(b, a)
         return not r.terms and r.const == 0
 
     def _with_base(self, s: Split, base: Lin, divisor: Lin) -> Split:
-        """An iterator that starts at `base`: the front is padding."""
+        """An iterator that starts at `base`, with padding in front."""
         low, high = self.engine.bound(base)
         if low < 0 or low != high:
             raise NotAffine(f"a division of an iterator with the offset {base}")
@@ -219,7 +219,7 @@ class Builder:
         return self._padded_mark(inside, base, combine(s.extent, base), divisor)
 
     def _pad(self, s: Split, divisor: Lin) -> Split:
-        """The iterator with an extent brought up to a multiple of the divisor."""
+        """The iterator padded at its end to a multiple of the divisor."""
         inside = Sum([Split(s.mark, s.lower, s.extent, ONE)], ZERO)
         return self._padded_mark(inside, ZERO, s.extent, divisor)
 
@@ -255,7 +255,7 @@ class Builder:
     # Fusion
 
     def single(self, source: Sum) -> tuple[Split | None, Lin]:
-        """The sum as one split (of a fused iterator when it has several) and its base. Raises NotAffine."""
+        """(the sum as one split, of a fused iterator if it has several splits; its base). Raises NotAffine."""
         args = source.args
         base = source.base
         if not args:
@@ -269,7 +269,7 @@ class Builder:
         return self.fuse(args), base
 
     def ordered(self, args: list[Split]) -> tuple[list[Split], Lin, Lin]:
-        """(splits from the innermost out, their least scale, the fused extent). Raises NotAffine."""
+        """(splits from the innermost outwards, their smallest scale, the fused extent). Raises NotAffine."""
         engine = self.engine
         left = list(args)
         if all([not s.scale.terms for s in left]):
@@ -286,7 +286,7 @@ class Builder:
             match = [s for s in left if self.equal(s.scale, expected)]
             if not match:
                 raise NotAffine("the scales of a sum do not tile: each must be the product of the extents below it")
-            # With an extent of one between them, two splits may have the same scale.
+            # Two splits may have the same scale if one of them has the extent 1.
             match.sort(key=lambda s: s.extent.terms != {} or s.extent.const != 1)
             s = match[0]
             left.remove(s)
@@ -296,7 +296,7 @@ class Builder:
         return out, first, extent
 
     def fuse(self, args: list[Split]) -> Split:
-        """One split of the iterator that the sum fuses to."""
+        """A split of the iterator that is the fusion of a sum."""
         ordered, first, extent = self.ordered(args)
         engine = self.engine
         parts = [Split(s.mark, s.lower, s.extent, engine.quotient(s.scale, first)) for s in reversed(ordered)]
@@ -320,7 +320,7 @@ class Builder:
         return Split(mark, ONE, mark.extent, first)
 
     def _rejoin(self, parts: list[Split], extent: Lin) -> Split | None:
-        """Neighbouring splits of one mark are again one split of it."""
+        """Adjacent splits of one mark, joined to one split of it; None for other splits."""
         mark = parts[0].mark
         if any([s.mark is not mark for s in parts]):
             return None
@@ -335,7 +335,7 @@ class Builder:
     # Predicates
 
     def constrain(self, condition: PrimExpr) -> None:
-        """Takes the conjuncts `sum of iterators < bound` into account. Raises NotAffine for any other one."""
+        """Adds the conjuncts `sum of iterators < bound` of a condition. Raises NotAffine for other conjuncts."""
         from tilewright.arith.simplifier.logic import TRUE
 
         for c in conjuncts(condition):
@@ -365,7 +365,7 @@ class Builder:
             self._bounded(shape, limit, iters, total.base, c)
 
     def _bounded(self, shape: Sum, limit: Lin, iters: Lin, base: Lin, condition: PrimExpr) -> None:
-        """A variable stands for the bounded sum, with the bound as its extent."""
+        """Adds a variable for the bounded sum, with the bound as its extent."""
         dtype = self.variables[0].dtype if self.variables else "int32"
         var = Var("bounded", dtype)
         ordered, _, _ = self.ordered(shape.args)
@@ -378,11 +378,11 @@ class Builder:
         self.constraints.append(Bounded(shape, mark, iters, combine(Lin({here: 1}, 0), base), condition))
 
     def bounded_sums(self, e: PrimExpr) -> PrimExpr:
-        """The index with bounded sums of iterators replaced by the variables that stand for them."""
+        """The index, with variables in place of bounded sums of iterators."""
         return e if not self.constraints else _Replace(self).visit(e)
 
     def _constrained(self, source: Sum, shape: Sum, mark: Mark) -> tuple[Split, Lin] | None:
-        """The sum as a split of the bounded iterator, when `source` is a multiple of the bounded sum."""
+        """The sum as a split of the bounded iterator, if `source` is a multiple of the bounded sum; else None."""
         if len(source.args) != len(shape.args):
             return None
         factor: Lin | None = None
@@ -406,7 +406,7 @@ class Builder:
     # Checks
 
     def check(self, sums: Sequence[Sum], level: IterMapLevel) -> None:
-        """That the splits of each iterator do not overlap, and for Bijective that they cover it. Raises NotAffine."""
+        """Raises NotAffine if splits of an iterator overlap, or for Bijective, if they do not cover it."""
         used: dict[int, list[Split]] = {}
         marks: dict[int, Mark] = {}
         queue = [s for total in sums for s in total.args]
@@ -422,7 +422,7 @@ class Builder:
         enter(queue)
         done: set[int] = set()
         while True:
-            # A mark is checked after all marks that are made of it.
+            # A mark is checked after all marks that contain it.
             ready = [
                 m
                 for m in pending
@@ -447,7 +447,7 @@ class Builder:
         )
 
     def check_constraints(self, sums: Sequence[Sum]) -> None:
-        """Raises NotAffine unless each bounded sum of iterators is used as a whole or not at all."""
+        """Raises NotAffine unless each bounded sum of iterators is used as a whole, or not used."""
         for bounded in self.constraints:
             mark = bounded.mark
             inside = [s.mark for s in bounded.shape.args]
@@ -483,7 +483,7 @@ class Builder:
         return self.engine.emit(a, dtype)
 
     def node_of(self, total: Sum, dtype: str) -> IterSumExpr:
-        """The public form of a sum."""
+        """A sum as a public node."""
         return IterSumExpr(
             tuple([self.split_node(s, dtype) for s in total.args]),
             self.emit(total.base, dtype),
@@ -507,7 +507,7 @@ class Builder:
         return found  # type: ignore[return-value]
 
     def padding(self, dtype: str) -> PrimExpr:
-        """Where padding is met, in terms of the padded iterators."""
+        """The condition for padding, in terms of the padded iterators."""
         from tilewright.tir import arithmetic as A
 
         out: PrimExpr = IntImm("bool", 0)
@@ -545,7 +545,7 @@ class _Replace(Mutator):
 
 
 class PaddedFurther(Exception):
-    """An iterator was padded further; what was built of it is built anew."""
+    """An iterator got more padding, so the results that contain it must be built again."""
 
 
 def build(
@@ -581,7 +581,7 @@ def build(
 
 
 def child_analyzer(analyzer: Analyzer | None) -> Analyzer:
-    """An analyzer that knows what the given one knows; what is bound in it stays in it."""
+    """A new analyzer with the facts of the given one. Later bindings do not affect the given one."""
     out = Analyzer()
     if analyzer is not None:
         for var, domain in analyzer.engine.domains.values():

@@ -27,7 +27,7 @@ from tilewright.tir.expr import IterVar, Var
 
 
 class Division:
-    """sum = outer * inner_extent + inner, with 0 <= inner - its base < inner_extent."""
+    """sum = outer * inner_extent + inner, with 0 <= inner - (base of inner) < inner_extent."""
 
     __slots__ = ("inner", "inner_extent", "outer", "outer_extent")
 
@@ -45,7 +45,7 @@ class _Divider:
         self.builder, self.engine, self.sub = builder, builder.engine, sub
 
     def sides(self, mark: Mark) -> set[bool]:
-        """{True} when all variables below are of the subspace, {False} when none is."""
+        """{True} if all variables of the mark are in the subspace, {False} if none is, else both."""
         if isinstance(mark.source, Sum):
             return {side for s in mark.source.args for side in self.sides(s.mark)}
         return {id(mark.variable) in self.sub}
@@ -83,7 +83,7 @@ class _Divider:
         return self._parts(source)
 
     def _parts(self, source: Sum) -> Division:
-        """From the outermost part in: those outside of the subspace, at most one mixed, those inside."""
+        """Divides the parts from the outermost inwards: those outside the subspace, then at most one mixed part, then those inside."""
         multiply = self.engine.multiply
         outer: list[Split] = []
         inner: list[Split] = []
@@ -114,10 +114,10 @@ def subspace_divide(
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[tuple[IterMark, IterMark]]:
-    """Each binding as outer * inner.extent + inner, `inner` over `sub_iters`, `outer` over the other iterators.
+    """Each binding as outer * inner.extent + inner, with `inner` over `sub_iters` and `outer` over the other iterators.
 
-    One (outer, inner) pair of IterMarks for each binding; the extents of one more pair are the parts of the predicate
-    outside and inside of the subspace. [] when the bindings do not divide.
+    One (outer, inner) pair of IterMarks for each binding. The extents of an additional pair are the parts of the predicate
+    outside and inside the subspace. [] if the bindings cannot be divided.
     """
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else IterMapLevel(check_level)
     exprs = [as_prim_expr(e) for e in bindings]
@@ -169,7 +169,7 @@ def _predicates(divider: _Divider, dtype: str) -> tuple[PrimExpr, PrimExpr]:
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> dict[Var, PrimExpr]:
     """The iterators' values for given values of the indices of a bijective iterator map.
 
-    Raises ValueError when an index is not a single split.
+    Raises ValueError if an index has more than one split.
     """
     if len(iter_map) != len(outputs):
         raise ValueError(f"inverse_affine_iter_map: {len(iter_map)} indices, but {len(outputs)} outputs")
@@ -190,7 +190,7 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
         value = A.subtract(value, total.base)
         for i, s in enumerate(total.args):
             part = A.floordiv(value, s.scale)
-            # The outermost part needs no remainder: nothing is above it.
+            # The outermost part needs no remainder.
             if len(total.args) > 1 and i > 0:
                 part = A.floormod(part, s.extent)
             part = A.multiply(part, s.lower_factor)

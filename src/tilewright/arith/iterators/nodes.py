@@ -1,4 +1,4 @@
-"""The nodes of iterator maps, and the expressions that they stand for.
+"""The nodes of iterator maps, and their conversion to plain expressions.
 
 IterMark        an iterator: a loop variable, or the fusion of a sum of splits, with its extent
 IterSplitExpr   mark // lower_factor % extent * scale
@@ -20,7 +20,7 @@ class IterMapExpr(PrimExpr):
 
 
 class IterMark(Node, key="arith.IterMark"):
-    """An iterator from 0 to extent - 1: `source` is an expression of one variable, or an IterSumExpr."""
+    """An iterator from 0 to extent - 1. `source`: an expression of one variable, or an IterSumExpr."""
 
     source: PrimExpr
     extent: PrimExpr
@@ -49,7 +49,7 @@ class IterSumExpr(IterMapExpr, key="arith.IterSumExpr"):
 
 
 class IterMapLevel(IntEnum):
-    """How much of the iteration space a map must keep: Bijective all of it; Surjective independent indices; NoCheck."""
+    """The required property of a map. Bijective: it covers the iteration space; Surjective: its indices are independent; NoCheck: none."""
 
     Bijective = 0
     Surjective = 1
@@ -68,9 +68,9 @@ class IterMapLevel(IntEnum):
 
 
 class IterMapResult(Node, key="arith.IterMapResult"):
-    """`indices`: one IterSumExpr for each index, () on failure, and `errors` says why.
+    """`indices`: one IterSumExpr for each index; () on failure, with the reasons in `errors`.
 
-    `padding_predicate` holds where padding is met.
+    `padding_predicate` is true for elements of the padding.
     """
 
     indices: tuple[IterSumExpr, ...]
@@ -79,7 +79,7 @@ class IterMapResult(Node, key="arith.IterMapResult"):
 
 
 def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
-    """The plain expression that an IterSumExpr or IterSplitExpr stands for."""
+    """The plain expression for an IterSumExpr or IterSplitExpr."""
     if isinstance(expr, IterSumExpr):
         out: PrimExpr = IntImm(expr.dtype, 0)
         for s in expr.args:

@@ -1,4 +1,4 @@
-"""Simplification of what binds, chooses, converts and calls: lets, reductions, selects, casts, shifts and bits."""
+"""Simplification of lets, reductions, selects, casts, calls, shifts and bit operations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _IMPURE_PREFIXES = (
 
 
 class Choices(Truncation):
-    """Handlers of nodes; the engine gives them the simplification of their parts."""
+    """Handlers of nodes. The engine simplifies their parts."""
 
     values: dict[int, Lin | PrimExpr]
     _has_selects = False
@@ -115,7 +115,7 @@ class Choices(Truncation):
     def _stands_for(
         self, var: Var, value: PrimExpr | Lin | None, bound: tuple[float, float] | None, modular: tuple[int, int] | None
     ) -> None:
-        """The binding of a let variable, which replaces the one of another scope."""
+        """Sets the binding of a let variable, in place of one from another scope."""
         t = self.leaf(var)
         before = self.values.get(id(var)), self.var_bound.get(t), self.var_mod.get(t)
         if before == (value, bound, modular):
@@ -145,7 +145,7 @@ class Choices(Truncation):
         if isinstance(condition, IntImm):
             return self.simp(node.true_value if condition.value else node.false_value)
         if may_trap(node.true_value) or may_trap(node.false_value):
-            # Both are evaluated: one that only holds under the condition could read out of bounds beside it.
+            # Both values are evaluated, so a simplification under the condition could make the other case read out of bounds.
             a, b = self.simp(node.true_value), self.simp(node.false_value)
         else:
             a, b = self._branches(condition, node.true_value, node.false_value)
@@ -153,7 +153,7 @@ class Choices(Truncation):
             return a
         if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
             opposite = self.negate(condition)
-            # A comparison of floats has no opposite but its negation, which would be turned back for ever.
+            # The opposite of a float comparison is its Not, and swapping it again would not terminate.
             if not isinstance(opposite, (Not, NE)):
                 condition, a, b = opposite, b, a
         return self._finish(
@@ -167,7 +167,7 @@ class Choices(Truncation):
         )
 
     def gather(self, a: Lin) -> Lin:
-        """Sums of selects by one condition are one select."""
+        """A sum of selects by one condition becomes one select."""
         a = super().gather(a)
         if not self._has_selects or len(a.terms) < 2:
             return a
@@ -235,7 +235,7 @@ class Choices(Truncation):
         return self._generic(node)
 
     def _bits(self, name: str, node: Call) -> PrimExpr | None:
-        """Constants, neutral operands; shifts by constants, and masks of the low bits, are index arithmetic."""
+        """Folds constants and neutral operands. Shifts by constants, and masks of the low bits, become index arithmetic."""
         x, y = self.simp(node.args[0]), self.simp(node.args[1])
         if isinstance(x, IntImm) and isinstance(y, IntImm):
             if "shift" in name and not 0 <= y.value < node.dtype.bits:
@@ -269,19 +269,19 @@ class Choices(Truncation):
     # Conditions of rules on the lanes of ramps
 
     def not_negative(self, base: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether no lane of a ramp is negative."""
+        """Whether all lanes of a ramp are non-negative."""
         return bool(self._of(base)[0] + min(0, stride * (lanes - 1)) >= 0)
 
     def always(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp certainly compare so with a scalar."""
+        """Whether the comparison with a scalar is certainly true for all lanes of a ramp."""
         return self._lane_order(order, base, other, stride, lanes) is TRUE
 
     def same_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp compare in one way with a scalar."""
+        """Whether the comparison with a scalar has the same result for all lanes of a ramp."""
         return self._lane_order(order, base, other, stride, lanes) is not None
 
     def _lane_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> PrimExpr | None:
-        """The condition, where it is the same for the first and the last lane."""
+        """The condition, if it is the same for the first and the last lane; else None."""
         if not self.is_index(base):
             return None
         found: list[PrimExpr] = []
@@ -292,7 +292,7 @@ class Choices(Truncation):
         return found[0] if found[0] is found[1] else None
 
     def same_quotient(self, base: PrimExpr, stride: int, divisor: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp have one quotient by the divisor."""
+        """Whether all lanes of a ramp have the same quotient by the divisor."""
         if not self.is_index(base):
             return False
         low, high = self.bound(self.floormod(self.lin(base), divisor))
@@ -305,7 +305,7 @@ def _occurs(var: Var, e: PrimExpr) -> bool:
 
 
 def may_trap(node: PrimExpr) -> bool:
-    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
+    """Whether evaluating the expression may fail for some values: it has loads, calls, or divisions by symbols."""
     if isinstance(node, (IntImm, FloatImm, Var)):
         return False
     return any_node(node, _traps)

@@ -1,7 +1,7 @@
-"""Conditions on one linear form put together: `x < 5 and x < 7`, `x == 1 and x != 2`, `x < y or x == y`, ...
+"""Merging of conditions on one linear form: `x < 5 and x < 7`, `x == 1 and x != 2`, `x < y or x == y`, ...
 
-All comparisons of forms with the same terms, up to sign and constant, bound one quantity: the direction. Under `and`
-they are an interval with holes; under `or` their negations are.
+All comparisons of forms with the same terms (up to sign and constant) bound one quantity, the direction. Under `and`
+they form an interval with holes; under `or` their negations do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEGATED = {BELOW: ABOVE, ABOVE: BELOW, EQUAL: UNLIKE, UNLIKE: EQUAL}
 
 
 class _Direction:
-    """An interval with holes, and which conditions made it."""
+    """An interval with holes, and the conditions that define it."""
 
     def __init__(self, terms: dict[Atom, int], dtype: str) -> None:
         self.form, self.dtype = Lin(terms, 0), dtype
@@ -44,7 +44,7 @@ class _Direction:
             self.holes.add(value)
 
     def settled(self) -> list[tuple[int, int]] | None:
-        """The fewest bounds that say the same; None when nothing satisfies them."""
+        """The smallest equivalent set of bounds; None if they contradict each other."""
         while self.low in self.holes:
             self.low += 1
         while self.high in self.holes:
@@ -61,7 +61,7 @@ class _Direction:
 
 
 def combine(logic: Logic, conditions: list[PrimExpr], conjunction: bool) -> list[PrimExpr] | None:
-    """The conditions, those of one direction put together; None when they contradict (or, under `or`, cover all)."""
+    """The conditions, merged by direction; None if they contradict each other (or, under `or`, cover all values)."""
     found: dict[Any, _Direction] = {}
     repeated = False
     for place, c in enumerate(conditions):

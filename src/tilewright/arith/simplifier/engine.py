@@ -116,7 +116,7 @@ class Engine(Choices):
         self._depth = 0
         self.apply_constraints = False
 
-    # What is known
+    # Facts
 
     def forget(self) -> None:
         super().forget()
@@ -125,16 +125,16 @@ class Engine(Choices):
         self._negated = {}
 
     def bind_value(self, var: Var, value: PrimExpr) -> None:
-        """`var` stands for `value`."""
+        """Binds `var` to `value`."""
         self._forget_var(var)
         self._alive.append(var)
         self.values[id(var)] = self.lin(value) if self.is_index(var) else self.simp(value)
 
     def bind_range(self, var: Var, domain: Range) -> None:
-        """min <= var < min + extent."""
+        """Binds `var` to a range: min <= var < min + extent."""
         first, count = domain.min, domain.extent
         if type(first) is IntImm and type(count) is IntImm and count.value > 1:
-            # Most loops: nothing but two numbers.
+            # The common case: a range with constant ends.
             self._forget_var(var)
             self.domains[id(var)] = var, domain
             least, most = dtype_bound(var.dtype)
@@ -154,7 +154,7 @@ class Engine(Choices):
         whole = dtype_bound(var.dtype)
         self.var_bound[t] = max(low, whole[0]), min(high, whole[1])
         here = Lin({t: 1}, 0)
-        # Kept under the variable alone: they say nothing of an extent where the loop is not entered.
+        # Stored for the variable only, since they say nothing about the extent of a loop that does not run.
         facts = []
         if start.terms:
             facts.append(combine(start, here, -1))
@@ -164,7 +164,7 @@ class Engine(Choices):
             self.own_facts[t] = facts
 
     def bind_ends(self, var: Var, low: Lin | None, high: Lin | None) -> None:
-        """low <= var <= high."""
+        """Binds `var` between two ends: low <= var <= high."""
         t = self.leaf(var)
         here = Lin({t: 1}, 0)
         facts = [combine(low, here, -1)] if low is not None and low.terms else []
@@ -193,7 +193,7 @@ class Engine(Choices):
                     self.facts[s] = [f for f in self.facts[s] if f is not fact]
 
     def enter(self, condition: PrimExpr) -> Callable[[], None]:
-        """From now on the condition holds, until the function that is returned is called."""
+        """Makes the condition hold until the returned function is called."""
         condition = self.simp(condition)
         saved = self.refined, self.refined_mod, self.facts, self.known
         memos = [getattr(self, name) for name in _MEMOS]
@@ -210,7 +210,7 @@ class Engine(Choices):
             for name, memo in zip(_MEMOS, memos, strict=True):
                 setattr(self, name, memo)
             if len(self._rebound) > rebound:
-                # What held of a variable that was bound anew inside is of another variable.
+                # Facts about a variable that was bound again inside belong to another variable.
                 for t in self._rebound[rebound:]:
                     self._forget_facts(t)
                 self.forget()
@@ -219,14 +219,14 @@ class Engine(Choices):
 
     @contextmanager
     def scope(self, condition: PrimExpr) -> Iterator[None]:
-        """Within, the condition holds."""
+        """A context in which the condition holds."""
         leave = self.enter(condition)
         try:
             yield
         finally:
             leave()
 
-    # Integer expressions to forms
+    # Conversion of integer expressions to forms
 
     def lin(self, node: PrimExpr) -> Lin:
         """The form of an int32 or int64 scalar expression."""
@@ -240,7 +240,7 @@ class Engine(Choices):
         return found
 
     def _sum(self, node: Any) -> Lin:
-        """Nested sums and products by constants are gathered in one walk, in order, however deep they are."""
+        """The form of nested sums and products by constants, collected in one walk, in order and without recursion."""
         terms: dict[Atom, int] = {}
         const = 0
         stack: list[tuple[Any, int]] = [(node, 1)]
@@ -288,10 +288,10 @@ class Engine(Choices):
         low, high = self.atom_bound(t)
         return constant(int(low)) if low == high and low not in (inf, -inf) else Lin({t: 1}, 0)
 
-    # Any expression to its simplified node
+    # Simplification of any expression
 
     def simp(self, node: PrimExpr) -> PrimExpr:
-        """The node that stands for the simplified expression; one for each value and type."""
+        """The node of the simplified expression; one node for each value and type."""
         found = self._simp_memo.get(id(node))
         if found is None:
             try:
@@ -338,7 +338,7 @@ class Engine(Choices):
             found = self.equal(x, y, dtype)
             found = found if kind is EQ else self.negate(found)
         if isinstance(found, CmpExpr) and (_of_data(x) or _of_data(y)):
-            # Elements may hold any value of the type: a sum that the program does not compute could overflow.
+            # Elements may have any value of their type, so a new sum of them could overflow.
             left, right = self.simp(a), self.simp(b)
             if any([isinstance(e, (Add, Sub)) and e is not left and e is not right for e in (found.a, found.b)]):
                 return self.keep((kind, id(left), id(right)), lambda: kind(left, right))
@@ -348,7 +348,7 @@ class Engine(Choices):
         if node.dtype.lanes > 1:
             return self._generic(node)
         op = type(node)
-        # Chains are gathered in one walk, however long they are.
+        # Chains are collected in one walk, without recursion.
         leaves: list[PrimExpr] = []
         stack = [node]
         while stack:
@@ -363,9 +363,9 @@ class Engine(Choices):
         return self._applied(out) if isinstance(out, And) else out
 
     def _applied(self, condition: PrimExpr) -> PrimExpr:
-        """Conditions that pin a variable, or with the extension all of them, applied to those beside them.
+        """Applies conditions that pin a variable (with the extension, all conditions) to the other conjuncts.
 
-        Not to what could fail: it is evaluated where the others do not hold, too.
+        Conditions that may trap are left out, since they are evaluated even if the others are false.
         """
         parts = conjuncts(condition)
         for place in reversed(range(len(parts))):
@@ -392,7 +392,7 @@ class Engine(Choices):
         return self._generic(node) if node.dtype.lanes > 1 else self.negate(self.simp(node.a))
 
     def _arithmetic(self, node: Any) -> PrimExpr:
-        """Two operands that are no index arithmetic: fold constants, decide by bounds, then the rules."""
+        """An operation that is not index arithmetic: folds constants, decides by bounds, then applies the rules."""
         a, b = self.simp(node.a), self.simp(node.b)
         kind = type(node)
         if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
@@ -422,7 +422,7 @@ class Engine(Choices):
     def _finish(self, kind: type, key: tuple[Any, ...], make: Callable[[], PrimExpr]) -> PrimExpr:
         out = self.keep(key, make)
         if type(out) is not kind:
-            return out  # what is known to hold
+            return out  # a known fact
         rewrite = rewriter(kind, domain_of(out))
         if rewrite is not None:
             stats = self.stats
@@ -440,7 +440,7 @@ class Engine(Choices):
         return out
 
     def _generic(self, node: PrimExpr) -> PrimExpr:
-        """Children simplified, equal nodes made one, then the rules of its type."""
+        """Simplifies the children, interns the node, then applies the rules of its type."""
         key: list[type | DataType | int | None] = [type(node)]
         values: list[Any] = []
         changed = False
@@ -480,17 +480,17 @@ class Engine(Choices):
             lambda: type(node).from_fields(*values) if changed else node,
         )
 
-    # What compiled rules call
+    # Functions for compiled rules
 
     def make(self, kind: type, *args: Any) -> PrimExpr:
-        """A node of a rule's result; operands of scalars fold as Python's operators do."""
+        """A node of a rule's result. Constant scalar operands are folded."""
         fold = A.BUILDERS.get(kind)
         if fold is not None and args[0].dtype is args[1].dtype and not is_literal(args[1], 0):
             return fold(*args)
         return kind(*args)  # type: ignore[no-any-return]
 
     def constant(self, value: Any, like: PrimExpr) -> PrimExpr:
-        """The constant of a rule's result, of the type of the rewritten node."""
+        """A constant of a rule's result, in the type of the rewritten node."""
         dtype: DataType = like.dtype
         if isinstance(value, bool):
             out: PrimExpr = boolean(value)
@@ -498,7 +498,7 @@ class Engine(Choices):
         return A.const(value, dtype)
 
     def element(self, like: PrimExpr) -> PrimExpr:
-        """A constant of the scalar type of a vector, to say of which type constants inside ramp() are."""
+        """A constant in the scalar type of a vector, which gives the type of constants inside ramp()."""
         return A.const(0, like.dtype.element)
 
     def lanes(self, node: PrimExpr) -> int:

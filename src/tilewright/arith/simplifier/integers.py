@@ -1,6 +1,6 @@
 """Integer arithmetic on linear forms: floor division and remainder, products, minima, and the merging of splits.
 
-The results of split, fuse and tile are sums of `(x % u) // l` terms. Three facts bring them home:
+The results of split, fuse and tile are sums of `(x % u) // l` terms. Three rules simplify them:
     (x % u) // l * l + x % l          -> x % u                         (merge)
     (g*a + b) // (g*c), 0 <= b < g    -> a // c                        (drop the small part)
     (x // l) % c                      -> x % (l*c) // l                (one form for each split)
@@ -35,30 +35,30 @@ _LONGEST_PRODUCT = 64
 
 
 def _weight(a: Lin) -> int:
-    """How many summands the form is written with."""
+    """The number of summands of the form."""
     return len(a.terms) + (a.const != 0)
 
 
 def _never_positive(a: Lin) -> bool:
-    """Whether no coefficient, nor the constant, is positive."""
+    """Whether the constant is not positive and all coefficients are negative."""
     return a.const <= 0 and all([k < 0 for k in a.terms.values()])
 
 
 def _spread(a: Lin) -> int:
-    """The same, counting those inside of products."""
+    """The number of summands, including those inside products."""
     return (a.const != 0) + sum([sum(map(_weight, t.args)) if t.kind == PRODUCT else 1 for t in a.terms])
 
 
 class Integers(Bounds):
-    """The operations of index arithmetic, on forms."""
+    """Operations of index arithmetic, on forms."""
 
     def prove_nonpositive(self, d: Lin) -> bool:
-        raise NotImplementedError  # Facts knows more than constant bounds
+        raise NotImplementedError  # Facts implements it with more than constant bounds
 
     # Sums
 
     def merge(self, a: Lin) -> Lin:
-        """The form gathered, and sums put into minima and maxima where that leaves fewer terms."""
+        """The gathered form. Sums are moved into minima and maxima if that leaves fewer terms."""
         a = self.gather(a)
         for t, k in a.terms.items():
             if t.kind in (MINIMUM, MAXIMUM) and (k < 0 or a.const or len(a.terms) > 1):
@@ -66,7 +66,7 @@ class Integers(Bounds):
         return a
 
     def gather(self, a: Lin) -> Lin:
-        """The form with splits of one source put together, and products expanded where that cancels terms."""
+        """The form with splits of one source merged, and products expanded if that cancels terms."""
         splits = products = 0
         for t in a.terms:
             kind = t.kind
@@ -128,7 +128,7 @@ class Integers(Bounds):
         return found if found is not None else a
 
     def _merge_one(self, a: Lin) -> Lin | None:
-        """One step of merging; None when nothing merges."""
+        """The form after one merge; None if nothing can be merged."""
         splits = [(t, k) for t, k in a.terms.items() if t.kind == SPLIT]
         for t, k in splits:
             source, lower, upper = t.args
@@ -144,10 +144,10 @@ class Integers(Bounds):
                 low = p.args[1]
                 if lower <= low or lower % low:
                     continue
-                # source % lower // low * kp, beside the part above it
+                # source % lower // low * kp, and the part above it
                 if p.args[2] == lower and k == kp * (lower // low):
                     return self._exchange(a, t, k, p, kp, scale(self.split(source, low, upper), kp))
-                # source % upper // low less its part from `lower` up
+                # source % upper // low, minus its part from `lower` up
                 if p.args[2] == upper and k == -kp * (lower // low):
                     return self._exchange(a, t, k, p, kp, scale(self.split(source, low, lower), kp))
             if upper == 0 and k % lower == 0:
@@ -171,7 +171,7 @@ class Integers(Bounds):
         return None
 
     def _exchange(self, a: Lin, t: Atom, k: int, p: Atom, kp: int, new: Lin) -> Lin:
-        # The merged term takes the place of the first of the two, so that the order of terms stays the user's.
+        # The merged term replaces the first of the two, which keeps the user's order of terms.
         terms: dict[Atom, int] = {}
         placed = False
         for s, c in a.terms.items():
@@ -234,7 +234,7 @@ class Integers(Bounds):
         return g, (self.intern(a),)
 
     def expand(self, a: Lin) -> Lin:
-        """The form with products of sums multiplied out, those that are not too long."""
+        """The form with short products of sums multiplied out."""
         out = constant(a.const)
         for t, k in a.terms.items():
             if t.kind == PRODUCT and 1 < prod([_weight(f) for f in t.args]) <= _LONGEST_PRODUCT:
@@ -300,7 +300,7 @@ class Integers(Bounds):
         return Lin({self.atom(SPLIT, self.intern(a), c, 0): 1}, 0)
 
     def _unfold(self, a: Lin, c: int) -> Lin | None:
-        """x - x % u as x // u * u, where c divides u."""
+        """x - x % u as x // u * u, if c divides u."""
         for t, k in a.terms.items():
             if t.kind == SPLIT and t.args[1] == 1 and t.args[2] and t.args[2] * k % c == 0 and len(a.terms) > 1:
                 source, _, upper = t.args
@@ -310,7 +310,7 @@ class Integers(Bounds):
         return None
 
     def _drop_small_part(self, a: Lin, c: int) -> tuple[int, Lin, Lin] | None:
-        """(g, big, small) with a = g * big + small, 0 <= small < g, g | c, g > 1; None when there is no such g."""
+        """(g, big, small) with a = g * big + small, 0 <= small < g, g | c, g > 1; None if there is no such g."""
         tried = 0
         for g in sorted({gcd(k, c) for k in a.terms.values()}, reverse=True):
             if g == 1 or g == tried:
@@ -341,7 +341,7 @@ class Integers(Bounds):
             return scale(self.floormod(scale(a, -1), -c), -1)
         if c == 1:
             return ZERO
-        # Coefficients are not reduced modulo c: a // c and a % c must keep one source, to merge again.
+        # Coefficients are not reduced modulo c: a // c and a % c must keep a common source, so that they can merge again.
         terms = {t: k for t, k in a.terms.items() if k % c}
         r = a.const % c
         if len(terms) == 1:
@@ -385,7 +385,7 @@ class Integers(Bounds):
     # Division by a symbol
 
     def quotient(self, a: Lin, b: Lin) -> Lin:
-        """a // b for any b; where b may be 0, whatever suits."""
+        """a // b for any b. If b may be 0, the result for b = 0 is arbitrary."""
         if not b.terms:
             return self.floordiv(a, b.const) if b.const else self._symbolic(QUOTIENT, a, b)
         if not a.terms and a.const == 0:
@@ -403,7 +403,7 @@ class Integers(Bounds):
         return combine(whole, self._symbolic(QUOTIENT, rest, b))
 
     def remainder(self, a: Lin, b: Lin) -> Lin:
-        """a % b for any b; where b may be 0, whatever suits."""
+        """a % b for any b. If b may be 0, the result for b = 0 is arbitrary."""
         if not b.terms:
             return self.floormod(a, b.const) if b.const else self._symbolic(REMAINDER, a, b)
         if _never_positive(b):
@@ -423,7 +423,7 @@ class Integers(Bounds):
         return self.prove_nonpositive(scale(a, -1)) and self.prove_nonpositive(combine(shift(a, 1), b, -1))
 
     def _parts_divisible(self, a: Lin, b: Lin) -> tuple[Lin, Lin]:
-        """(q, rest) with a = q * b + rest, q from the terms that b divides as they stand."""
+        """(q, rest) with a = q * b + rest, where q has the terms of a that are multiples of b."""
         kb, fb = self._factors(b)
         if len(b.terms) > 1 or b.const:
             ka = self._multiple_of(a, b)
@@ -439,7 +439,7 @@ class Integers(Bounds):
         return whole, Lin(rest, a.const)
 
     def _multiple_of(self, a: Lin, b: Lin) -> int:
-        """k with a = k * b; 0 when there is none."""
+        """k with a = k * b; 0 if there is no such k."""
         if len(a.terms) != len(b.terms):
             return 0
         t, c = next(iter(b.terms.items()))
@@ -465,7 +465,7 @@ class Integers(Bounds):
         return factors[0] if len(factors) == 1 else Lin({self.atom(PRODUCT, *factors): 1}, 0)
 
     def _cancel_common(self, a: Lin, b: Lin) -> tuple[Lin, Lin] | None:
-        """(a', b') with a // b = a' // b', for a positive factor of b that divides all of a but a small part."""
+        """(a', b') with a // b = a' // b', for a positive factor of b that divides all of a except a small part."""
         kb, fb = self._factors(b)
         if len(fb) == 1 and kb == 1:
             return None
@@ -486,7 +486,7 @@ class Integers(Bounds):
         return self._extreme(MAXIMUM, a, b)
 
     def _wins(self, kind: int, a: Lin, b: Lin) -> bool:
-        """Whether a is certainly the one of both that is taken."""
+        """Whether a is certainly the minimum (or maximum) of the two."""
         return self.prove_nonpositive(combine(a, b, -1) if kind == MINIMUM else combine(b, a, -1))
 
     def _extreme(self, kind: int, a: Lin, b: Lin) -> Lin:
@@ -529,7 +529,7 @@ class Integers(Bounds):
         return Lin({self.atom(kind, *operands): 1}, 0)
 
     def _shared_factor(self, a: Lin, b: Lin) -> tuple[Lin, Lin, Lin] | None:
-        """(f, x, y) with a = f * x, b = f * y and f a factor that is not negative."""
+        """(f, x, y) with a = f * x, b = f * y and a non-negative factor f."""
         if a.const or b.const or len(a.terms) != 1 or len(b.terms) != 1:
             return None
         ((t, k),), ((s, c),) = a.terms.items(), b.terms.items()

@@ -1,8 +1,8 @@
 """Facts, proofs, comparisons and boolean connectives.
 
-Every ordering comparison of index integers has one form, `d <= 0`, with d a linear form divided by the greatest
-common divisor of its coefficients; equalities have the form `d == 0`. Facts (`constraint_scope`, symbolic ranges)
-are kept in the same form, and a goal is proved by adding facts to it until its constant bound decides.
+Every ordering comparison of index integers has one form, `d <= 0`, where d is a linear form divided by the greatest
+common divisor of its coefficients. Equalities have the form `d == 0`. Facts (`constraint_scope`, symbolic ranges)
+have the same form. A goal is proved by adding facts to it until its constant bound decides.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def boolean(value: bool) -> PrimExpr:
 
 
 class Logic(Proofs):
-    """Comparisons as forms, what is known to hold, and proofs from it."""
+    """Comparisons as forms, known facts, and proofs from facts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Logic(Proofs):
         self._negated: dict[int, PrimExpr] = {}
 
     def assume(self, condition: PrimExpr) -> None:
-        """Takes a simplified condition for granted."""
+        """Adds a simplified condition as a fact."""
         if isinstance(condition, And):
             self.assume(condition.a)
             self.assume(condition.b)
@@ -79,7 +79,7 @@ class Logic(Proofs):
             self.assume_nonpositive(d)
             self.assume_nonpositive(scale(d, -1))
             for t, k in d.terms.items():
-                # x % u == r pins the modular set of x, whatever else is known
+                # x % u == r determines the modular set of x, whatever else is known.
                 if t.kind == SPLIT and abs(k) == 1 and len(d.terms) == 1 and t.args[1] == 1 and t.args[2]:
                     self._assume_remainder(t.args[0], t.args[2], -d.const * k)
         elif kind == NONZERO and len(d.terms) == 1:
@@ -102,7 +102,7 @@ class Logic(Proofs):
                 self.assume_modular(s, (m, (value - source.const) // g * inverse % m))
 
     def pinned(self, condition: PrimExpr) -> Atom | None:
-        """The variable that a simplified condition says is a constant."""
+        """The variable for which a simplified condition gives a constant value."""
         form = self._form_of.get(id(condition))
         if form is None or form[0] != ZERO_FORM or len(form[1].terms) != 1:
             return None
@@ -110,14 +110,14 @@ class Logic(Proofs):
         return t if t.kind == LEAF else None
 
     def speaks_of(self, condition: PrimExpr, t: Atom) -> bool:
-        """Whether a condition mentions the variable."""
+        """Whether a condition contains the variable."""
         form = self._form_of.get(id(condition))
         if form is not None:
             return any([mentions(s, {id(t.leaf)}) for s in form[1].terms])
         return any_node(condition, lambda x: x is t.leaf)
 
     def orderings_of(self, condition: PrimExpr) -> list[Lin]:
-        """The forms d with d <= 0 that a simplified condition says; [] for any other condition."""
+        """The forms d with d <= 0 that a simplified condition states; [] for other conditions."""
         form = self._form_of.get(id(condition))
         if form is None or form[0] == NONZERO:
             return []
@@ -131,7 +131,7 @@ class Logic(Proofs):
         return self.nonpositive(shift(d, 1) if strict else d, dtype, strict)
 
     def nonpositive(self, d: Lin, dtype: str, strict: bool = False) -> PrimExpr:
-        """The simplified condition d <= 0; `strict` says with which sign it is written."""
+        """The simplified condition d <= 0. `strict`: it is written as a strict comparison."""
         if self.prove_nonpositive(d):
             return TRUE
         if self.prove_nonpositive(shift(scale(d, -1), 1)):
@@ -154,7 +154,7 @@ class Logic(Proofs):
         return self.known.get(id(node), node)
 
     def _ordering_of_parts(self, d: Lin, dtype: str, strict: bool) -> PrimExpr | None:
-        """x // l <= c as a bound of x; a minimum or maximum as bounds of its operands."""
+        """x // l <= c as a bound of x; a comparison of a minimum or maximum as comparisons of its operands."""
         if len(d.terms) == 1:
             ((t, k),) = d.terms.items()
             if t.kind == SPLIT and not t.args[2]:
@@ -174,7 +174,7 @@ class Logic(Proofs):
         goals = [self.gather(self._with(d, t, x)) for x in t.args]
         every = (t.kind == MAXIMUM) == (d.terms[t] > 0)
         if len(d.terms) > 1 and not every:
-            # Alternatives are worth it only where some of them are decided.
+            # Alternatives pay off only if some of them are decided.
             sides = [self.prove_nonpositive(shift(scale(g, -1), 1)) for g in goals]
             if sum(sides) < len(goals) - 1:
                 return None
@@ -182,7 +182,7 @@ class Logic(Proofs):
         return self.conjunction(parts) if every else self.disjunction(parts)
 
     def _reduce(self, d: Lin) -> Lin:
-        """d <= 0 with the coefficients' divisor taken out, and parts too small to matter dropped."""
+        """d <= 0 divided by the coefficients' common divisor, without parts that are too small to matter."""
         g = 0
         for k in d.terms.values():
             g = gcd(g, k)
@@ -274,7 +274,7 @@ class Logic(Proofs):
         return self.known.get(id(node), node)
 
     def _zero_parts(self, d: Lin) -> tuple[Lin, Lin] | None:
-        """g*A + B == 0 with |B| < g says A == 0 and B == 0."""
+        """(A, B): g*A + B == 0 with |B| < g implies A == 0 and B == 0; None for other forms."""
         for g in sorted({abs(k) for k in d.terms.values()}, reverse=True):
             if g == 1:
                 return None
@@ -292,7 +292,7 @@ class Logic(Proofs):
         return None
 
     def _operand_chosen(self, d: Lin) -> list[Lin] | None:
-        """max(x, y) == x says y <= x: the forms that must not be positive; None when d is no such thing."""
+        """max(x, y) == x means y <= x: the forms that must not be positive; None for other forms."""
         for t, k in d.terms.items():
             if t.kind in (MINIMUM, MAXIMUM) and abs(k) == 1:
                 rests = [self.gather(self._with(d, t, x)) for x in t.args]
@@ -335,7 +335,7 @@ class Logic(Proofs):
         return self.keep((Not, id(a)), lambda: Not(a))
 
     def keep(self, key: tuple[Any, ...], make: Any) -> PrimExpr:
-        """The one node that stands for `key`."""
+        """The one node for `key`."""
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = make()
@@ -413,7 +413,7 @@ class Logic(Proofs):
         return [c for c in kept if id(c) not in inside] if inside else kept
 
     def and_of_ors(self, condition: PrimExpr) -> PrimExpr:
-        """A simplified condition as a conjunction of disjunctions; as it is where that were too long."""
+        """A simplified condition as a conjunction of disjunctions; unchanged if that would be too long."""
         clauses = self._clauses(condition)
         return condition if clauses is None else self.conjunction([self.disjunction(c) for c in clauses])
 

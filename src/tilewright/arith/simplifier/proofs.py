@@ -1,10 +1,10 @@
-"""Proofs of d <= 0 from constant bounds, facts, and what quotients, remainders, minima and maxima are.
+"""Proofs of d <= 0 from constant bounds, facts, and the definitions of quotients, remainders, minima and maxima.
 
-A goal is multiplied and added to facts until its constant bound decides. Facts are forms f with f <= 0: conditions
+Facts are added to a multiple of the goal until its constant bound decides. Facts are forms f with f <= 0: conditions
 that hold, ends of symbolic ranges, and for the atoms of the goal
     x // l          l * q <= x <= l * q + l - 1
     x // b, b > 0   b * q <= x <= b * q + b - 1
-    x % b, b > 0    r <= b - 1, and r <= x where x >= 0
+    x % b, b > 0    r <= b - 1, and r <= x if x >= 0
     min(x, ...)     m <= x
     max(x, ...)     x <= m
 """
@@ -58,7 +58,7 @@ class Proofs(Integers):
         key = (frozenset(d.terms.items()), d.const)
         found = self._proved.get(key)
         if found is None:
-            # A goal that comes up while it is being proved is not proved by that.
+            # A goal that occurs again in its own proof does not count as proved.
             self._proved[key] = False
             outer, self._steps = self._steps, 0
             found = self._proved[key] = self._decide_goal(d)
@@ -73,7 +73,7 @@ class Proofs(Integers):
         return self._prove(d, _DEPTH, set())
 
     def _prove(self, d: Lin, depth: int, seen: set[Any]) -> bool:
-        """m * d = rest + n * fact with m, n > 0 and fact <= 0: so d <= 0 where rest <= m - 1."""
+        """With m * d = rest + n * fact, m, n > 0 and fact <= 0: d <= 0 if rest <= m - 1."""
         linked: set[Atom] | None = None
         for t, k in d.terms.items():
             if t.kind == (MAXIMUM if k > 0 else MINIMUM):
@@ -114,12 +114,12 @@ class Proofs(Integers):
         return self._prove(rest, depth, seen)
 
     def _with(self, d: Lin, t: Atom, x: Lin) -> Lin:
-        """d with x in the place of the atom."""
+        """d with x in place of the atom."""
         k = d.terms[t]
         return combine(Lin({s: c for s, c in d.terms.items() if s is not t}, d.const), x, k)
 
     def _linked(self, d: Lin) -> set[Atom]:
-        """The atoms of the goal and those inside them that occur more than once: what facts could cancel."""
+        """The atoms of the goal, and inner atoms that occur more than once: facts could cancel these."""
         met: set[Atom] = set(d.terms)
         twice: set[Atom] = set(d.terms)
         for t in d.terms:
@@ -135,7 +135,7 @@ class Proofs(Integers):
         return twice
 
     def _about(self, t: Atom, linked: set[Atom]) -> Iterator[Lin]:
-        """The definition of an atom, if it can help."""
+        """The facts from an atom's definition that may help."""
         found = self._implied.get(t)
         if found is None:
             found = self._implied[t] = tuple(self._definition(t))
@@ -176,7 +176,7 @@ class Proofs(Integers):
                     yield shift(combine(combine(source, here, -1), divisor, -1), 1)
 
     def _product_below(self, d: Lin) -> bool:
-        """A product of two factors is at least a mix of each one's least value times the other."""
+        """A product of two factors is at least a weighted sum of the factors, with each one's minimum as the weight of the other."""
         for t, k in d.terms.items():
             if t.kind != PRODUCT or k >= 0 or len(t.args) != 2:
                 continue
@@ -186,7 +186,7 @@ class Proofs(Integers):
             low, other = self.bound(a)[0], self.bound(b)[0]
             if low <= 0 or other <= 0 or low == inf or other == inf:
                 continue
-            # low * d, so that the product splits into a part for each factor.
+            # low * d, which splits the product into a part for each factor.
             least: int = int(low)
             share = min(max(d.terms.get(next(iter(b.terms)), 0), 0), -k * least)
             mixed = combine(scale(b, share * least), scale(a, (-k * least - share) * int(other)))
@@ -214,14 +214,14 @@ class Proofs(Integers):
     # Facts
 
     def forget(self) -> None:
-        """Drops cached results, for when what is known of a variable changes."""
+        """Clears cached results after a change of the facts about a variable."""
         self._bound_memo = {}
         self._mod_memo = {}
         self._proved = {}
         self._implied = {}
 
     def assume_nonpositive(self, d: Lin) -> None:
-        """Takes d <= 0 for granted."""
+        """Adds d <= 0 as a fact."""
         if len(d.terms) == 1:
             ((t, k),) = d.terms.items()
             if k > 0:

@@ -4,8 +4,8 @@
     def add_rules(x, y, c1, c2):
         yield x + 0, x
 
-A wildcard whose name starts with `c` and a digit, or is `c`, matches a constant and stands for its Python value;
-one that starts with `n` matches the number of lanes. A wildcard met twice must match the same simplified node.
+A wildcard that is named `c`, or starts with `c` and a digit, matches a constant and stands for its Python value;
+one that starts with `n` matches the number of lanes. A wildcard that occurs twice must match the same simplified node.
 Literals match constants of any type, and vectors of them. Conditions are Python expressions over the wildcards.
 Each group is compiled to one Python function per node type; `Rule.hits` counts uses.
 """
@@ -101,9 +101,9 @@ class Pattern:
 
 
 Term = Pattern | int
-"""What rules are made of."""
+"""A part of a rule."""
 Rules = Iterator[tuple[Term, ...]]
-"""Rules as their generators yield them: left side, right side, and the condition of those that have one."""
+"""The rules of a generator: left side, right side, and optionally a condition."""
 
 
 def _maker(op: Any) -> Callable[..., Pattern]:
@@ -148,7 +148,7 @@ def fields_of(op: Any) -> tuple[str, ...]:
 
 
 class Rule:
-    """One rule: where it was written, its three parts, the types that it holds for, and how often it was used."""
+    """One rule: its source line, its three parts, the types for which it is valid, and the number of its uses."""
 
     __slots__ = ("condition", "domain", "hits", "lhs", "rhs", "where")
 
@@ -180,18 +180,18 @@ def is_literal(node: Any, value: int) -> bool:
 
 
 def constant_value(node: PrimExpr) -> Any:
-    """The value of a constant node; None for any other."""
+    """The value of a constant node; None for other nodes."""
     return node.value if type(node) is IntImm or type(node) is FloatImm else None
 
 
 def rules(
     *ops: type, domain: str = "any", commute: bool = False
 ) -> Callable[[Callable[..., Rules]], Callable[..., Rules]]:
-    """Registers the rules that a generator yields; `OP` in a pattern's root stands for each of `ops` in turn.
+    """Registers the rules of a generator. `OP` in a pattern's root stands for each of `ops` in turn.
 
-    `domain`: "any", "int" (not valid for floats: NaN, infinities) or "index" (valid only where nothing wraps around:
-    int32 and int64, whose overflow is undefined as in C). Of floats the sign of a zero is not kept: x + 0.0 -> x.
-    With `commute`, the twin with the operands of the root swapped is made too.
+    `domain`: "any", "int" (invalid for floats: NaN, infinities) or "index" (valid only without overflow:
+    int32 and int64, whose overflow is undefined as in C). The sign of a float zero is not kept: x + 0.0 -> x.
+    With `commute`, each rule also gets a twin with the operands of the root swapped.
     """
 
     def register(
@@ -217,7 +217,7 @@ def rules(
 
 
 class _Compiler:
-    """Python source of one rule: tests inline, then the result built through the engine."""
+    """Python source of one rule: inline tests, then the construction of the result through the engine."""
 
     def __init__(self) -> None:
         self.tests: list[str] = []
@@ -290,7 +290,7 @@ def is_constant_name(name: str) -> bool:
 
 
 def is_constant_part(p: Any) -> bool:
-    """Whether the pattern is computed from constants alone."""
+    """Whether the pattern contains only constants."""
     if not isinstance(p, Pattern):
         return True
     if p.op == "wild":
@@ -303,7 +303,7 @@ _compiled: dict[tuple[type, str], Rewriter | None] = {}
 
 
 def domain_of(node: Any) -> str:
-    """Of which types the operands of a node are: "index", "int" (narrow or unsigned ones wrap around) or "any"."""
+    """The domain of a node's operands: "index", "int" (narrow or unsigned, which wrap around) or "any"."""
     dtype = node.a.dtype if type(node) in (EQ, NE, LT, LE, GT, GE) else node.dtype
     if not (dtype.is_int or dtype.is_uint):
         return "any"
@@ -315,7 +315,7 @@ DOMAINS = {"any": ("any",), "int": ("any", "int"), "index": ("any", "int", "inde
 
 
 def rewriter(op: type, domain: str) -> Rewriter | None:
-    """`f(engine, node)`: the node rewritten by the first rule that matches; None when there is none."""
+    """`f(engine, node)`: the node rewritten by the first rule that matches; None if no rule matches."""
     if (op, domain) not in _compiled:
         group = [r for r in _groups.get(op, ()) if r.domain in DOMAINS[domain]]
         _compiled[op, domain] = _compile(group) if group else None

@@ -1,6 +1,6 @@
-"""The rewrite rules of what is not scalar index arithmetic: floats, small integers, selects and vectors.
+"""The rewrite rules for everything except scalar index arithmetic: floats, small integers, selects and vectors.
 
-Index arithmetic (int32, int64) needs none: linear forms decide it (linear.py, integers.py, logic.py).
+Index arithmetic (int32, int64) needs no rules: linear forms decide it (linear.py, integers.py, logic.py).
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def lanes_of(b: P) -> P:
 
 
 def same_quotient(x: P, stride: P, divisor: P, lanes: P) -> P:
-    """All lanes of ramp(x, stride, lanes) have one quotient by `divisor`."""
+    """All lanes of ramp(x, stride, lanes) have the same quotient by `divisor`."""
     return Pattern("same_quotient", x, stride, divisor, lanes)
 
 
 def not_negative(x: P, stride: P, lanes: P) -> P:
-    """No lane of ramp(x, stride, lanes) is negative."""
+    """All lanes of ramp(x, stride, lanes) are non-negative."""
     return Pattern("not_negative", x, stride, lanes)
 
 
 def same_order(order: type, x: P, y: P, stride: P, lanes: P) -> P:
-    """All lanes of ramp(x, stride, lanes) compare with y in one way."""
+    """The comparison with y has the same result for all lanes of ramp(x, stride, lanes)."""
     return Pattern("same_order", order.__name__, x, y, stride, lanes)
 
 
 def always(order: type, x: P, y: P, stride: P, lanes: P) -> P:
-    """All lanes of ramp(x, stride, lanes) certainly compare so with y."""
+    """The comparison with y is certainly true for all lanes of ramp(x, stride, lanes)."""
     return Pattern("always", order.__name__, x, y, stride, lanes)
 
 
@@ -327,4 +327,4 @@ def ramp_max_rules(x: P, y: P, s: P, n: P) -> Rules:
 
 
 RULES = ALL
-"""Every rule, in the order in which they are tried."""
+"""All rules, in the order of their application."""

@@ -1,7 +1,7 @@
-"""Division that rounds towards zero.
+"""Simplification of division that rounds towards zero.
 
-Where operands are known not to be negative it is floor division. The nodes stay `Div` and `Mod` where a division is
-left over: what asked for truncation, such as the lowering of floor division, is not undone.
+For operands that are not negative it equals floor division. A remaining division stays a `Div` or `Mod` node,
+so that a requested truncation, such as in the lowering of floor division, is kept.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Truncation(Logic):
         return self._leaf(kind, a, constant(c), dtype)
 
     def _written(self, kind: type, out: Lin, a: Lin, b: Lin, dtype: str) -> Lin:
-        """The result by floor division, the division that is left over in it written as a truncating one."""
+        """The result by floor division, with its remaining division written as a truncating one."""
         new = [t for t in out.terms if t.kind != LEAF and t not in a.terms]
         if not new:
             return out

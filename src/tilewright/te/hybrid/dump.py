@@ -221,7 +221,7 @@ class _Writer(Visitor):
             return repr(float(e.value)) if e.dtype == "float32" else f"{e.dtype}({float(e.value)!r})"
         if math.isnan(e.value):
             self.no(e)
-        # Infinity is out of the largest number's reach.
+        # Infinity is written as the type's extreme value.
         return f'{"max" if e.value > 0 else "min"}_value("{e.dtype}")'
 
     def _call(self, e: Any) -> str:

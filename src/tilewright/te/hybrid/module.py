@@ -64,6 +64,6 @@ class HybridModule:
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         names: dict[str, Any] = {}
         exec(compile(tree, file, "exec"), names)
-        # The package of this module makes functions of tensors from what it is given.
+        # The module's package makes functions of tensors from its arguments.
         script = importlib.import_module(__package__ or "").script
         self.func_ = script(names[self.name])

@@ -101,7 +101,7 @@ class HybridParser:
         self.file = inspect.getsourcefile(pyfunc) or "?"
         closure = inspect.getclosurevars(pyfunc)
         self.outside: dict[str, Any] = {**closure.globals, **closure.nonlocals}
-        # What a function makes belongs to the operation, whichever function was called to make it.
+        # Results of a called function belong to this operation, too.
         self.inputs: list[Tensor] = [] if caller is None else caller.inputs
         self.input_buffers: list[Buffer] = [] if caller is None else caller.input_buffers
         self.outputs: list[Buffer] = [] if caller is None else caller.outputs
