@@ -57,7 +57,7 @@ class _Spans(ExprMutator):
 
 
 def _dominators(order: list[Expr], index: dict[Expr, int]) -> dict[int, int]:
-    """For each place in post-order that of the expression that all uses lead through; -1 for the last."""
+    """The dominator of each index in post-order: the index of the expression through which all its uses lead; -1 for the last."""
     parent: dict[int, int] = {len(order) - 1: -1}
     for i in range(len(order) - 1, -1, -1):
         for child in children(order[i]):
@@ -67,7 +67,7 @@ def _dominators(order: list[Expr], index: dict[Expr, int]) -> dict[int, int]:
                 continue
             a, b = parent[c], i
             while a != b:
-                # Users have higher numbers than what they use, so the lower one climbs.
+                # Users have higher indices than their operands, so the lower index climbs.
                 if a < b:
                     a = parent[a]
                 else:

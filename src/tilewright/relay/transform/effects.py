@@ -1,4 +1,4 @@
-"""Which expressions do something when they are evaluated, besides giving their value."""
+"""Analysis of expressions with effects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.relay.rewriting import card_of
 
 
 def evaluated(e: Expr) -> Sequence[Expr]:
-    """The expressions under `e` that are evaluated with it: what is inside a function is when it is called."""
+    """The expressions under `e` that are evaluated with it. The body of a function is not: it is evaluated at calls."""
     if isinstance(e, Function):
         return ()
     if isinstance(e, Let):
@@ -32,12 +32,12 @@ def calls_unknown(e: Expr) -> bool:
 
 
 def in_order(e: Expr) -> bool:
-    """Whether `e` itself does, or depends on, something besides its operands."""
+    """Whether `e` itself (without its operands) has an effect, or depends on one."""
     return isinstance(e, (RefCreate, RefRead, RefWrite)) or calls_unknown(e)
 
 
 class Effects:
-    """Whether evaluating an expression does what `own` says of one of those that are evaluated with it. Each is looked at once."""
+    """Whether `own` holds for an expression or one that is evaluated with it. Each expression is visited once."""
 
     def __init__(self, own: Callable[[Expr], bool] = in_order) -> None:
         self.own = own

@@ -1,4 +1,4 @@
-"""FlexibleShapeDispatch: one function for each of a few sizes of an axis, and a main that picks one when it runs.
+"""FlexibleShapeDispatch: one function for each of a few sizes of an axis, and a main that selects one at run time.
 
 main(x: (?, 32))  ->  if shape(x)[0] <= 1: main_1(pad(x)) else if shape(x)[0] <= 16: main_16(pad(x)) ... else main_dynamic(x)
 """
@@ -117,7 +117,7 @@ class FlexibleShapeDispatch:
         return Tuple(tuple(items))
 
     def fitted(self, x: Var, bucket: int, size: Expr) -> Expr:
-        """An input of any size, with the bucket's: what is missing is appended and what is too much cut off."""
+        """An input of any size, padded or cropped to the bucket's size."""
         t: Any = x.type_annotation
         shape = [d.value if isinstance(d, IntImm) else d for d in t.shape]
         if self.auto_pad:
@@ -127,11 +127,11 @@ class FlexibleShapeDispatch:
         else:
             whole = x
         cut: Expr = constructor("strided_slice")(whole, [0], [bucket], [1], axes=[self.axis])
-        # Its size is known where this branch runs: the reshape says so to the types.
+        # The branch implies the size. The reshape makes it known to the types.
         return constructor("reshape")(cut, tuple([bucket if i == self.axis else 0 for i in range(len(shape))]))
 
     def cut(self, y: Expr, size: Expr) -> Expr:
-        """An output without what the padding made."""
+        """An output without the part from the padding."""
         end = constructor("reshape")(size, (1,))
         bounds = (const(np.array([0], np.int64)), end, const(np.array([1], np.int64)))
         return constructor("dyn.strided_slice")(y, *bounds, axes=(self.axis,))

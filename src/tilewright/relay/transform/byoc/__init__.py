@@ -1,4 +1,4 @@
-"""Bring your own code generator: parts of a program are found, marked and taken out for other compilers."""
+"""Bring your own code generator: passes that find, mark and extract parts of a program for other compilers."""
 
 from tilewright.relay.transform.byoc.annotate_target import AnnotateTarget
 from tilewright.relay.transform.byoc.compiler_functions import (

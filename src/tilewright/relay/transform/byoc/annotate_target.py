@@ -1,4 +1,4 @@
-"""AnnotateTarget: every call gets the borders of a region of the first compiler that says it takes the call."""
+"""AnnotateTarget: puts each call into a region of the first compiler that supports it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tilewright.support.errors import TVMError
 
 
 class _Annotator(ExprMutator):
-    """Rewrites one function. `compilers` tells of rewritten expressions whose region has no end yet; an end is put where they
-    are used. Regions end with the scope: at branches, bindings and bodies."""
+    """Rewrites one function. `compilers` has rewritten expressions whose region is still open, with the region's compiler; the end is
+    inserted at their uses. Regions do not extend beyond a scope: branches, bindings and bodies."""
 
     def __init__(self, targets: Sequence[str], non_call_ops: bool) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _Annotator(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         if is_begin(call):
-            # Borders of an earlier run are made anew; the operator behind them tells whose it was.
+            # Borders of an earlier run are inserted anew. The operator inside tells its compiler.
             return self.visit(inner(call))
         if is_end(call):
             new: Expr = self.visit(inner(call))
@@ -59,13 +59,13 @@ class _Annotator(ExprMutator):
         compiler = self.choose(call)
         made = call.replace(args=tuple([self.entered(a, compiler) for a in call.args]))
         if made is call:
-            # Of no arguments: an end makes no difference between this and other uses of the same call.
+            # Without arguments the call is a new object, since an end must distinguish it from other uses of the same call.
             made = Call(call.op, call.args, call.attrs, call.type_args, call.span)
         self.compilers[made] = compiler
         return made
 
     def choose(self, call: Call) -> str:
-        """The first compiler that takes a call; one that took it in an earlier run stays."""
+        """The first compiler that supports a call. The compiler of an earlier run is kept."""
         if call.args and is_begin(call.args[0]):
             before = compiler_of(call.args[0])
             if before != DEFAULT:
@@ -88,7 +88,7 @@ class _Annotator(ExprMutator):
         return DEFAULT
 
     def plain(self, e: Expr, parts: Sequence[Expr]) -> str | None:
-        """The compiler of what is not a call: that of all its parts."""
+        """The compiler of an expression that is not a call: the one of all its parts; "default" if they differ, None without the option."""
         if not self.non_call_ops:
             return None
         known = {self.compilers[p] for p in [self.visit(p) for p in parts] if p in self.compilers}

@@ -23,7 +23,7 @@ class AnnotatedRegion:
 
 
 class AnnotatedRegionSet:
-    """The regions of an expression, which the operators `annotation.compiler_begin` and `compiler_end` bound.
+    """The regions of an expression, bounded by the operators `annotation.compiler_begin` and `compiler_end`.
 
     Raises TVMError for other operators, and if begin and end marks contradict each other."""
 
@@ -48,5 +48,5 @@ class AnnotatedRegionSet:
         return iter(self.regions)
 
     def get_region(self, expr: Expr) -> AnnotatedRegion | None:
-        """The region of an expression or of a begin or end mark; None if it is in none."""
+        """The region of an expression, or of a begin or end mark; None if it has none."""
         return self._of.get(expr)

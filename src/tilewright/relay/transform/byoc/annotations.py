@@ -1,4 +1,4 @@
-"""Reading and making the operators at the borders of compiler regions."""
+"""Functions that read and make the operators at the borders of compiler regions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tilewright.relay.expr import Call, Expr, Function
 
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 DEFAULT = "default"
-"""The compiler of what is given to no other."""
+"""The compiler of operators that no other compiler supports."""
 
 
 def is_begin(e: Expr) -> bool:
-    """Whether `e` is where something enters a region."""
+    """Whether `e` is the mark of a value that enters a region."""
     return type(e) is Call and type(e.op) is Op and e.op.name == BEGIN
 
 
 def is_end(e: Expr) -> bool:
-    """Whether `e` is where something leaves a region."""
+    """Whether `e` is the mark of a value that leaves a region."""
     return type(e) is Call and type(e.op) is Op and e.op.name == END
 
 
@@ -34,7 +34,7 @@ def inner(border: Expr) -> Expr:
 
 
 def compiler_of(border: Expr) -> str:
-    """The compiler that a border names."""
+    """The compiler of a border."""
     assert isinstance(border, Call)
     return str(border.attrs.compiler)  # type: ignore[union-attr]
 
@@ -48,20 +48,20 @@ def end(e: Expr, compiler: str) -> Expr:
 
 
 def is_composite(f: Any) -> TypeGuard[Function]:
-    """Whether a function stands for a match of a pattern."""
+    """Whether a function is a match of a pattern."""
     return isinstance(f, Function) and "Composite" in f.attrs
 
 
 def is_external(f: Any) -> bool:
-    """Whether a function belongs to another compiler, or is code that one made already."""
+    """Whether a function belongs to another compiler, or is compiled already."""
     return isinstance(f, Function) and ("Compiler" in f.attrs or bool(f.attrs.get("Extern", 0)))
 
 
 def is_own(f: Any) -> bool:
-    """Whether a global function is relay's to rewrite."""
+    """Whether relay's passes may rewrite a global function."""
     return isinstance(f, Function) and not f.is_primitive and not is_external(f)
 
 
 def own_functions(mod: IRModule) -> dict[Any, Function]:
-    """The functions of a module that are relay's to rewrite."""
+    """The functions of a module that relay's passes may rewrite."""
     return {g: f for g, f in mod.functions.items() if is_own(f)}  # type: ignore[misc]

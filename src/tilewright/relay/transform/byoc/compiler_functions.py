@@ -1,4 +1,4 @@
-"""Functions of other compilers as such: put where they are called, named again, undone, or marked as made already."""
+"""Passes on functions of other compilers: moving them to their calls, outlining, inlining, and marking compiled ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def inlined(call: Call, function: Function) -> Expr:
 
 
 class _OwnMutator(ExprMutator):
-    """Leaves other compilers' functions as they are."""
+    """Leaves the functions of other compilers unchanged."""
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive or is_external(fn) else super().visit_function(fn)
@@ -40,7 +40,7 @@ def _each_own(mod: IRModule, mutator: ExprMutator, without: Sequence[GlobalVar] 
 
 
 class _Undo(_OwnMutator):
-    """Calls of some global functions replaced by what these compute, their composite functions too."""
+    """Inlines calls of some global functions, with the composite functions in them."""
 
     def __init__(self, functions: dict[GlobalVar, Function]) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Undo(_OwnMutator):
 
 
 class _WithoutComposites(ExprMutator):
-    """Composite functions (those of some names, or all) -> what they compute."""
+    """Inlines composite functions (those with some names, or all)."""
 
     def __init__(self, names: frozenset[str] | None = None) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
 
 
 class _InPlace(_OwnMutator):
-    """Other compilers' functions where they are called; composite functions that no compiler took, undone."""
+    """Moves functions of other compilers to their calls, and inlines composite functions without a compiler."""
 
     def __init__(self, functions: dict[GlobalVar, Function]) -> None:
         super().__init__()
@@ -207,14 +207,14 @@ class _InPlace(_OwnMutator):
         function = self.functions.get(gvar)
         if function is None:
             return gvar
-        # As a value: a function of relay's own that calls it.
+        # As a value it becomes a relay function that calls it.
         params = tuple([Var(p.name_hint, type_of(p) or p.type_annotation) for p in function.params])
         return Function(params, Call(function, params), function.ret_type)
 
 
 def external_in_place(mod: IRModule) -> IRModule:
-    """The module as executors compile it: functions of other compilers stand where they are called, composite functions that
-    belong to no compiler are gone."""
+    """The module for executors: functions of other compilers are at their calls, and composite functions without a compiler
+    are inlined."""
     functions: dict[Any, Any] = {}
     for g, f in mod.functions.items():
         if is_external(f):

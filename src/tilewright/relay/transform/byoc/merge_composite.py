@@ -1,4 +1,4 @@
-"""MergeComposite: matches of a pattern table become functions that carry the pattern's name."""
+"""MergeComposite: turns matches of a pattern table into functions with the pattern's name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _accept(e: Expr) -> bool:
 
 
 def checked_table(table: Iterable[Sequence[Any]], where: str) -> list[Entry]:
-    """The entries of a pattern table with their checks. Raises TVMError for what is not an entry, which `where` tells of."""
+    """The entries of a pattern table with their checks. Raises TVMError for an invalid entry; `where` names the table in its message."""
     if isinstance(table, (str, DFPattern)) or not isinstance(table, Iterable):
         raise TVMError(
             f"{where} takes a list of (name, pattern) or (name, pattern, check), but was given {type(table).__name__}"

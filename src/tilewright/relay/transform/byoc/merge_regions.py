@@ -1,4 +1,4 @@
-"""MergeCompilerRegions: neighbouring regions of one compiler become one, where what is between them allows it."""
+"""MergeCompilerRegions: merges neighbouring regions of one compiler."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tilewright.support.errors import TVMError
 
 
 class Dependences:
-    """Dependencies of every region, and of every expression outside them: sets of regions as bits of a number.
+    """The regions on which every region, and every expression outside, depends. A set of regions is an int with a bit for each.
 
-    Regions are entered in order of evaluation. Two become one where no way from one to the other leads over a third: as one
-    function they would wait for what waits for them.
+    Regions are entered in the order of evaluation. Two may merge if no path between them leads through a third one: merged they
+    would depend on it, and it on them.
     """
 
     def __init__(self, regions: RegionSet) -> None:
         self.regions = regions
         self.bits: dict[Region, int] = {}
-        """The numbers of the regions that a region was made of."""
+        """The bits of all regions that were merged into a region."""
         self.above: dict[Region, int] = {}
         """The regions that a region depends on, without itself."""
         self.outside: dict[Expr, int] = {}
@@ -47,7 +47,7 @@ class Dependences:
         return self.of(inner(e)) if is_border(e) else self.outside.get(e, 0)
 
     def note(self, e: Expr) -> None:
-        """Enters an expression outside of all regions."""
+        """Enters an expression that is outside all regions."""
         found = 0
         for c in children(e):
             found |= self.of(c)
@@ -55,7 +55,7 @@ class Dependences:
             self.outside[e] = found
 
     def enter(self, region: Region) -> None:
-        """Enters a region; what it depends on is known already."""
+        """Enters a region after its dependencies."""
         self.bits[region] = own = 1 << region.number
         self.inputs[region] = dict.fromkeys(inputs_of(region))
         found = 0
@@ -69,7 +69,7 @@ class Dependences:
             )
         self.above[region] = found
         if len(region.nodes) > 1 and found:
-            # Who waits for a part that was seen before waits for the whole.
+            # Expressions that depend on an earlier part now depend on all dependencies of the region.
             self._spread(own, found)
 
     def _spread(self, bits: int, whole: int) -> None:
@@ -92,19 +92,19 @@ class Dependences:
         inputs = self.inputs.pop(region)
         other.absorb(region)
         self.bits[other], self.above[other] = bits, above
-        # What came from the other one is inside now.
+        # Inputs from the other region are now inside.
         self.inputs[other] |= inputs
         self.inputs[other] = {e: None for e in self.inputs[other] if not self._from(e, other)}
         self._spread(bits, bits | above)
         self.above[other] &= ~bits
 
     def _from(self, e: Expr, region: Region) -> bool:
-        """Whether an input is handed over by a region directly."""
+        """Whether an input comes directly from a region."""
         return is_begin(e) and is_end(inner(e)) and self.regions.of(inner(e)) is region
 
 
 def inputs_of(region: Region) -> list[Expr]:
-    """The operands of a region's nodes that are not in it, in order: borders, variables, and what has no border."""
+    """The operands of a region's nodes from outside, in order: borders, variables, and expressions without a border."""
     inside = set(region.nodes)
     found: dict[Expr, None] = {}
     for node in region.nodes:
@@ -115,7 +115,7 @@ def inputs_of(region: Region) -> list[Expr]:
 
 
 def merged_regions(body: Expr) -> RegionSet:
-    """The regions of an annotated body after all that may be merged are."""
+    """The regions of an annotated body after all possible merges."""
     regions = RegionSet(body)
     scopes = scopes_of(body)
     known = Dependences(regions)
@@ -127,7 +127,7 @@ def merged_regions(body: Expr) -> RegionSet:
         if region is None:
             known.note(e)
         elif region.nodes[-1] is e:
-            # All its nodes, and with them all its inputs, have been seen.
+            # All its nodes, and so all its inputs, have been visited.
             entered.add(region)
             known.enter(region)
             if region.compiler == DEFAULT:
@@ -153,7 +153,7 @@ def _merge_into_sources(
 
 
 class _WithoutInnerMarks(ExprMutator):
-    """Takes away the borders between parts of one region."""
+    """Removes the borders inside merged regions."""
 
     def __init__(self, regions: RegionSet) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""PartitionGraph: every region becomes a global function that its compiler's code generator gets."""
+"""PartitionGraph: turns every region into a global function for its compiler's code generator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tilewright.support.errors import TVMError
 
 
 class _Prepared(ExprMutator):
-    """Without the borders of "default"; a tuple that leaves a region leaves it element by element."""
+    """Removes the borders of "default", and splits a tuple that leaves a region into its elements."""
 
     def visit_call(self, call: Call) -> Expr:
         if not is_border(call):
@@ -51,25 +51,25 @@ def _ended(e: Expr, compiler: str) -> Expr:
     if isinstance(e, Tuple):
         return Tuple(tuple([_ended(f, compiler) for f in e.fields]), e.span)
     if is_begin(e):
-        # It goes through the region without being touched.
+        # The value passes through the region unchanged.
         return inner(e)
     return end(e, compiler)
 
 
 class _Inside(ExprMutator):
-    """The body of a region, its inputs replaced."""
+    """The body of a region with its inputs replaced."""
 
     def visit_function(self, fn: Function) -> Expr:
         return fn
 
 
 def identifier(text: str) -> str:
-    """The text as a part of a C name."""
+    """The text with only characters of a C identifier."""
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
 class _Partitioner(ExprMutator):
-    """Takes the regions out of one function."""
+    """Extracts the regions of one function."""
 
     def __init__(self, regions: RegionSet, name: Callable[[str], tuple[str, str]], bind_constants: bool) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _Partitioner(ExprMutator):
         return memo[expr]
 
     def visit_call(self, call: Call) -> Expr:
-        # A border without a region means nothing.
+        # A border without a region has no effect.
         new: Expr = self.visit(inner(call)) if is_border(call) else super().visit_call(call)
         return new
 
@@ -104,14 +104,14 @@ class _Partitioner(ExprMutator):
         return fn if fn.is_primitive or is_composite(fn) else super().visit_function(fn)
 
     def taken_out(self, border: Expr, region: Region) -> Expr:
-        """The expression that stands for a value leaving a region."""
+        """The expression that replaces a value that leaves a region."""
         value = inner(border)
         if value not in self.results:
             self.results |= self.extract(region)
         return self.results[value]
 
     def extract(self, region: Region) -> dict[Expr, Expr]:
-        """Makes the region's function; what stands for each value that leaves it."""
+        """Makes the region's function. Returns the replacement of each value that leaves the region."""
         symbol, prefix = self.name(region.compiler)
         body = _Inside()
         params: dict[Expr, Var] = {}
@@ -145,18 +145,18 @@ def _known_type(e: Expr) -> Any:
 
 
 def _values(inputs: list[Expr]) -> list[Expr]:
-    """The inputs of a region, without the annotations at its entry."""
+    """The inputs of a region without the marks at its entry."""
     return list(dict.fromkeys([inner(e) if is_begin(e) else e for e in inputs]))
 
 
 def optimized(function: Function, compiler: str) -> Function:
-    """The function after `relay.ext.<compiler>.optimize`, a function of modules, where one is registered."""
+    """The function after `relay.ext.<compiler>.optimize`, a registered function on modules; unchanged without one."""
     name = f"relay.ext.{compiler}.optimize"
     change = get_global_func(name, allow_missing=True)
     if change is None:
         return function
     attrs = dict(function.attrs)
-    # Passes leave what is one kernel alone.
+    # Passes do not rewrite a function that is one kernel.
     mod = infer_module(IRModule.from_expr(function.replace(attrs={})))
     changed = change(mod)
     if not isinstance(changed, IRModule) or not isinstance(changed["main"], Function):
@@ -165,7 +165,7 @@ def optimized(function: Function, compiler: str) -> Function:
 
 
 def _check_order(regions: RegionSet) -> None:
-    """TVMError where a region depends on itself."""
+    """Raises TVMError if a region depends on itself."""
     known = Dependences(regions)
     entered: set[Region] = set()
     for e in regions.order:

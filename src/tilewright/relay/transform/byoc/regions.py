@@ -1,4 +1,4 @@
-"""The regions of an annotated program: what is connected between the borders that compilers' regions begin and end with."""
+"""The regions of an annotated program: the connected parts between begin and end marks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tilewright.relay.transform.byoc.annotations import compiler_of, inner, is_b
 from tilewright.support.errors import TVMError
 
 _OUTSIDE = (Var, Constant, GlobalVar, Op, Constructor, Function, If, Let, Match, RefCreate, RefRead, RefWrite)
-"""Expressions that a region never holds: names, scopes, and effects. Constants are always included."""
+"""Expressions that a region never contains: names, scopes, and effects. Constants are always included."""
 
 
 class Region:
-    """A part that one compiler gets as one function: `nodes` in order of evaluation, annotations where values enter and leave."""
+    """A part that one compiler gets as one function: `nodes` in the order of evaluation, with the marks of entering and leaving values."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -39,14 +39,14 @@ class Region:
         self._parent: Region | None = None
 
     def root(self) -> Region:
-        """The region that this one became part of."""
+        """The region into which this one was merged; itself if it was not merged."""
         region = self
         while region._parent is not None:
             region = region._parent
         return region
 
     def absorb(self, other: Region) -> None:
-        """Makes another region part of this one."""
+        """Merges another region into this one."""
         assert other._parent is None and self._parent is None and other is not self
         other._parent = self
         for mine, others in ((self.nodes, other.nodes), (self.begins, other.begins), (self.ends, other.ends)):
@@ -63,7 +63,7 @@ class Region:
 
 
 def name_of(e: Expr) -> str:
-    """A word for an expression, in messages."""
+    """A name for an expression in messages."""
     if type(e) is Call and type(e.op) is Op:
         return e.op.name
     if type(e) is Call and isinstance(e.op, Function):
@@ -123,7 +123,7 @@ class RegionSet:
             self._add(e, region, scopes)
 
     def _add(self, e: Expr, region: Region, scopes: dict[Expr, frozenset[Expr]]) -> None:
-        """Makes an expression part of a region, with what it is computed from and no border is before: operators of no operands."""
+        """Adds an expression to a region, with its operands that have no border before them: operators without operands."""
         found = [e]
         for node in found:
             self._of[node] = region
@@ -140,7 +140,7 @@ class RegionSet:
             return
         region = self._of.get(value)
         if region is None:
-            # Of no operands, or of operands from outside that no border tells of.
+            # The value has no operands, or only outer operands without borders.
             region = self._new()
             self._add(value, region, scopes)
         region = region.root()
@@ -154,7 +154,7 @@ class RegionSet:
         self._of[e] = region
 
     def of(self, e: Expr) -> Region | None:
-        """The region that an expression or border belongs to."""
+        """The region of an expression or border; None if it has none."""
         found = self._of.get(e)
         return found.root() if found is not None else None
 
@@ -167,19 +167,19 @@ class RegionSet:
 
 
 def can_be_inside(e: Expr) -> bool:
-    """Whether an expression may belong to a region: calls of operators and of composite functions, tuples and their elements."""
+    """Whether a region may contain an expression: calls of operators and of composite functions, tuples and their elements."""
     if type(e) is Call:
         return not is_border(e) and (type(e.op) is Op or is_composite(e.op))
     return not isinstance(e, _OUTSIDE)
 
 
 def _skipped(e: Expr) -> bool:
-    """Bodies that are not part of the program around them."""
+    """Whether an expression is a function with a body that is not part of the surrounding program."""
     return isinstance(e, Function) and (e.is_primitive or is_composite(e) or "Compiler" in e.attrs)
 
 
 def scopes_of(root: Expr) -> dict[Expr, frozenset[Expr]]:
-    """For every expression the scopes that it is evaluated in: bodies, branches, bound values; of nested ones the outermost."""
+    """For every expression the scopes of its evaluation: bodies, branches, bound values. Nested scopes count as the outermost."""
     found: dict[Expr, set[Expr]] = {}
     parents: dict[Expr, Expr | None] = {root: None}
     pending = [root]
@@ -197,7 +197,7 @@ def scopes_of(root: Expr) -> dict[Expr, frozenset[Expr]]:
                     continue
                 first, *rest = children(e)
                 if isinstance(e, (If, Match)):
-                    stack.append(first)  # what decides is evaluated here
+                    stack.append(first)  # The condition is evaluated in this scope.
                 else:
                     rest = [first, *rest]
                 for part in rest:

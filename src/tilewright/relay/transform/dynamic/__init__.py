@@ -1,4 +1,4 @@
-"""Passes for dynamic dimensions and for indices that only a run knows."""
+"""Passes for dynamic dimensions, and for indices that are known only at run time."""
 
 from tilewright.support import lazy
 

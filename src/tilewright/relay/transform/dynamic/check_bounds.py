@@ -1,4 +1,4 @@
-"""CheckBounds: programs that end with an error at an index outside of its axis, or at an integer divided by zero."""
+"""CheckBounds: run-time errors for indices outside of their axis, and for integer division by zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.relay.rewriting import rewrite_calls, static_shape, typed, typed
 
 
 def name_of(call: Call) -> str:
-    """An operator and the model's node that it is of."""
+    """An operator with its node of the model, for messages."""
     kind, node = call.operator.name, span_text(getattr(call, "span", None))
     return f"{kind} ({node})" if node else str(kind)
 
@@ -82,7 +82,7 @@ def _checked_divisor(call: Call, args: list[Expr], at: int) -> None:
 
 
 def check_call(call: Call) -> Expr | None:
-    """The call with checks before its arguments; None where it needs none."""
+    """The call with checks on its arguments; None if it needs none."""
     if type(call.op) is not Op or not isinstance(call.attrs, OpCard):
         return None
     args = list(call.args)
@@ -102,7 +102,7 @@ def CheckBounds() -> Any:
     done: set[Expr] = set()
 
     def rule(call: Call) -> Expr | None:
-        # A rule is asked again about what it made.
+        # The rewriter visits the result of a rule again.
         if call in done:
             return None
         new = check_call(call)

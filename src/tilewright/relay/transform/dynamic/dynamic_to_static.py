@@ -1,8 +1,8 @@
-"""DynamicToStatic: operators that read shapes from arguments become those that have them as attributes.
+"""DynamicToStatic: replaces operators with shapes as arguments by those with shapes as attributes.
 
-What exporters leave of shapes (shape_of, slices, gathers, arithmetic, concatenations) is evaluated on symbolic elements: dimensions
-of inputs stay the variables that they are, and numbers are numbers. An element of which nothing is known may still be the one that
-reshape infers.
+Arithmetic on shapes (shape_of, slices, gathers, concatenations) is evaluated on symbolic elements: dimensions of inputs stay
+variables, numbers stay numbers. An unknown element may still become the one that reshape
+infers.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tilewright.tir import NE, Max, Min, Select, Var
 from tilewright.tir.stmt_functor import post_order_visit
 
 LIMIT = 64
-"""Most elements of a tensor that is taken for a shape."""
+"""The largest number of elements of a tensor that may be a shape."""
 
 Values = np.ndarray[Any, Any]
-"""Elements of a small tensor, as objects: int, float, bool, an integer expression, or None where nothing is known."""
+"""Elements of a small tensor, as objects: int, float, bool, an integer expression, or None for an unknown one."""
 
 MOVES = {
     "reshape", "squeeze", "expand_dims", "transpose", "concatenate", "stack", "split", "strided_slice", "take", "gather",
     "gather_nd", "reverse", "tile", "repeat", "broadcast_to", "scatter_elements", "scatter_nd", "copy",
 }  # fmt: skip
-"""Operators whose references move elements of any kind."""
+"""Operators whose references move elements of any type."""
 
 
 def _arith(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -46,13 +46,13 @@ def _arith(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _of_a_kind(a: Any, b: Any) -> bool:
-    """Whether there is arithmetic of the two: numbers, or sizes and integers."""
+    """Whether two elements can be combined by arithmetic: two numbers, two sizes, or a size and an int."""
     numbers = [v for v in (a, b) if not isinstance(v, PrimExpr)]
     return len(numbers) != 1 or type(numbers[0]) is int
 
 
 def _of_one_type(a: Any, b: Any) -> bool:
-    """Whether there is a choice between the two."""
+    """Whether two elements can be the operands of a choice."""
     both = isinstance(a, PrimExpr) and isinstance(b, PrimExpr)
     return a.dtype == b.dtype if both else _of_a_kind(a, b)
 
@@ -75,13 +75,13 @@ def _expr(a: Any, like: Any) -> Any:
 
 
 def _unless_zero(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A division, of which nothing is known where it divides by zero."""
+    """A division with an unknown result for a zero divisor."""
     return lambda a, b: None if not isinstance(b, PrimExpr) and b == 0 else f(a, b)
 
 
 def _divided(a: Any, b: Any) -> Any:
     if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
-        # Truncation and flooring agree on what is not negative.
+        # Truncation equals flooring for non-negative operands.
         return a // b if nonnegative(a) and nonnegative(b) else None
     if isinstance(a, float) or isinstance(b, float):
         return a / b
@@ -89,7 +89,7 @@ def _divided(a: Any, b: Any) -> Any:
 
 
 def _compared(f: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    """A comparison of numbers, or of an extent with a negative number; otherwise nothing is known."""
+    """A comparison of numbers, or of an extent with a negative number. Other results are unknown."""
 
     def known(a: Any, b: Any) -> Any:
         if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
@@ -121,13 +121,13 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class ShapeValues:
-    """Evaluates small tensors of integers as far as they are known when the program is compiled."""
+    """Evaluates small integer tensors at compile time, as far as their elements are known."""
 
     def __init__(self) -> None:
         self.known: dict[Expr, Any] = {}
 
     def of(self, e: Expr) -> Values | None:
-        """The elements of a tensor; None where it is no such tensor."""
+        """The elements of a tensor; None if they cannot be evaluated."""
         stack = [e]
         while stack:
             node = stack[-1]
@@ -214,7 +214,7 @@ class ShapeValues:
         try:
             found = card.ref(*numbers)
         except (IndexError, ValueError):
-            # Places that the data does not have: the program fails there when it runs.
+            # The data has no such index, so the program fails here at run time.
             return None
         if isinstance(found, tuple):
             return tuple([np.asarray(f, object) for f in found])
@@ -222,7 +222,7 @@ class ShapeValues:
         return made if made.size <= LIMIT else None
 
     def _full(self, e: Call) -> Any:
-        """zeros, ones and the like, which have no arguments."""
+        """zeros, ones and similar operators without arguments."""
         if e.args or e.operator.name not in ("zeros", "ones", "arange"):
             return None
         t = type_of(e)
@@ -246,7 +246,7 @@ def _objects_of(shape: tuple[int, ...], values: list[Any]) -> Values:
 
 
 def _names_sizes(value: Any) -> bool:
-    """Whether an attribute is not known before the program runs."""
+    """Whether an attribute contains symbolic sizes."""
     if isinstance(value, OpCard):
         return any([_names_sizes(getattr(value, f.name)) for f in value._fields])
     return isinstance(value, PrimExpr) or isinstance(value, (tuple, list)) and any(map(_names_sizes, value))
@@ -324,7 +324,7 @@ def variables_of_type(t: Any) -> set[Var]:
 
 
 class Rule:
-    """Replaces calls of dynamic operators in one function. `scope` are the sizes that can be read anywhere in it."""
+    """Replaces calls of dynamic operators in one function. `scope`: the sizes that can be read anywhere in it."""
 
     def __init__(self, scope: set[Var]) -> None:
         self.scope = scope
@@ -356,20 +356,20 @@ class Rule:
         except TypeRuleError:
             return None
         if any([not Analyzer().can_prove(condition) for condition, *_ in card.needs(elements)]):
-            # Whether it holds, only a run can tell.
+            # The condition is known only at run time.
             return None
         return Call(static.op, tuple(kept), static, (), call.span)
 
 
 def _may_infer(values: list[Any]) -> bool:
-    """Whether -1 may stand for the one element that is not known: the others are extents."""
+    """Whether -1 may replace the one unknown element: all others are extents."""
     return all(
         [v is None or (isinstance(v, int) and v > 0) or (isinstance(v, PrimExpr) and nonnegative(v)) for v in values]
     )
 
 
 def static_calls(func: Function) -> Function:
-    """The function with dynamic operators replaced where the values that they read are known."""
+    """The function with static operators in place of dynamic ones whose shape arguments are known."""
     nested = any([isinstance(e, Function) and e is not func and not e.is_primitive for e in post_order(func)])
     scope: set[Var] = set()
     if not nested:
@@ -386,7 +386,7 @@ def DynamicToStatic() -> Pass:
         if not any([isinstance(e, Call) and isinstance(e.attrs, Dynamic) for e in post_order(func)]):
             return func
         made = static_calls(func)
-        # What was not known of the result may be now.
+        # Types that were unknown before may be known now.
         return made if made is func else made.replace(ret_type=None)
 
     return typed_pass("DynamicToStatic", 0, run)

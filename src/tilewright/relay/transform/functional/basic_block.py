@@ -1,4 +1,4 @@
-"""ToBasicBlockNormalForm: what several scopes use is let-bound in the scope around them; inside of a scope, graphs stay graphs."""
+"""ToBasicBlockNormalForm: let-binds expressions that several scopes use in the scope around them. Within a scope, graphs stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.functor import ExprMutator, lets_around
 
 
 class _Blocks(ExprMutator):
-    """Lets for what is lifted, at the head of the scope that it belongs to."""
+    """Adds lets for lifted expressions at the start of their scope."""
 
     def __init__(self, scopes: Scopes) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _Blocks(ExprMutator):
         return v
 
     def block(self, e: Expr, part: int, body: Expr) -> Expr:
-        """A part of `e` that is a scope, with the lets that belong to it."""
+        """A part of `e` that is a scope, with its lets."""
         return self.within(self.scopes.inner[e, part], self.visit(body))
 
     def within(self, scope: int, body: Expr) -> Expr:
@@ -83,7 +83,7 @@ class _Blocks(ExprMutator):
 
 
 def to_basic_block(e: Expr) -> Expr:
-    """`e` with let-bound what several of its scopes use."""
+    """`e` with lets for expressions that several of its scopes use."""
     scopes = Scopes(e)
     blocks = _Blocks(scopes)
     new: Expr = blocks.visit(e)

@@ -1,4 +1,4 @@
-"""Continuation-passing style: functions that, instead of answering, call what comes next. `to_cps` and back, `un_cps`.
+"""Continuation-passing style: functions call a continuation instead of returning. `to_cps` converts to it, `un_cps` back.
 
 fn (%x: A) -> B { e }   ->   fn [answer] (%x: A, %k: fn (B) -> answer) -> answer { ... %k(e) }
 """
@@ -23,14 +23,14 @@ Continue = Callable[[Expr], Expr]
 
 
 class _Converter:
-    """Converts the functions that one needs. All of them answer values of the type variable `answer`."""
+    """Converts the functions that one function needs. The results of all of them have the type variable `answer`."""
 
     def __init__(self, mod: IRModule | None, answer: TypeVar) -> None:
         self.mod, self.answer = mod, answer
         self.globals: dict[GlobalVar, GlobalVar] = {}
         self.made: dict[GlobalVar, Function] = {}
         self.variables: dict[Type, TypeVar] = {}
-        """Type variables of the functions so far, and those that take their place."""
+        """Type variables of the functions so far -> their replacements."""
         self.count = 0
 
     def type(self, t: Any) -> Any:
@@ -55,7 +55,7 @@ class _Converter:
         return Var(f"{hint}{self.count}")
 
     def function(self, f: Function, env: dict[Var, Expr], free_answer: bool) -> Function:
-        """A function with one more parameter, which gets the result. `free_answer`: it is the outermost, and binds `answer`."""
+        """A function with one more parameter, the continuation. `free_answer`: it is the outermost function and binds `answer`."""
         inner = dict(env)
         own = [TypeVar(v.name_hint, v.kind) for v in f.type_params if isinstance(v, TypeVar)]
         self.variables.update(zip(f.type_params, own, strict=True))
@@ -69,7 +69,7 @@ class _Converter:
         return Function([*params, k], body, self.answer, variables, f.attrs, f.span)
 
     def expr(self, e: Expr, env: dict[Var, Expr], then: Continue) -> Expr:
-        """`e`, in A-normal form, and then what comes with its value."""
+        """`e`, in A-normal form, followed by the rest of the program with its value."""
         if not isinstance(e, Let):
             return then(self.atom(e, env))
         rest: Continue = lambda v: self.expr(e.body, {**env, e.var: v}, then)  # noqa: E731
@@ -105,7 +105,7 @@ class _Converter:
         return Let(v, self.operands(value, env), rest(v))
 
     def continuation(self, var: Var, rest: Continue) -> Function:
-        """The continuation of a value, as a function of it."""
+        """The continuation of a value, as a function with the value as parameter."""
         found = type_of(var) or var.type_annotation
         v = Var(self.name(var.name_hint).name_hint, self.type(found) if isinstance(found, Type) else None)
         return Function([v], rest(v), self.answer)
@@ -138,7 +138,7 @@ class _Converter:
         return e
 
     def operands(self, e: Expr, env: dict[Var, Expr]) -> Expr:
-        """An expression without scopes of its own, with converted operands."""
+        """An expression without inner scopes, with converted operands."""
         return _Operands(self, env).visit(e)
 
     def global_function(self, gvar: GlobalVar) -> GlobalVar:
@@ -152,7 +152,7 @@ class _Converter:
             )
         new = self.globals[gvar] = GlobalVar(gvar.name_hint + SUFFIX)
         normal = typed_anf(func, self.mod)
-        # A converter of its own: each function of the module has its own type of answers.
+        # Each function of the module has its own type of answers, and so its own converter.
         other = _Converter(self.mod, TypeVar("answer", TypeKind.Type))
         other.globals, other.made = self.globals, self.made
         self.made[new] = other.function(normal, {}, True)
@@ -165,7 +165,7 @@ class _Operands(ExprMutator):
         self.converter, self.env = converter, env
 
     def visit_call(self, call: Call) -> Expr:
-        # Never the same object: its type may be one of the type variables of the function that it was in.
+        # Always a new object: its type may be a type variable of the earlier function.
         new = self.rewritten_call(call)
         types = tuple([self.converter.type(t) for t in call.type_args])
         return Call(new.op, new.args, new.attrs, types, new.span)
@@ -184,11 +184,11 @@ class _Operands(ExprMutator):
 
 
 def typed_anf(func: Function, mod: IRModule | None) -> Function:
-    """The function in A-normal form, its types known."""
+    """The function in A-normal form, with inferred types."""
     normal = to_anf(func)
     assert isinstance(normal, Function)
     known = mod.functions if mod is not None else {}
-    # What is named but not there is told where it is to be converted.
+    # A missing global function is reported at its conversion.
     if all([e in known for e in post_order(normal) if isinstance(e, GlobalVar)]):
         infer_types(normal, mod)
     return normal

@@ -1,5 +1,5 @@
-"""Defunctionalization: programs without functions as values. A value that was a function is data that says which function, and what it
-captured; calling it is a match.
+"""Defunctionalization: programs without functions as values. A function value becomes data with the function's identity and its
+captured values. Calling it becomes a match.
 
     let f = fn (y) { y + x }; g(f)   ->   g(Closure(x)), where g calls apply(f, y) = match f { Closure(x) => y + x, ... }
 """
@@ -46,7 +46,7 @@ Retyping = Callable[[Type], Type]
 
 
 class _Retype(ExprMutator):
-    """Rebuilds a function with other types; all variables are new ones."""
+    """Rebuilds a function with other types and new variables."""
 
     def __init__(self, change: Retyping) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def _match(pattern: Type, concrete: Type, found: dict[TypeVar, Type]) -> None:
 
 
 class _Values(ExprMutator):
-    """Names of global functions that are values become calls of functions that return them: calls have types where they stand."""
+    """Global functions as values become calls of functions that return them, since a call's type includes its type arguments."""
 
     def __init__(self, mod: IRModule, made: dict[GlobalVar, Function]) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def _values_called(mod: IRModule) -> IRModule:
 
 
 class _Monomorphic:
-    """One copy of each global function for each choice of its type variables."""
+    """Copies each global function for each choice of its type variables."""
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
@@ -133,7 +133,7 @@ class _Monomorphic:
         self.pending: list[tuple[GlobalVar, GlobalVar, Mapping[TypeVar, Type]]] = []
 
     def name(self, gvar: GlobalVar, used_as: Type) -> GlobalVar:
-        """The copy of a function that is used at a type."""
+        """The copy of a function for its use at a type."""
         func = self.mod.functions.get(gvar)
         if not isinstance(func, Function):
             return gvar
@@ -178,7 +178,7 @@ class _Specialise(_Retype):
 
 
 class _Encoder:
-    """Data types for the types of functions, and the functions that call what they encode."""
+    """The data types for function types, and the functions that apply them."""
 
     def __init__(self, mod: IRModule, taken: set[str]) -> None:
         self.mod, self.taken = mod, taken
@@ -187,7 +187,7 @@ class _Encoder:
         self.cases: dict[GlobalTypeVar, dict[GlobalVar, Constructor]] = {}
 
     def type(self, t: Type) -> Type:
-        """A type with data types in the place of function types."""
+        """A type with data types in place of function types."""
         if isinstance(t, FuncType):
             return self.header(t)
         if isinstance(t, TupleType):
@@ -214,7 +214,7 @@ class _Encoder:
         return name
 
     def constructor(self, gvar: GlobalVar, t: FuncType, captured: tuple[Type, ...]) -> Constructor:
-        """The form of a function type's data that stands for a global function."""
+        """The constructor of a function type's data for a global function."""
         header = self.header(t)
         if gvar not in self.cases[header]:
             self.cases[header][gvar] = Constructor(self.fresh(f"Closure_{gvar.name_hint}"), captured, header)
@@ -224,7 +224,7 @@ class _Encoder:
         return GlobalVar(f"apply_{self.header(t).name_hint}")
 
     def definitions(self) -> tuple[dict[GlobalTypeVar, TypeData], dict[GlobalVar, Function]]:
-        """The data types, and for each the function that calls."""
+        """The data types, each with its function that applies the data."""
         types: dict[GlobalTypeVar, TypeData] = {}
         functions: dict[GlobalVar, Function] = {}
         for header, cases in self.cases.items():
@@ -242,7 +242,7 @@ class _Encoder:
 
 
 class _FirstOrder(_Retype):
-    """One function, its functions encoded."""
+    """Rewrites one function, with functions as data."""
 
     def __init__(self, encoder: _Encoder, functions: Mapping[GlobalVar, Function]) -> None:
         super().__init__(encoder.type)

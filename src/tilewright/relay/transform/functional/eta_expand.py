@@ -1,4 +1,4 @@
-"""EtaExpand: constructors and global functions that are values become functions that call them."""
+"""EtaExpand: turns constructors and global functions that are values into functions that call them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Expand(ExprMutator):
         self.mod, self.constructors, self.globals = mod, constructors, globals_
 
     def visit_call(self, call: Call) -> Expr:
-        # What is called is not a value.
+        # The callee is not a value.
         args = self.visit_all(call.args)
         op = self.visit(call.op) if not isinstance(call.op, (Constructor, GlobalVar)) else call.op
         return call if args is call.args and op is call.op else Call(op, args, call.attrs, call.type_args, call.span)

@@ -1,10 +1,10 @@
 """Automatic differentiation in reverse mode.
 
-First order: a dataflow graph is walked backwards once, and the adjoints are dataflow too.
+First order: a dataflow graph is walked backwards once. Its adjoints are dataflow, too.
 
-Higher order: every tensor becomes a pair of its value and a reference to its adjoint, and every operator adds a step to a chain of
-closures that carries adjoints back (B. A. Pearlmutter, J. M. Siskind: Reverse-Mode AD in a Functional Framework, 2008). The result is
-a program of the same language, with branches, recursion, closures and data types as before, and can be differentiated again.
+Higher order: every tensor becomes a pair of its value and a reference to its adjoint. Every operator adds a step to a chain of
+closures that propagates adjoints back (B. A. Pearlmutter, J. M. Siskind: Reverse-Mode AD in a Functional Framework, 2008). The
+result is in the same language, with branches, recursion, closures and data types, and can be differentiated again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _typed_function(func: Function, mod: IRModule | None) -> Function:
 
 
 def call_adjoints(call: Call, dy: Expr) -> Sequence[Expr | None]:
-    """The adjoints of an operator call's arguments, from its result's; None where nothing flows back."""
+    """The adjoints of an operator call's arguments, from its result's adjoint; None for arguments without one."""
     card = card_of(call)
     if card.flat:
         return [None] * len(call.args)
@@ -107,7 +107,7 @@ def call_adjoints(call: Call, dy: Expr) -> Sequence[Expr | None]:
 
 
 def no_gradient(call: Call, why: str) -> OpNotImplemented:
-    """The error for a call that cannot be differentiated, with its place in the model's text and in the program."""
+    """The error for a call without a gradient, with its place in the model's text and in the program."""
     where = span_text(call.span)
     return OpNotImplemented(
         f"{where + ': ' if where else ''}{call.operator.name} has no gradient: {why}\n{excerpt(call, call)}"
@@ -127,7 +127,7 @@ def _through_expansion(call: Call, card: OpCard, dy: Expr) -> Sequence[Expr | No
 
 
 class _Backwards:
-    """Adjoints of everything under an expression, from the adjoint of it."""
+    """Computes the adjoints of everything under an expression from the expression's adjoint."""
 
     def __init__(self, body: Expr, seed: Any) -> None:
         self.found: dict[Expr, Any] = {}
@@ -137,7 +137,7 @@ class _Backwards:
                 self.step(node)
 
     def add(self, e: Expr, value: Any) -> None:
-        """More of an expression's adjoint; that of a tuple is a list with None for parts not reached."""
+        """Adds to an expression's adjoint. A tuple's adjoint is a list, with None for parts without one."""
         if value is None:
             return
         t = typed(e).checked_type
@@ -170,7 +170,7 @@ class _Backwards:
             )
 
     def whole(self, e: Expr) -> Expr:
-        """The adjoint of a call, as an expression of its type."""
+        """The adjoint of a call, as an expression of the call's type."""
         value = self.found[e]
         if not isinstance(value, list):
             return value  # type: ignore[no-any-return]
@@ -212,7 +212,7 @@ def _first_order(func: Function) -> Function:
 
 
 def _simpler(call: Call) -> Expr | None:
-    """A simpler form of an operator of adjoints where shapes are known; None for other calls."""
+    """A simpler form of an operator in adjoints if its shapes are known; None for other calls."""
     if call.operator.name in ("collapse_sum_like", "broadcast_to_like"):
         return card_of(call).simplify(*call.args)
     return None
@@ -222,7 +222,7 @@ def _simpler(call: Call) -> Expr | None:
 
 
 def paired(t: Type) -> Type:
-    """The type of a value together with the reference to its adjoint."""
+    """The type of a pair (value, reference to its adjoint)."""
     if isinstance(t, TensorType):
         return TupleType((t, RefType(t)))
     if isinstance(t, TupleType):
@@ -237,7 +237,7 @@ def paired(t: Type) -> Type:
 
 
 BACK = FuncType((), TupleType(()))
-"""The type of a step that carries adjoints back."""
+"""The type of a step that propagates adjoints back."""
 
 
 class _HigherOrder:
@@ -246,7 +246,7 @@ class _HigherOrder:
         self.names: dict[GlobalVar, GlobalVar] = {}
 
     def whole(self, func: Function) -> Function:
-        """The differentiated function, from plain tensors to plain tensors."""
+        """The differentiated function, with plain tensors as parameters and results."""
         params = [Var(p.name_hint, p.checked_type) for p in func.params]
         sb = ScopeBuilder()
         back = sb.let(("back", RefType(BACK)), RefCreate(Function((), Tuple(()), TupleType(()))))
@@ -268,13 +268,13 @@ class _HigherOrder:
         return Function(tuple(params), sb.get(), None, func.type_params, func.attrs)
 
     def named(self, func: Function) -> Function:
-        """The function with a let for every value: the order of effects, and a type for each name."""
+        """The function with a let for every value, which gives the order of effects and a type for each name."""
         made = func.replace(body=to_anf(func.body))
         infer_types(made, self.mod)
         return made
 
     def function(self, gvar: GlobalVar) -> GlobalVar:
-        """The differentiated form of a global function: it takes the chain of steps first, then pairs."""
+        """The differentiated form of a global function. Its parameters are the chain of steps, then pairs."""
         if self.mod is None or gvar not in self.mod.functions:
             raise TVMError(f"gradient: @{gvar.name_hint} is called, but the module has no such function")
         if gvar not in self.names:
@@ -286,7 +286,7 @@ class _HigherOrder:
             f = self.mod[gvar]
             if not isinstance(f, Function):
                 raise TVMError(f"gradient: @{gvar.name_hint} is not a relay function")
-            # A place first, so that names are taken before its body is walked.
+            # Stored before its body is walked, so that the name is taken.
             self.mod[made] = f
             back = Var("back", RefType(BACK))
             scope = _Scope(self, back)
@@ -297,18 +297,18 @@ class _HigherOrder:
 
 
 class _Scope:
-    """Rewrites expressions in A-normal form; `back` is the reference to the chain of steps back."""
+    """Rewrites expressions in A-normal form. `back`: the reference to the chain of backward steps."""
 
     def __init__(self, home: _HigherOrder, back: Var) -> None:
         self.home, self.back = home, back
         self.values: dict[Expr, Expr] = {}
 
     def pair(self, sb: ScopeBuilder, value: Expr) -> Var:
-        """A value with an adjoint of zeros."""
+        """A pair of a value and a zero adjoint."""
         return sb.let("pair", Tuple((value, RefCreate(constructor("zeros_like")(value)))))
 
     def local(self, f: Function) -> Function:
-        """A function on pairs."""
+        """A function with pairs as parameters and result."""
         params = [Var(p.name_hint, paired(p.checked_type)) for p in f.params]
         self.values.update(zip(f.params, params, strict=True))
         ret = paired(f.ret_type) if f.ret_type is not None else None
@@ -320,10 +320,10 @@ class _Scope:
         return sb.get()
 
     def visit(self, sb: ScopeBuilder, e: Expr) -> Expr:
-        """The pair (or structure of pairs) that stands for an expression; what it needs is bound before."""
+        """The pair (or structure of pairs) for an expression. Its operands are bound before."""
         while isinstance(e, Let):
             if isinstance(e.value, Function):
-                # It may call itself by the name that it gets here.
+                # The function may call itself by this name.
                 fresh = self.values[e.var] = Var(e.var.name_hint)
                 sb.let(fresh, self.local(e.value))
             else:
@@ -390,7 +390,7 @@ class _Scope:
         return self.operator(sb, e, args)
 
     def operator(self, sb: ScopeBuilder, e: Call, args: list[Expr]) -> Expr:
-        """The operator on values, and a step back that adds to its arguments' adjoints."""
+        """The operator on values, with a backward step that adds to its arguments' adjoints."""
         plain = [self.plain(sb, sb.let("arg", a), t.checked_type) for a, t in zip(args, e.args, strict=True)]
         named = [a for a, _ in plain]
         result = Call(e.op, tuple(named), e.attrs, (), e.span)
@@ -401,7 +401,7 @@ class _Scope:
             inner = ScopeBuilder()
             dy = inner.let("dy", adjoint())
             set_type(dy, e.checked_type)
-            # The rule sees the operands as variables of known types; the result is a variable as well.
+            # The gradient rule gets operands and result as variables of known types.
             call = Call(e.op, tuple(named), e.attrs, (), e.span)
             infer_types(call)
             adjoints = call_adjoints(call, dy)
@@ -414,7 +414,7 @@ class _Scope:
         return made
 
     def plain(self, sb: ScopeBuilder, value: Expr, t: Type) -> tuple[Expr, Any]:
-        """The value of a structure of pairs, as a variable of known type, and its adjoint's references in the same structure."""
+        """(the value of a structure of pairs as a variable of known type, the references to its adjoints in the same structure)."""
         if isinstance(t, TupleType):
             parts = [self.plain(sb, sb.let("part", TupleGetItem(value, i)), f) for i, f in enumerate(t.fields)]
             whole = Tuple(tuple([p for p, _ in parts]))
@@ -425,7 +425,7 @@ class _Scope:
         return named, TupleGetItem(value, 1)
 
     def with_adjoints(self, sb: ScopeBuilder, out: Expr, t: Type) -> tuple[Expr, Any]:
-        """A result as a structure of pairs, and a function that returns its adjoint."""
+        """(a result as a structure of pairs, a function that returns its adjoint)."""
         if isinstance(t, TupleType):
             parts = []
             for i, f in enumerate(t.fields):
@@ -445,7 +445,7 @@ class _Scope:
 
 
 def FirstOrderGradient() -> Pass:
-    """Replace every function of a module by one that returns its value and the adjoints of its parameters."""
+    """Replaces every function of a module by one that returns its value and the adjoints of its parameters."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, Any] = {

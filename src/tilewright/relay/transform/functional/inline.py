@@ -1,4 +1,4 @@
-"""Inline: calls of functions replaced by what they compute, where that ends."""
+"""Inline: replaces calls of non-recursive functions by their bodies."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tilewright.relay.transform.effects import Effects
 from tilewright.relay.typing.retype import unfolded
 
 KEPT_APART = ("Primitive", "Composite", "Compiler")
-"""Functions with one of these attributes are units of their own and are never inlined."""
+"""Functions with one of these attributes are separate units, and are never inlined."""
 
 
 def recursive_functions(mod: IRModule) -> set[GlobalVar]:
-    """The functions of a module that can come to call themselves."""
+    """The functions of a module that may call themselves, directly or not."""
     uses = {
         g: {e for e in post_order(f) if isinstance(e, GlobalVar)} if isinstance(f, Function) else set()
         for g, f in mod.functions.items()
@@ -55,7 +55,7 @@ class _Inliner(ExprMutator):
         for param, arg in zip(function.params, new.args, strict=True):
             v: Expr = arg
             if self.has_effect(arg):
-                # It happens once and before the body, wherever the body uses its value.
+                # It is evaluated once, before the body.
                 v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))
             args.append(v)
@@ -66,7 +66,7 @@ class _Inliner(ExprMutator):
 
 
 class _CallInPlace(ExprMutator):
-    """Functions of other compilers, which have no body to inline, put where they are called."""
+    """Moves functions of other compilers, which are not inlined, to their calls."""
 
     def __init__(self, functions: Mapping[GlobalVar, Function]) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _CallInPlace(ExprMutator):
 
 
 def call_in_place(mod: IRModule, functions: Mapping[GlobalVar, Function]) -> IRModule:
-    """The module with these global functions where they are called, and without those that nothing names any more."""
+    """The module with these global functions at their calls, and without unused ones."""
     if not functions:
         return mod
     mutator = _CallInPlace(functions)

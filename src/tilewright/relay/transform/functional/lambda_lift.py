@@ -1,4 +1,4 @@
-"""LambdaLift: local functions become global ones, which take what they captured as arguments of their own."""
+"""LambdaLift: turns local functions into global ones with additional parameters for captured variables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tilewright.relay.typing.retype import fresh_type_params
 from tilewright.tir import Var as SizeName
 
 CLOSURE = "Closure"
-"""Attribute of a lifted function: called with what it captures, it returns the function itself."""
+"""Attribute of a lifted function that captures variables: called with them, it returns the function itself."""
 LIFTED = "Lifted"
-"""Attribute of a lifted function that captures nothing."""
+"""Attribute of a lifted function without captured variables."""
 
 
 class _Lifter(ExprMutator):
     """Lifts the functions in the body of one global function.
 
-    scope: the variables that have values where the lifter is. sizes: those that the body computes with, where it is that of a lifted
-    function, whose expressions have no types yet."""
+    scope: the variables that are defined at the lifted function. sizes: the sizes in the outer lifted function's body, whose
+    expressions have no types yet."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class _Lifter(ExprMutator):
             else:
                 value = self.visit(node.value)
             if isinstance(value, GlobalVar):
-                # A function that captures nothing is known by its name everywhere.
+                # Without captured variables the name is valid everywhere.
                 self.memo_map[node.var] = value
             chain.append((node, value))
             self.scope.append(node.var)
@@ -72,13 +72,13 @@ class _Lifter(ExprMutator):
         return result
 
     def visit_constructor(self, con: Constructor) -> Expr:
-        # As a value a constructor is a function of its fields; called ones do not come here.
+        # A constructor as a value becomes a function of its fields. Called constructors are handled elsewhere.
         fields = [Var(f"field{i}", t) for i, t in enumerate(con.inputs)]
         variables = con.type_data.type_vars if con.type_data is not None else ()
         return self.lift(Function(fields, Call(con, tuple(fields)), None, variables), None)
 
     def size_sources(self, sizes: dict[SizeName, None], known: list[Var]) -> list[Var]:
-        """The variables from which a function can read the sizes that those it has do not tell."""
+        """Variables from which a function can read the sizes that its known variables do not give."""
         told = {d for v in known for d in named_extents(v)}
         missing = [d for d in sizes if d not in told]
         if not missing:
@@ -90,7 +90,7 @@ class _Lifter(ExprMutator):
         return list(dict.fromkeys([sources[d] for d in missing if d in sources]))
 
     def lift(self, fn: Function, name: Var | None) -> Expr:
-        """The expression that stands for a local function; `name` is what it calls itself by."""
+        """The expression that replaces a local function; `name` is the variable by which it calls itself."""
         hint = name.name_hint if name is not None else "lifted"
         gvar = self.global_var(hint)
         captured = [v for v in free_vars(fn) if v is not name and isinstance(self.memo_map.get(v, v), Var)]
@@ -101,7 +101,7 @@ class _Lifter(ExprMutator):
         for v in free_vars(fn):
             if isinstance(self.memo_map.get(v), GlobalVar):
                 table[v] = self.memo_map[v]
-        # A polymorphic function is instantiated where it is captured: a call, not a name, has the type of this place.
+        # A polymorphic function is instantiated where it is captured: a call has the type at this place, a name does not.
         named = not inner and not free_type_vars(fn)
         if name is not None:
             table[name] = gvar if named else Call(gvar, tuple(inner))
@@ -119,7 +119,7 @@ class _Lifter(ExprMutator):
 
 
 def lambda_lift(mod: IRModule) -> IRModule:
-    """The module without local functions; primitive ones stay where they are called."""
+    """The module without local functions. Primitive functions stay at their calls."""
     mod = infer_module(mod)
     taken = {g.name_hint for g in mod.functions}
     lifted: dict[GlobalVar, Function] = {}

@@ -1,4 +1,4 @@
-"""A-normal form, where every intermediate value has a let, and graph normal form, where only effects and recursion do."""
+"""A-normal form, with a let for every intermediate value, and graph normal form, with lets for effects and recursion only."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
 
 
 def _is_atom(e: Expr) -> bool:
-    """Whether an operand needs no name: names, constants, and kernels, which stand where they are called."""
+    """Whether an operand needs no let: names, constants, and kernels, which stay at their calls."""
     return isinstance(e, _ATOMS) or (isinstance(e, Function) and e.is_primitive)
 
 
 class _Plan:
-    """Values named at the head of each scope, because several blocks use them. Pure values are computed there; of others, whose time and
-    number of evaluations matter, those that are large become functions that are called where the value is needed."""
+    """Values that several blocks use, with the scope at whose start each is bound. Pure values are computed there. Impure ones must keep
+    the time and number of their evaluations, so large ones become functions that are called where the value is needed."""
 
     def __init__(self, root: Expr) -> None:
         has_effect = Effects()
@@ -54,7 +54,7 @@ class _Plan:
         self.scopes = Scopes(root, lambda e: has_effect(e) and e in scopes)
         self.heads: dict[int, list[Expr]] = {}
         self.calls: dict[Expr, Var] = {}
-        """The functions that stand for values."""
+        """The functions for such values."""
         self.count = 0
         for e in self.scopes.lifted:
             if not _is_atom(e) and (not has_effect(e) or e in scopes):
@@ -66,7 +66,7 @@ class _Plan:
 
 
 def _containing_scopes(root: Expr) -> set[Expr]:
-    """The expressions that contain a scope: a copy of one may double what is in it."""
+    """The expressions that contain a scope. Copying one may double its contents."""
     found: set[Expr] = set()
     for e in post_order(root, lambda e: isinstance(e, Function) and e.is_primitive):
         if isinstance(e, (Function, If, Let, Match)) or any([c in found for c in children(e)]):
@@ -75,7 +75,7 @@ def _containing_scopes(root: Expr) -> set[Expr]:
 
 
 class _Anf:
-    """The lets of one scope; a value that a scope around it named already is not computed again."""
+    """The lets of one scope. Values with a name in an outer scope are not computed again."""
 
     def __init__(self, outer: _Anf | None, plan: _Plan, number: int) -> None:
         self.outer, self.plan = outer, plan
@@ -97,7 +97,7 @@ class _Anf:
         return v
 
     def head(self, number: int) -> None:
-        """Name what several blocks within the scope use."""
+        """Names the values that several blocks in the scope use."""
         for e in self.plan.heads.get(number, ()):
             inside = self.plan.scopes.inner.get((e, LATER))
             if inside is None:
@@ -107,7 +107,7 @@ class _Anf:
                 self.plan.calls[e] = self.bind(Function([], scope.close(scope.name(e, evaluate=True))))
 
     def name(self, root: Expr, evaluate: bool = False) -> Expr:
-        """The atom that stands for `root`; what it needs is let-bound before. `evaluate`: even if a function stands for it."""
+        """The atom for `root`; its operands are bound before. `evaluate`: even if a function stands for it."""
         stack = [root]
         while stack:
             e = stack[-1]
@@ -134,7 +134,7 @@ class _Anf:
         return self.find(e) or e
 
     def chain(self, e: Let) -> Expr:
-        """The atom of a let's body; its bindings join those of this scope."""
+        """The atom of a let's body. Its bindings are added to this scope."""
         body: Expr = e
         while isinstance(body, Let):
             if isinstance(body.value, Function) and self.find(body.value) is None:
@@ -189,14 +189,14 @@ def to_anf(expr: Expr) -> Expr:
         if isinstance(expr, Function) and expr.is_primitive:
             return expr
         made = anf_and_delayed(expr)[0]
-        # A block that several scopes use is written out in each of them.
+        # A block that several scopes use is copied into each of them.
         shared = isinstance(expr, Function) and contains(expr, lambda e: type(e) is Let or type(e) is Match)
         return bound_once(made) if shared and isinstance(made, Function) else made
 
 
 def anf_and_delayed(expr: Expr) -> tuple[Expr, set[Expr]]:
-    """`expr`, no kernel, in A-normal form, and the variables of functions without parameters that stand for values which several scopes
-    ask for."""
+    """(`expr`, which is no kernel, in A-normal form; the variables of functions without parameters for values that several scopes
+    need)."""
     plan = _Plan(expr)
     if isinstance(expr, Function):
         top = _Anf(None, plan, plan.scopes.inner[expr, 1])
@@ -208,7 +208,7 @@ def anf_and_delayed(expr: Expr) -> tuple[Expr, set[Expr]]:
 
 
 class _Graph(ExprMutator):
-    """Puts the values of lets where their variables are used."""
+    """Replaces variables of lets by the lets' values."""
 
     def __init__(self, root: Expr) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""PartialEvaluate: everything that is known when a program is compiled is done then, and what is left is a program in A-normal form.
+"""PartialEvaluate: evaluates everything that is known at compile time. The residual program is in A-normal form.
 
-A value is an atom of the program that is written, what is known of it (a tensor, a tuple of values, a constructor's fields, a closure, a
-reference), or both. Calls of known functions are unfolded, matches and ifs on known values choose their branch, reads of references whose
-content is known need no reading. Effects are written in the order in which they happen.
+A value is an atom of the residual program, a known part (a tensor, a tuple of values, a constructor's fields, a closure, a
+reference), or both. Calls of known functions are unfolded. Matches and ifs on known values choose their branch. Reads of references
+with known content are removed. Effects are written in the order in which they happen.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from tilewright.relay.transform.functional.normal_forms import anf_and_delayed
 from tilewright.relay.typing.infer_type import infer_module
 
 GROWTH_LIMIT = 20_000
-"""How many lets may be written before calls stay calls, and how many for each expression of the module if that is more: a function that
-calls another in two places, which does so too, ... would be unfolded for ever."""
+"""The number of lets after which calls are no longer unfolded (or GROWTH_FACTOR for each expression of the module, if that is more).
+Without a limit, functions that each call the next one twice would grow exponentially."""
 GROWTH_FACTOR = 50
 
 NESTED_LIMIT = 200
-"""How often a function may be unfolded within itself."""
+"""The largest number of times that a function may be unfolded within itself."""
 
 HIGHER_ORDER_LIMIT = 8
-"""How often one that does not call itself by its name may, before its arguments must show that this ends."""
+"""The limit for functions without a name for recursion, after which their arguments must show progress."""
 
 Env = Mapping[Var, "Value"]
 
 
 class Value:
-    """A partial value: `atom` in the written program (None until needed), and what is known."""
+    """A partial value: `atom` in the residual program (None until needed), and its known part."""
 
     __slots__ = ("atom", "known")
 
@@ -74,13 +74,13 @@ class Value:
 
 
 class Known:
-    """Root of what may be known of a value."""
+    """Root of the known parts of values."""
 
     __slots__ = ()
 
 
 class KnownTensor(Known):
-    """Its elements."""
+    """A tensor with known elements."""
 
     __slots__ = ("array",)
 
@@ -89,7 +89,7 @@ class KnownTensor(Known):
 
 
 class KnownTuple(Known):
-    """Its fields."""
+    """A tuple of values."""
 
     __slots__ = ("fields",)
 
@@ -98,7 +98,7 @@ class KnownTuple(Known):
 
 
 class KnownData(Known):
-    """The constructor that made it, and its fields."""
+    """A constructor and its fields."""
 
     __slots__ = ("constructor", "fields")
 
@@ -107,8 +107,8 @@ class KnownData(Known):
 
 
 class KnownClosure(Known):
-    """A function and the values of the variables around it; `name` is the variable that it calls itself by, `home` the scope that it
-    is from. A `delayed` one is a value that several scopes ask for."""
+    """A function and the values of its captured variables; `name` is the variable by which it calls itself, `home` its
+    scope. A `delayed` one is a value that several scopes may need."""
 
     __slots__ = ("delayed", "env", "function", "home", "name")
 
@@ -126,13 +126,13 @@ class KnownGlobal(Known):
 
 
 class KnownRef(Known):
-    """Which reference it is; the store says what it holds, where that is known."""
+    """A reference. The store has its content, if it is known."""
 
     __slots__ = ()
 
 
 class Scope:
-    """Where lets are written: the body of a function, or a branch. Atoms of values that are made late are known from there inwards."""
+    """A scope for lets: the body of a function, or a branch. Atoms of values that are written late are valid from their scope inwards."""
 
     def __init__(self, outer: Scope | None, store: dict[Known, Value], variables: Sequence[Type] = ()) -> None:
         self.outer, self.store = outer, store
@@ -140,7 +140,7 @@ class Scope:
         self.lets: list[tuple[Var, Expr]] = []
         self.atoms: dict[Value, Expr] = {}
         self.written: list[int] = outer.written if outer is not None else [0]
-        """How many lets were written, one number for all scopes."""
+        """The number of lets written so far, shared by all scopes."""
 
     def find(self, value: Value) -> Expr | None:
         scope: Scope | None = self
@@ -151,7 +151,7 @@ class Scope:
         return None
 
     def type(self, t: Type | None) -> Type | None:
-        """A type that was declared, unless it names type variables of a function that was unfolded: then inference finds it."""
+        """A declared type; None if it contains type variables of an unfolded function, so that inference must find it."""
         known = t is None or all([v in self.type_variables for v in free_type_vars(t)])
         return t if known else None
 
@@ -166,7 +166,7 @@ class Scope:
 
 
 class Evaluator:
-    """Evaluates functions of one module. `active` are the calls that are being unfolded, with their arguments."""
+    """Evaluates functions of one module. `active`: the calls that are being unfolded, with their arguments."""
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
@@ -180,7 +180,7 @@ class Evaluator:
         self.written = [0]
 
     def function(self, func: Function) -> Function:
-        """A function of the module, evaluated for arguments of which nothing is known."""
+        """A function of the module, evaluated for unknown arguments."""
         func = self.anf(func)
         scope = Scope(None, {}, func.type_params)
         scope.written = self.written
@@ -197,13 +197,13 @@ class Evaluator:
         return self.normal[func]
 
     def atom(self, value: Value, scope: Scope) -> Expr:
-        """The atom of a value; what was not written yet is written now."""
+        """The atom of a value. A value without an atom is written now."""
         if value.atom is not None:
             return value.atom
         found = scope.find(value)
         if found is None:
             known = value.known
-            # A function is written once, where it is from: many scopes inside of that may need it.
+            # A function is written once, in its own scope, since many inner scopes may need it.
             home = known.home if isinstance(known, KnownClosure) else scope
             found = self.write(value, home)
             home.atoms[value] = found
@@ -221,7 +221,7 @@ class Evaluator:
         return self.write_closure(value, known, scope)
 
     def write_closure(self, value: Value, known: KnownClosure, scope: Scope) -> Expr:
-        """The function, evaluated for arguments of which nothing is known, at a time when no reference's content is."""
+        """The function, evaluated for unknown arguments and unknown contents of references."""
         v = Var(known.name.name_hint if known.name is not None else "f")
         scope.atoms[value] = v
         inner = Scope(scope, {}, known.function.type_params)
@@ -239,7 +239,7 @@ class Evaluator:
         return v
 
     def expr(self, e: Expr, env: dict[Var, Value], scope: Scope) -> Value:
-        """The value of an expression in A-normal form. `env` grows by what lets bind."""
+        """The value of an expression in A-normal form. `env` gets the variables of lets."""
         while isinstance(e, Let):
             value: Value
             if isinstance(e.value, Function) and not e.value.is_primitive:
@@ -283,7 +283,7 @@ class Evaluator:
             return self.expr(e, env, scope)
         if isinstance(e, (RefCreate, RefRead, RefWrite)):
             return self.reference(e, env, scope)
-        # Constructors and operators as values.
+        # Constructors and operators as values
         return Value(e)
 
     # --- references
@@ -302,7 +302,7 @@ class Evaluator:
         done = scope.emit(RefWrite(self.atom(ref, scope), self.atom(content, scope), e.span))
         if isinstance(ref.known, KnownRef):
             if ref.known not in scope.store:
-                # It may be any of those that are known.
+                # It may be any of the known references.
                 scope.store.clear()
             scope.store[ref.known] = content
         else:
@@ -320,7 +320,7 @@ class Evaluator:
         return Value(scope.emit(If(self.atom(cond, scope), branches[0], branches[1], e.span)))
 
     def branch(self, e: Expr, env: dict[Var, Value], scope: Scope) -> Expr:
-        """The residual expression of a branch that is not known to be taken."""
+        """The residual expression of a branch that may not be taken."""
         inner = Scope(scope, dict(scope.store))
         return inner.close(self.atom(self.expr(e, env, inner), inner))
 
@@ -344,7 +344,7 @@ class Evaluator:
         return Value(scope.emit(Match(self.atom(data, scope), tuple(clauses), e.complete, e.span)))
 
     def fits(self, pattern: Pattern, value: Value, bound: dict[Var, Value]) -> bool | None:
-        """Whether a value fits; None where that is not known. `bound` gets the pattern's variables."""
+        """Whether a value matches a pattern; None if that is unknown. `bound` gets the pattern's variables."""
         if isinstance(pattern, PatternWildcard):
             return True
         if isinstance(pattern, PatternVar):
@@ -368,7 +368,7 @@ class Evaluator:
         return None if None in answers else True
 
     def fresh(self, pattern: Pattern, renamed: dict[Var, Value], scope: Scope) -> Pattern:
-        """The pattern with variables of its own."""
+        """The pattern with new variables."""
         if isinstance(pattern, PatternVar):
             v = Var(pattern.var.name_hint, scope.type(pattern.var.type_annotation))
             renamed[pattern.var] = Value(v)
@@ -396,7 +396,7 @@ class Evaluator:
             self.active.pop()
             return result
         if not (isinstance(op, Function) and op.is_primitive):
-            # Whatever is called may write references.
+            # The called function may write any reference.
             scope.store.clear()
         atoms = tuple([self.atom(a, scope) for a in args])
         return Value(scope.emit(Call(self.atom(callee, scope), atoms, call.attrs, (), call.span)))
@@ -415,11 +415,11 @@ class Evaluator:
         return Value(scope.emit(Call(call.op, atoms, call.attrs, call.type_args, call.span)))
 
     def unfolded(self, callee: Value, args: Sequence[Value], scope: Scope) -> tuple[Function, dict[Var, Value]] | None:
-        """The function to unfold a call of, and what is known around it; None where the call is to be written."""
+        """(the function of a call to unfold, its captured values); None if the call stays in the residual program."""
         known = callee.known
         if isinstance(known, KnownClosure):
             if known.delayed and scope is not known.home:
-                # Whether it is asked for is not known, and other scopes will, too.
+                # It may not be evaluated, and other scopes will need it, too.
                 return None
             function, around = known.function, dict(known.env)
             recursive = known.name is not None
@@ -442,7 +442,7 @@ class Evaluator:
             if earlier and not _progress(earlier, args):
                 return None
         elif len(earlier) >= HIGHER_ORDER_LIMIT and (len(earlier) >= NESTED_LIMIT or not _progress(earlier, args)):
-            # It got to itself through other functions: twice(f) calls f within f, but so do fixpoint combinators.
+            # It reached itself through other functions. twice(f) calls f within f, but so do fixpoint combinators.
             return None
         return function, around
 
@@ -468,7 +468,7 @@ def _from_array(result: Any) -> Value:
 
 
 def _knows(value: Value) -> bool:
-    """Whether something is known that may end a recursion."""
+    """Whether a value has a known part that may end a recursion."""
     known = value.known
     if isinstance(known, KnownTuple):
         return any([_knows(f) for f in known.fields])
@@ -476,7 +476,7 @@ def _knows(value: Value) -> bool:
 
 
 def _measure(value: Value) -> int:
-    """The number of constructors that are known of a value."""
+    """The number of known constructors in a value."""
     known = value.known
     total, stack = 0, [known]
     while stack:
@@ -488,8 +488,8 @@ def _measure(value: Value) -> int:
 
 
 def _progress(earlier: Sequence[Sequence[Value]], args: Sequence[Value]) -> bool:
-    """Whether unfolding a function within itself comes nearer to an end: an argument is made of fewer constructors than before, or
-    is a number that none of the calls around had."""
+    """Whether unfolding a function within itself makes progress: an argument has fewer constructors than before, or
+    is a number that differs from all earlier ones."""
     for i, a in enumerate(args):
         known = a.known
         if isinstance(known, KnownData) and _measure(a) < _measure(earlier[-1][i]):
