@@ -1,4 +1,4 @@
-"""Result of a layout rule that a program registers (`relay.op.register_infer_correct_layout`)."""
+"""The result type of a layout rule that a program registers (`relay.op.register_infer_correct_layout`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["InferCorrectLayoutOutput"]
 
 
 class InferCorrectLayoutOutput:
-    """The layouts that an operator takes its arguments in and gives its results in, and its attributes for them. A layout is a text
-    ("NCHW16c"), a Layout, or one that is not known ("")."""
+    """The layouts of an operator's arguments and results, and its attributes for them. A layout is a text
+    ("NCHW16c"), a Layout, or "" if it is unknown."""
 
     def __init__(self, input_layouts: Sequence[Any], output_layouts: Sequence[Any], new_attrs: Attrs | None) -> None:
         self.input_layouts, self.output_layouts, self.new_attrs = list(input_layouts), list(output_layouts), new_attrs

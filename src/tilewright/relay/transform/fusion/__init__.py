@@ -1,4 +1,4 @@
-"""Passes that join operators, up to one primitive function for each kernel, and that take them apart."""
+"""Passes that join operators, up to one primitive function for each kernel, and passes that separate them."""
 
 from tilewright.support import lazy
 

@@ -1,11 +1,11 @@
-"""CombineParallelConv2D, CombineParallelDense, CombineParallelBatchMatmul, CombineSmallConvolutions, CombineSmallProducts: what reads
-the same data becomes one.
+"""CombineParallelConv2D, CombineParallelDense, CombineParallelBatchMatmul, CombineSmallConvolutions, CombineSmallProducts: join operators
+that read the same data.
 
     conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)  ->  y = conv2d(x, concatenate(w1, w2, w3)), and the slices of y
 
-What follows each of them alike (a bias, an activation) follows the joined one too, once. Weights that are constants are joined at
-once. The first three join all that they can, where a program asks for them; the last two are part of every build, and join what is
-faster joined.
+Operators that follow all branches alike (a bias, an activation) are joined, too. Constant weights are joined at
+compile time. The first three passes run only on request and join as much as possible. The last two are part of every build, and
+join operators that are faster together.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tilewright.target import Target
 from tilewright.tir.buffer import DATA_ALIGNMENT
 
 Branch = list[Call]
-"""An operator that can be joined, then what follows it, as far as that is alike in all branches."""
+"""An operator that can be joined, and the operators after it that are alike in all branches."""
 
 Users = dict[Expr, list[Expr]]
-"""Who reads each value."""
+"""Value -> its readers."""
 
 
 class Joiner:
-    """How one kind of operator is joined. `axis` of a result says where the branches lie side by side."""
+    """The rules for joining one kind of operator. `axis`: the axis of a result along which the branches are concatenated."""
 
     ops: tuple[str, ...]
 
@@ -48,27 +48,27 @@ class Joiner:
         self.least = least
 
     def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
-        """Those of some calls that are worth joining, if others are found to join them with."""
+        """The calls that are worth joining with each other."""
         return list(calls)
 
     def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
-        """Whether branches, from `calls` to their `ends`, are worth joining; `used` has who reads them."""
+        """Whether joining branches, from `calls` to their `ends`, saves time. `used` has the readers of each value."""
         return True
 
     def key(self, call: Call) -> Any:
-        """The properties that must be equal in calls that are joined; None for a call that cannot be joined."""
+        """The properties that joined calls must share; None for a call that cannot be joined."""
         raise AssertionError
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        """One call for all."""
+        """The call that replaces all of them."""
         raise AssertionError
 
     def axis(self, call: Call) -> int:
-        """The axis of a result along which branches are joined."""
+        """The axis of a result along which branches are concatenated."""
         raise AssertionError
 
     def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
-        """One operand of what follows, for the other operands of all branches; None where there is none."""
+        """One operand of the following operator, from the operands of all branches; None if they cannot be combined."""
         shapes = [static_shape(a) for a in args]
         ndim = len(static_shape(chain[0]) or ())
         if any([s is None for s in shapes]):
@@ -89,7 +89,7 @@ class Joiner:
         return _concatenate(args, here)
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
-        """The branches' results as slices of the joined one."""
+        """The results of the branches, as slices of the joined result."""
         out: list[Expr] = []
         start = 0
         for call in chain:
@@ -139,7 +139,7 @@ def _plain(layout: str) -> bool:
 
 
 class _Dense(Joiner):
-    """Side by side along the units."""
+    """Joins dense layers along their units."""
 
     ops: tuple[str, ...] = ("nn.dense",)
 
@@ -161,11 +161,11 @@ class _Dense(Joiner):
 
 
 class _DenseBatch(_Dense):
-    """As one batch_matmul: the data once for each branch, along a new first axis."""
+    """Joins dense layers to one batch_matmul: a copy of the data for each branch, along a new first axis."""
 
     def key(self, call: Call) -> Any:
         shape = static_shape(call)
-        # All branches are of one shape, and the data has no batch of its own.
+        # All branches have one shape, and the data has no batch axis.
         return None if shape is None or len(shape) != 2 else (super().key(call), shape)
 
     def join(self, calls: Sequence[Call]) -> Expr:
@@ -185,7 +185,7 @@ class _DenseBatch(_Dense):
         stacked = typed(constructor("stack")(typed(Tuple(tuple(args))), axis=0))
         if ndim == 2:
             return stacked
-        # (branches, 1, units): a bias goes to all rows of its branch.
+        # (branches, 1, units): each bias is added to all rows of its branch.
         return typed(constructor("reshape")(stacked, (len(args), *(1,) * (2 - ndim), *(shapes[0] or ()))))
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
@@ -206,7 +206,7 @@ class _BatchMatmul(Joiner):
             return None
         joined = 1 if card.transpose_b else 2
         rest = (*shape[:joined], *shape[joined + 1 :])
-        # A batch of one that is broadcast stays one for all.
+        # A batch of 1 is broadcast, and stays as it is.
         return attrs_key(card), rest, tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
@@ -219,7 +219,7 @@ class _BatchMatmul(Joiner):
 
 
 class _SmallProducts(_Dense):
-    """Products by constant weights that threads hardly pay for: one start instead of several, or one where none paid."""
+    """Products by constant weights that take about as long as a start of threads. Joined they need one start instead of several."""
 
     ops = ("nn.dense", "nn.matmul")
 
@@ -244,7 +244,7 @@ class _SmallProducts(_Dense):
         return [c for c in calls if is_joined(c)]
 
     def along(self, call: Call) -> int:
-        """The axis of the weight that columns of the result stand along."""
+        """The axis of the weight with the columns of the result."""
         return 0 if is_op(call, "nn.dense") or card_of(call).transpose_b else 1  # type: ignore[attr-defined]
 
     def join(self, calls: Sequence[Call]) -> Expr:
@@ -253,13 +253,13 @@ class _SmallProducts(_Dense):
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=None), (), calls[0].span)
 
     def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
-        """Whether fewer kernels are left: a piece that no kernel can read in place is copied by one of its own."""
+        """Whether fewer kernels remain: a slice that its readers cannot read in place needs a copy by a separate kernel."""
         return sum([not read_in_place(e, used) for e in ends]) < len(ends) - 1
 
 
 class _SmallConvolutions(_Conv2D):
-    """Convolutions of one image by constant filters. The channels of one image are one run of memory, so that all that reads a branch
-    reads a piece of the joined result where it lies."""
+    """Convolutions of one image by constant filters. The channels of one image are contiguous, so readers of a branch
+    read a part of the joined result in place."""
 
     def key(self, call: Call) -> Any:
         shape, data, target = static_shape(call), static_shape(call.args[0]), Target.current(True)
@@ -270,7 +270,7 @@ class _SmallConvolutions(_Conv2D):
         return super().key(call)
 
     def candidates(self, calls: Sequence[Call], used: Users) -> list[Call]:
-        """Not those whose results are joined with others: they are written where those lie, and a piece would have to be copied."""
+        """The calls whose results are not concatenated: concatenated ones are written in place, and a slice would have to be copied."""
         return [c for c in calls if not _is_joined(c, used)]
 
     def pays(self, calls: Sequence[Call], ends: Sequence[Call], used: Users) -> bool:
@@ -278,7 +278,7 @@ class _SmallConvolutions(_Conv2D):
         offsets = accumulate([prod(shape) * tensor_of(e).dtype.bytes for shape, e in zip(shapes, ends, strict=True)])
         own = any([_is_epilogue(r, e) for e in ends for r in used.get(e, [])])
         if own or any([offset % DATA_ALIGNMENT for offset in offsets]):
-            # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
+            # An operator after only one branch would become a kernel, and so would the copy of an unaligned part.
             return False
         first = card_of(calls[0])
         assert isinstance(first, Convolution)
@@ -288,7 +288,7 @@ class _SmallConvolutions(_Conv2D):
 
 
 def _is_joined(call: Call, used: Users) -> bool:
-    """Whether a concatenation reads what a convolution and its epilogue compute."""
+    """Whether a concatenation reads the result of a convolution with its epilogue."""
     e: Expr = call
     while len(readers := used.get(e, [])) == 1 and _is_epilogue(readers[0], e):
         e = readers[0]
@@ -303,7 +303,7 @@ def _is_epilogue(reader: Expr, of: Expr) -> bool:
 
 
 class _Replaced(ExprMutator):
-    """Calls replaced by others, in whose operands calls are replaced as well."""
+    """Replaces calls by others, also in the operands of the others."""
 
     def __init__(self, table: dict[Expr, Expr]) -> None:
         super().__init__()
@@ -315,7 +315,7 @@ class _Replaced(ExprMutator):
 
 
 class _Combiner:
-    """Joins what can be joined in one function, in rounds."""
+    """Joins calls of one function in rounds."""
 
     def __init__(self, joiner: Joiner) -> None:
         self.joiner = joiner
@@ -327,8 +327,8 @@ class _Combiner:
         return func
 
     def round(self, func: Function) -> dict[Expr, Expr]:
-        """The slices that take the place of branches: of all groups that need constants besides their data, so that none waits for
-        another; or of one other group, on which the next may depend."""
+        """The replacements of branches by slices: of all groups with only constants besides their data, which do not depend on
+        each other, or else of one other group, on which the next may depend."""
         groups: dict[Any, list[Call]] = {}
         for e in post_order(func.body, skip=lambda e: type(e) in (Function, If, Let)):
             if is_op(e, *self.joiner.ops) and e not in self.refused:
@@ -355,7 +355,7 @@ class _Combiner:
         return table
 
     def joined(self, calls: Sequence[Call], used: Users) -> tuple[dict[Expr, Expr], bool]:
-        """The replacement of the branches, empty if they stay apart; and whether it needs only constants besides its data."""
+        """(the replacements of the branches, or {} if they stay separate; whether the joined call has only constants besides its data)."""
         axis = self.joiner.axis(calls[0])
         result = typed(self.joiner.join(calls))
         chain: list[Call] = list(calls)
@@ -372,7 +372,7 @@ class _Combiner:
         return dict(zip(chain, self.joiner.parts(result, chain, axis), strict=True)), alone
 
     def further(self, chain: Sequence[Call], used: Users, axis: int, result: Expr) -> tuple[list[Call], Expr] | None:
-        """The operator that follows all branches alike, and its joined form."""
+        """(the operator that follows all branches alike, its joined form); None if they differ."""
         following: list[Call] = []
         for call in chain:
             by = used.get(call, [])
@@ -407,7 +407,7 @@ class _Combiner:
 
 
 def _independent(calls: Sequence[Call], operands: Any) -> list[Call]:
-    """The calls none of whose operands needs another of them: joined ones are computed at one time."""
+    """The calls with operands that depend on none of the other calls, since joined calls run at one time."""
     others = set(calls)
     return [c for c in calls if not any([e in others and e is not c for a in operands(c) for e in post_order(a)])]
 

@@ -1,4 +1,4 @@
-"""DefuseOps: primitive functions taken apart again; the inverse of FuseOps."""
+"""DefuseOps: replaces primitive functions by their operators; the inverse of FuseOps."""
 
 from __future__ import annotations
 

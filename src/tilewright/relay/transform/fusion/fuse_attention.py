@@ -1,8 +1,8 @@
-"""FuseAttention: products of queries and keys, their softmax and the products with values as one operator, where scores fill the caches.
+"""FuseAttention: fuses the product of queries and keys, its softmax and the product with values, if the scores would fill the caches.
 
     batch_matmul(softmax(batch_matmul(q, k) * scale + mask), v)   -->   nn.contrib_attention(q, k, v, mask, scale)
 
-Scale and mask may be missing; where(isnan(p), 0, p) around the softmax p goes along.
+Scale and mask are optional; where(isnan(p), 0, p) around the softmax p is included.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class _Attention(NamedTuple):
 
 
 Reads = Callable[[Expr], int]
-"""How often an expression is read."""
+"""The number of readers of an expression."""
 
 
 def _product(e: Expr) -> TypeGuard[Call]:
-    """Whether this is a product of float32 matrices, the first as it lies, of equally many."""
+    """Whether an expression is a product of float32 matrices of equal batch, with the first one not transposed."""
     if not is_op(e, "nn.batch_matmul"):
         return False
     left, right = [static_shape(a) for a in e.args]
@@ -65,7 +65,7 @@ def _product(e: Expr) -> TypeGuard[Call]:
 
 
 def match(e: Expr, reads: Reads) -> _Attention | None:
-    """The attention whose last product is `e`, where nothing else reads what is in between."""
+    """The attention with the last product `e`, if no other expression reads its intermediate values; else None."""
     if not _product(e) or card_of(e, neural.batch_matmul).transpose_b:
         return None
     weights, value = e.args
@@ -98,7 +98,7 @@ def match(e: Expr, reads: Reads) -> _Attention | None:
 
 
 def _factor(e: Call) -> float | None:
-    """By what a multiplication or division scales, if it is by one number; None for a division by zero."""
+    """The factor of a multiplication or division by one number; None for others, and for a division by zero."""
     number = scalar_of(e.args[1])
     if is_op(e, "divide"):
         return 1 / float(number) if number else None
@@ -106,7 +106,7 @@ def _factor(e: Call) -> float | None:
 
 
 def _scored(e: Expr) -> bool:
-    """Whether this may be scores, scaled or not."""
+    """Whether an expression may be scores, scaled or not."""
     while is_op(e, "multiply", "divide"):
         e = e.args[0]
     return _product(e)
@@ -122,7 +122,7 @@ def _without_nan(e: Expr, reads: Reads) -> Expr | None:
 
 
 def fuse_attention(func: Function) -> Function:
-    """The function with such products fused."""
+    """The function with attentions fused."""
     plan = graph_plan()
     if plan is None or "cpu" not in plan.target.keys:
         return func

@@ -1,12 +1,12 @@
-"""FuseOps: calls that make one kernel become one primitive function.
+"""FuseOps: turns the calls of one kernel into one primitive function.
 
-A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
-all uses of its result lead through (its epilogue), those that lead only there, and a halo of a constant around the result.
-Without an anchor, chains of injective operators form kernels, and run into a reduction where one follows. "All uses lead
-through" is post-dominance, so what is merged has one result.
+A kernel has at most one heavy operator (its anchor). It includes the element-wise and broadcasting operators through which
+all uses of its result lead (its epilogue), operators that lead only to these, and a halo of a constant around the result.
+Without an anchor, chains of injective operators form kernels, up to a following reduction. "All uses lead
+through" is post-dominance, so a kernel has one result.
 
-A value inside a kernel is computed wherever it is read, so what reads one value twice doubles what stands before it. Groups stay
-within the depth also when they are written out like that.
+A value inside a kernel is computed at each read, so reading a value twice doubles the work before it. Groups also stay
+within the depth limit in this expanded form.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXPENSIVE = frozenset(
         "nn.silu",
     )
 )
-"""Not worth computing again for every element that a broadcast makes of one."""
+"""Operators that are too costly to compute again for every element of a broadcast."""
 
 
 class _Group:
@@ -75,7 +75,7 @@ class _Group:
 
 
 class _Graph:
-    """The calls of one scope, who uses whom, and immediate post-dominators."""
+    """The calls of one scope, their users, and immediate post-dominators."""
 
     def __init__(self, body: Expr) -> None:
         self.calls: list[Call] = []
@@ -94,7 +94,7 @@ class _Graph:
             elif type(node) is Tuple:
                 self.escapes.update(node.fields)
             elif type(node) not in (Var, Constant):
-                # Lets, ifs and calls of functions: what they use stays a value of its own.
+                # Operands of lets, ifs and function calls stay separate values.
                 for child in _operands(node):
                     self.escapes.add(child)
         self.depth: dict[Expr, int] = {}
@@ -125,7 +125,7 @@ class _Graph:
         return a
 
     def between(self, source: Call, sink: Call) -> list[Call]:
-        """The calls on paths from `source` to `sink`, the sink included."""
+        """The calls on paths from `source` to `sink`, including the sink."""
         found: dict[Call, None] = {sink: None}
         stack = list(self.users[source])
         while stack:
@@ -143,17 +143,17 @@ def _operands(node: Expr) -> Sequence[Expr]:
 
 
 def _inputs(call: Call) -> list[Any]:
-    """The arguments of a call, the fields of tuples for them."""
+    """The arguments of a call, with tuples replaced by their fields."""
     return [f for a in call.args for f in (a.fields if type(a) is Tuple else (a,))]
 
 
 def kind_of(call: Call) -> int:
-    """Fusion kind of a call; several results, and results of unknown type, stay alone."""
+    """Fusion kind of a call. Calls with several results, or results of unknown type, are not fused."""
     return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
 
 
 def adds_halo(call: Call) -> bool:
-    """Whether a call puts a halo of a constant around a tensor of static shape: a kernel's last step, which costs no copy."""
+    """Whether a call pads a tensor of static shape by a constant: the last step of a kernel, which needs no copy."""
     if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
         return False
     card: Any = card_of(call)
@@ -161,7 +161,7 @@ def adds_halo(call: Call) -> bool:
 
 
 def grows(source: Expr, user: Expr) -> bool:
-    """Whether computing `source` where `user` reads it may compute it for more elements than it has."""
+    """Whether computing `source` where `user` reads it may compute more elements than it has."""
     if same_shape(source, user):
         return False
     have, want = static_shape(source), static_shape(user)
@@ -182,7 +182,7 @@ class _Partition:
                     self.extend(call, anchored)
 
     def extend(self, call: Call, anchored: bool) -> None:
-        """Merge the call's group with what post-dominates it, as far as the kinds allow."""
+        """Merges the call's group with the post-dominating calls, as far as the kinds allow."""
         sink = self.graph.dominator[call]
         group = self.groups[call].root()
         if (
@@ -212,8 +212,8 @@ class _Partition:
             group.absorb(self.groups[p])
 
     def written_out(self, group: _Group, others: set[_Group]) -> dict[Call, int]:
-        """How many operations an element of each call takes that comes to read the group, every value computed where it is read but
-        what heavier operators leave in memory."""
+        """Call that would join the group -> the number of operations for an element, if every value is computed at each read,
+        except those that heavier operators store."""
         found: dict[Call, int] = {}
         joined = {group, *others}
         for call in sorted([c for g in others for c in g.calls], key=self.order.__getitem__):
@@ -225,7 +225,7 @@ class _Partition:
         return found
 
     def injective_path(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
-        """Whether an injective group may be computed inside `sink`, at the places where that reads it."""
+        """Whether an injective group may be computed inside `sink`, for the indices that it reads."""
         for p in path:
             limit = COMM_REDUCE if p is sink and self.kinds[p] == COMM_REDUCE else INJECTIVE
             if self.groups[p].root().kind > limit:
@@ -235,8 +235,8 @@ class _Partition:
         return self.kinds[sink] != COMM_REDUCE or len(path) == 1
 
     def into_epilogue(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
-        """Whether element-wise operators end in the epilogue of one anchor, which then reads what they read (narrower numbers,
-        often), and computes them once for each of its elements. None of them leads to the anchor itself."""
+        """Whether element-wise operators end in the epilogue of one anchor. The epilogue then reads their operands (often narrower types),
+        and computes them once for each element. None of the operators leads to the anchor itself."""
         anchored = self.groups[sink].root()
         if anchored.kind != OUT_ELEMWISE or group.kind > BROADCAST:
             return False
@@ -258,7 +258,7 @@ class _Extract(ExprMutator):
             self.members.setdefault(group.root(), set()).add(call)
 
     def run(self, body: Expr) -> Expr:
-        """`body` with its groups extracted: the last call of a group stands for it, the others are never reached."""
+        """`body` with its groups extracted. The last call of a group is replaced; the others are no longer reachable."""
         return self.visit(body)  # type: ignore[no-any-return]
 
     def visit(self, expr: Expr) -> Any:
@@ -280,7 +280,7 @@ class _Extract(ExprMutator):
         return memo[expr]
 
     def rebuilt(self, node: Expr) -> Expr:
-        """An expression that is not a kernel, over new operands: it keeps its type, since inference does not look below typed calls."""
+        """An expression outside of kernels, with new operands. It keeps its type, since inference does not visit typed calls."""
         new: Expr = self._table[type(node)](self, node)
         known = type_of(node)
         if new is not node and known is not None and type_of(new) is None:
@@ -288,7 +288,7 @@ class _Extract(ExprMutator):
         return new
 
     def visit_function(self, fn: Function) -> Expr:
-        """A local function, whose body is fused by itself."""
+        """A local function. Its body is fused separately."""
         return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
 
     def inputs(self, node: Expr) -> list[Expr]:
@@ -326,12 +326,12 @@ class _Extract(ExprMutator):
 
 
 def embedded(e: Expr) -> bool:
-    """Whether a constant is written into the kernel's code instead of being an argument."""
+    """Whether a constant is part of the kernel's code instead of an argument."""
     return type(e) is Constant and e.data.ndim == 0
 
 
 class _Body(ExprMutator):
-    """The body of a primitive function: members copied, inputs replaced by parameters."""
+    """The body of a primitive function: copied members, with parameters in place of inputs."""
 
     def __init__(self, members: set[Expr]) -> None:
         super().__init__()
@@ -352,11 +352,11 @@ class _Body(ExprMutator):
 
 
 def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
-    """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
+    """The function with calls of primitive functions. Without `fuse`, every call becomes a separate kernel."""
     with deep_recursion():
         partition = _Partition(func.body, max_depth, fuse)
         made = func.replace(body=_Extract(partition, fuse).run(func.body))
-        # What several scopes use is rewritten in each of them.
+        # Values that several scopes use are rewritten in each of them.
         return bound_once(made) if contains(made, lambda e: type(e) is Let or type(e) is Match) else made
 
 

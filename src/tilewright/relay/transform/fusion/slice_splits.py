@@ -1,8 +1,8 @@
-"""SliceSplits: the pieces of a split as slices of it, where what reads each can take it along, or no kernel is needed.
+"""SliceSplits: replaces the parts of a split by slices, if their readers can fuse them, or if they need no kernel.
 
     q, k, v = split(x); transpose(q) ..  ->  transpose(strided_slice(x)) ..
 
-A split is a kernel that writes all pieces; a slice is read in place by the kernel of its reader, or by any where it is one run of memory.
+A split is a kernel that writes all parts. A slice is read in place by its reader's kernel, or by any kernel if it is contiguous.
 Channels of images stay in their blocks as slices, too.
 """
 
@@ -20,7 +20,7 @@ from tilewright.relay.rewriting import card_of, is_op, static_shape, typed, type
 
 
 def slice_splits(func: Function) -> Function:
-    """The function with slices instead of such splits."""
+    """The function with slices in place of such splits."""
     used = users([func])
 
     def sliced(call: Call) -> bool:
@@ -43,7 +43,7 @@ def slice_splits(func: Function) -> Function:
 
 
 def _slice(piece: TupleGetItem) -> Expr:
-    """A piece of a split as a slice."""
+    """A part of a split as a slice."""
     split = piece.tuple_value
     assert isinstance(split, Call)
     card, shape = card_of(split, reshaping.split), static_shape(split.args[0])
@@ -55,14 +55,14 @@ def _slice(piece: TupleGetItem) -> Expr:
 
 
 def _cuts_channels(split: Call) -> bool:
-    """Whether pieces are runs of memory, or of channels, which are runs in each image."""
+    """Whether the parts are contiguous, or contain whole channels, which are contiguous in each image."""
     shape = static_shape(split.args[0]) or ()
     axis = card_of(split, reshaping.split).axis % len(shape)
     return all([d == 1 for d in shape[:axis]]) or (len(shape) == 4 and axis == 1)
 
 
 def _takes(reader: Expr) -> TypeGuard[Call]:
-    """Whether a slice becomes part of the kernel of its reader."""
+    """Whether the reader's kernel can include a slice."""
     return (
         type(reader) is Call
         and type(reader.op) is Op
@@ -75,9 +75,9 @@ VIEWS = ("reshape", "squeeze", "expand_dims")
 
 
 def read_in_place(value: Expr, used: dict[Expr, list[Expr]]) -> bool:
-    """Whether all that reads a value are kernels that move elements about (transposes, concatenations), which are there whether it is a
-    slice or lies by itself. What works element by element is no such kernel: it would be an epilogue of what computes the value.
-    `used`: who reads each value."""
+    """Whether all readers of a value are kernels that move elements (transposes, concatenations), which exist whether or not the value is
+    a slice. Element-wise readers do not count: they would be an epilogue of the value's producer.
+    `used`: value -> its readers."""
     readers = used.get(value, [])
     return bool(readers) and all([_moves(r, used) for r in readers])
 

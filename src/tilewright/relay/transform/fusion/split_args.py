@@ -1,4 +1,4 @@
-"""SplitArgs: concatenations of very many operands become concatenations of concatenations."""
+"""SplitArgs: splits concatenations of very many operands into nested ones."""
 
 from __future__ import annotations
 

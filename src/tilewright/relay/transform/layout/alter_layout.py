@@ -1,7 +1,7 @@
-"""AlterOpLayout: convolutional graphs on channel blocks (NCHW16c) and dense layers on packed weights.
+"""AlterOpLayout: converts convolutional graphs to channel blocks (NCHW16c) and dense layers to packed weights.
 
-Every operator is asked (`OpCard.layout_rule`) how it runs on the layouts that its arguments come in. Its result is built;
-a value is brought to another layout only where a user of it asks for one, once for each layout. Weights are constants, so
+Each operator's `OpCard.layout_rule` decides how it runs on the layouts of its arguments. A value is converted
+to another layout only if a user needs it, once for each layout. Weights are constants, so
 FoldConstant packs them afterwards.
 """
 
@@ -41,17 +41,17 @@ PLAIN = "NCHW"
 
 
 def plain_layout(layout: str) -> str:
-    """The layout without its blocks: NCHW of NCHW16c."""
+    """The layout without blocks: NCHW for NCHW16c."""
     return "".join([c for c in layout if c.isupper()])
 
 
 def innermost_block(layout: str | None) -> int:
-    """The channels of a block of a layout; 1 where there are none."""
+    """The channels of a layout's block; 1 without blocks."""
     return next((size for letter, size in layout_axes(layout or PLAIN) if letter == "c"), 1)
 
 
 def not_full(value: Expr, layout: str) -> bool:
-    """Whether a value has fewer channels than the blocks of a layout hold; the rest is anything finite, and met with weights of zero."""
+    """Whether a value's channels do not fill the blocks of a layout. The padding channels have any finite values, and weights of zero."""
     shape = tensor_of(value).shape
     blocks = [size for letter, size in layout_axes(layout) if letter == "c"]
     return bool(blocks) and len(shape) == 4 and isinstance(shape[1], IntImm) and shape[1].value % blocks[0] != 0
@@ -63,11 +63,11 @@ FINITE = frozenset(
         "nn.leaky_relu", "nn.bias_add", "cast", "copy", "floor", "ceil", "round",
     }
 )  # fmt: skip
-"""Operators that make finite numbers of those that fill blocks up: zeros, and what these operators make of them."""
+"""Operators that keep padding channels finite: these are zeros, or results of these operators."""
 
 
 def keeps_finite(call: Call) -> bool:
-    """Whether an element-wise operator gives finite numbers for what fills blocks up: a division does by a number that is not zero."""
+    """Whether an element-wise operator keeps padding channels finite. A division does if its divisor is a nonzero constant."""
     if is_op(call, "divide"):
         by = constant_of(call.args[1])
         return by is not None and by.size == 1 and bool(by.all())
@@ -75,8 +75,8 @@ def keeps_finite(call: Call) -> bool:
 
 
 class _AlterLayout(ExprMutator):
-    """`self.layouts` holds the layout of every rewritten value that is not plain; `self.alone` what no other convolution asks for
-    blocks beside; `self.interleaved` those whose results are wanted plain."""
+    """`self.layouts`: value -> its layout, if it is not plain; `self.alone`: convolutions without others that use channel
+    blocks beside them; `self.interleaved`: convolutions with results that are needed in the plain layout."""
 
     def __init__(self, alone: set[Call], interleaved: set[Call]) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _AlterLayout(ExprMutator):
         self.brought: dict[tuple[Expr, str], Expr] = {}
 
     def bring(self, e: Expr, layout: str | None, original: Expr) -> Expr:
-        """A rewritten value in the wanted layout (None: plain). `original` is the value it stands for."""
+        """A rewritten value converted to a layout (None: plain). `original`: the value before the pass."""
         have = self.layouts.get(e)
         if have == layout:
             return e
@@ -103,7 +103,7 @@ class _AlterLayout(ExprMutator):
         if found is None:
             found = typed(constructor("layout_transform")(e, source, target))
             if layout is None and not_full(original, source):
-                # The last block holds more than there are channels.
+                # The last block also has padding channels.
                 channels: Any = tensor_of(original).shape[1]
                 found = typed(constructor("strided_slice")(found, [0], [int(channels)], [1], axes=[1]))
             self.brought[key] = found
@@ -140,7 +140,7 @@ class _AlterLayout(ExprMutator):
         return self.plain(e, original)
 
     def choose(self, call: Call, args: Sequence[Expr]) -> tuple[LayoutChoice, list[Expr]] | None:
-        """The operator's own rule, or the common one of element-wise operators; None: everything plain."""
+        """The operator's own rule, or the common rule of element-wise operators; None: all values stay plain."""
         card = card_of(call)
         joined = len(args) == 1 and isinstance(args[0], Tuple)
         parts: Sequence[Any] = args[0].fields if joined else args  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ class _AlterLayout(ExprMutator):
         return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
 
     def weights_known(self, choice: LayoutChoice, call: Call) -> bool:
-        """Weights are packed at compile time only; a weight that is computed keeps its operator plain."""
+        """Whether the weight is a constant, which can be packed at compile time. An operator with a computed weight stays plain."""
         return all(
             [
                 want is None or plain_layout(want) == PLAIN or constant_of(a) is not None
@@ -171,8 +171,8 @@ class _AlterLayout(ExprMutator):
     def elementwise(
         self, call: Call, card: OpCard, args: Sequence[Expr], layouts: Sequence[str | None]
     ) -> tuple[LayoutChoice, list[Expr]] | None:
-        """Element-wise operators follow the blocked operand; others of the full shape are brought to its layout, smaller
-        ones get it where they vary along the channels, and an axis of extent 1 where they do not."""
+        """The layout rule of element-wise operators. The blocked operand decides; other operands of full shape are converted to its layout.
+        Smaller operands that vary along the channels are converted, too; others get axes of extent 1."""
         if len(tensor_of(call).shape) != 4 or hasattr(card, "axis"):
             return None
         full = [layout for layout, a in zip(layouts, call.args, strict=True) if layout and same_shape(a, call)]
@@ -193,7 +193,7 @@ class _AlterLayout(ExprMutator):
         return LayoutChoice(card, [], layout), brought
 
     def broadcast_operand(self, new: Expr, old: Expr, shape: tuple[int, ...], layout: str) -> Expr:
-        """An operand of a blocked element-wise operator; `shape` is its plain shape with four axes."""
+        """An operand of a blocked element-wise operator. `shape`: its plain shape with four axes."""
         if not static_shape(old):
             return new
         if shape[1] == 1:
@@ -220,7 +220,7 @@ class _AlterLayout(ExprMutator):
         return ite.replace(cond=cond, true_branch=a, false_branch=b)
 
     def visit_let(self, let: Let) -> Expr:
-        # Inside lets everything stays plain: their variables have one declared type.
+        # Inside lets all values stay plain: a variable has one declared type.
         return let
 
 
@@ -228,7 +228,7 @@ def AlterOpLayout() -> Pass:
     """Run convolutions, and the operators between them, on channel blocks as wide as the vectors of the current target."""
 
     def by_program(call: Call) -> Expr | None:
-        """The alteration that a program registered for the operator (`relay.op.register_alter_op_layout`)."""
+        """The result of the alteration that a program registered for the operator (`relay.op.register_alter_op_layout`)."""
         alter = call.operator.get_attr("FTVMAlterOpLayout")
         if alter is None:
             return None
@@ -242,7 +242,7 @@ def AlterOpLayout() -> Pass:
 
 
 def pack_dense(call: Call) -> Expr | None:
-    """dense or matmul by a constant weight -> the packed form; columns that fill no panel are zeros, and cut off again."""
+    """dense or matmul by a constant weight -> its packed form. Incomplete panels are padded with zero columns, which are cut off again."""
     if not is_op(call, "nn.dense", "nn.matmul"):
         return None
     card: Any = card_of(call)
@@ -254,7 +254,7 @@ def pack_dense(call: Call) -> Expr | None:
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
         if _panel(call.args[0], by_columns, Target.current(True) is not None) == 0:
-            # Few columns: weights that lie along the reduction need no panels.
+            # For few columns, weights along the reduction need no panels.
             along = const(np.ascontiguousarray(by_columns.T))
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
         return packed_product(call, call.args[0], by_columns, 1)
@@ -267,13 +267,13 @@ def pack_dense(call: Call) -> Expr | None:
         return packed_product(call, *filled_up(call.args[0], by_columns, inner), tiles.group, panel)
     found = dot_product(Target.current(True), *types)
     if found is None:
-        # Bytes less a zero point that fits no byte: no instruction adds up groups of them, but columns are vectors all the same.
+        # Bytes minus their zero point may not fit in a byte, so no instruction sums groups of them; columns still form vectors.
         return packed_product(call, call.args[0], by_columns, 1) if types[1:] == ("int16", "int32") else None
     return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
 
 
 def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
-    """Data (.., K) and weights (K, N) with zeros at the end of K, so that `group` divides it."""
+    """Data (.., K) and weights (K, N) with K padded by zeros to a multiple of `group`."""
     more = -weight.shape[0] % group
     if not more:
         return data, weight
@@ -283,8 +283,8 @@ def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndar
 
 
 def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, nr: int = 0) -> Expr:
-    """The product of data (.., K) and weights (K, N), which are packed in panels (of `nr` columns, where that is known), and in groups
-    of K in them."""
+    """The product of data (.., K) and weights (K, N). The weights are packed in panels (of `nr` columns, if it is known) and in groups
+    along K."""
     card: Any = card_of(call)
     inner, columns = by_columns.shape
     nr = nr or _panel(data, by_columns, False)
@@ -293,7 +293,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
         filled = np.zeros((inner, panels * nr), by_columns.dtype)
         filled[:, :columns] = by_columns
         by_columns = filled
-    # Where nothing was filled up it is a view: the values are moved once, when the constants are laid out.
+    # Without padding it is a view: the values move once, when the constants are laid out.
     packed = by_columns.reshape(inner // group, group, panels, nr).transpose(2, 0, 3, 1)
     layout = f"NK{nr}n{group}k"
     if group == 1:
@@ -304,7 +304,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
 
 
 def _panel(data: Expr, by_columns: np.ndarray, along: bool) -> int:
-    """Columns in a panel of weights (K, N); 0: none, but weights along the reduction, which `along` allows."""
+    """The number of columns in a panel of weights (K, N). 0: no panels, but weights along the reduction, if `along` allows it."""
     shape = static_shape(data)
     rows = None if shape is None else prod(shape[:-1])
     inner, columns = by_columns.shape

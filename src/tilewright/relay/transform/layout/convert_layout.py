@@ -1,8 +1,8 @@
-"""ConvertLayout: convolutional programs in the layouts that are wanted, with as few layout_transforms as that takes.
+"""ConvertLayout: converts convolutional programs to requested layouts, with as few layout_transforms as possible.
 
-A convolution whose operator is named runs in the layout given for it. What follows works on the layout that arrives, where an
-operator can (element-wise ones, pooling, batch norm, concatenation, reductions, ...): attributes and small operands are rewritten.
-Only what cannot, and results of functions, get the layout they had.
+A convolution runs in the layout that is given for its operator. Following operators use the layout of their input if they
+can (element-wise ones, pooling, batch norm, concatenation, reductions, ...): attributes and small operands are rewritten.
+Other operators, and results of functions, get the original layout.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tilewright.support.errors import TVMError
 KERNEL_DEFAULTS = {
     "NCHW": "OIHW", "NHWC": "HWIO", "NCW": "OIW", "NWC": "WIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO", "HWNC": "HWOI",
 }  # fmt: skip
-"""The kernel layout that "default" means beside a layout of the data."""
+"""Layout of the data -> the kernel layout for "default"."""
 
 CONVOLUTIONS = (
     "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.deformable_conv2d",
 )  # fmt: skip
 CONFIGURED = ("nn.max_pool2d", "nn.avg_pool2d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "image.resize2d")
-"""Operators besides convolutions for which a layout may be wanted."""
+"""Operators other than convolutions for which a layout may be requested."""
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "variance", "argmax", "argmin")
 BY_AXIS = (
     "nn.softmax",
@@ -39,11 +39,11 @@ BY_AXIS = (
     "split",
     "nn.batch_norm",
 )
-"""Operators with an attribute `axis` that names one axis of the data."""
+"""Operators with an attribute `axis` for one axis of the data."""
 
 
 class LayoutConfig:
-    """Layers that ConvertLayout leaves as they are: `with LayoutConfig(skip_layers=[0, 3]):` counts convolutions in the order
+    """Layers that ConvertLayout skips: `with LayoutConfig(skip_layers=[0, 3]):` numbers convolutions in the order
     of the program."""
 
     current: LayoutConfig | None = None
@@ -54,12 +54,12 @@ class LayoutConfig:
         self._before: LayoutConfig | None = None
 
     def check_skip(self) -> bool:
-        """Whether the next layer is one that is skipped."""
+        """Whether the next layer is skipped."""
         self.counter += 1
         return self.counter - 1 in self.skip_layers
 
     def reset(self) -> None:
-        """Count from the start."""
+        """Restarts the numbering."""
         self.counter = 0
         self.skip_layers = ()
 
@@ -72,12 +72,12 @@ class LayoutConfig:
 
 
 def _order(source: str, target: str) -> tuple[int, ...]:
-    """For each axis of `target` the axis of `source` with its letter."""
+    """For each axis of `target` the axis of `source` with the same letter."""
     return tuple([source.index(c) for c in target])
 
 
 class _Convert(ExprMutator):
-    """`self.layouts` has (layout it had, layout it has) of every value that is in another layout than it was."""
+    """`self.layouts`: value -> (original layout, current layout), for values with a changed layout."""
 
     def __init__(self, wanted: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Convert(ExprMutator):
         return self.brought[key]
 
     def plain(self, e: Expr) -> Expr:
-        """The value, or all fields of a tuple, in the layout they had."""
+        """The value, or all fields of a tuple, in the original layout."""
         if e in self.layouts and isinstance(e.checked_type, TensorType):
             had, has = self.layouts[e]
             return self.transformed(e, has, had)
@@ -113,7 +113,7 @@ class _Convert(ExprMutator):
         return e
 
     def as_layout(self, e: Expr, had: str, want: str) -> Expr:
-        """An operand that had layout `had`, in layout `want`."""
+        """An operand of original layout `had`, converted to the layout `want`."""
         known = self.layouts.get(e)
         if known is None:
             return self.transformed(e, had, want)
@@ -135,7 +135,7 @@ class _Convert(ExprMutator):
         return typed(made) if type(op) is Op else same_result(made, call)
 
     def rule(self, call: Call, args: list[Expr]) -> Expr | None:
-        """The call in the layouts that are wanted or arrive; None: as it was."""
+        """The call in the requested layouts, or those of its arguments; None if it keeps its layouts."""
         name: str = call.operator.name
         said = call.operator.get_attr("FTVMConvertOpLayout")
         if said is not None and name in self.wanted:
@@ -168,15 +168,15 @@ class _Convert(ExprMutator):
             and sorted(card.dst_layout) == sorted(had)
             and card.dst_layout != has
         ):
-            # What it asks for, from the layout that is there. (Where that is it already, the value stands for one of another
-            # layout, and cannot stand for itself too: it is brought back and forth, which SimplifyExprPostAlterOp ends.)
+            # The transformation to the target layout starts at the current one. (If they are equal, the value cannot also stand for one of
+            # another original layout. It is converted back and forth, which SimplifyExprPostAlterOp removes.)
             return self.transformed(args[0], has, card.dst_layout)
         if card.fuse <= BROADCAST and not hasattr(card, "axis"):
             return self.elementwise(call, args, had, has)
         return None
 
     def by_program(self, call: Call, args: list[Expr], told: Any) -> Expr | None:
-        """By the rule that a program registered for the operator: asked with the layouts that arrive, and with those that were."""
+        """The call by the rule that a program registered for the operator. The rule is called for the current and the original layouts."""
         known = [self.layouts.get(a, ("", "")) for a in args]
         if all([had == has for had, has in known]):
             return None
@@ -194,7 +194,7 @@ class _Convert(ExprMutator):
         return self.note(made, str(old.output_layouts[0]), str(new.output_layouts[0]))
 
     def arriving(self, args: Sequence[Expr]) -> tuple[str, str] | None:
-        """The layouts of the first operand that is not in its own."""
+        """(original, current) layout of the first operand with a changed layout."""
         for a in args:
             for e in a.fields if isinstance(a, Tuple) else (a,):
                 if e in self.layouts:
@@ -224,7 +224,7 @@ class _Convert(ExprMutator):
         return self.note(Call(call.op, (x, *rest, w), attrs, (), call.span), data, new_data)
 
     def with_layout(self, call: Call, args: list[Expr], layout: str) -> Expr | None:
-        """An operator that says its layout itself: pooling, resizing."""
+        """An operator with a layout attribute: pooling, resizing."""
         card: Any = card_of(call)
         had = card.layout
         if sorted(layout) != sorted(had) or getattr(card, "out_layout", "") not in ("", had):
@@ -247,13 +247,13 @@ class _Convert(ExprMutator):
         first = typed(Tuple(tuple(brought), args[0].span)) if isinstance(args[0], Tuple) else brought[0]
         new = typed(Call(call.op, (first, *[self.plain(a) for a in args[1:]]), card.replace(axis=axis), (), call.span))
         if isinstance(new.checked_type, TupleType):
-            # The fields get the layout where they are taken out: those that have as many axes.
+            # The layout applies to fields with the same number of axes, when they are extracted.
             self.layouts[new] = (had, has)
             return new
         return self.note(new, had, has)
 
     def reduced(self, call: Call, args: list[Expr], had: str, has: str) -> Expr | None:
-        """A reduction over axes that are named; what is left in another order keeps its layout."""
+        """A reduction over given axes. The remaining axes keep the order of the current layout."""
         card: Any = card_of(call)
         if args[0] not in self.layouts or card.axis is None or getattr(card, "exclude", False) or len(args) > 1:
             return None
@@ -276,7 +276,7 @@ class _Convert(ExprMutator):
         return self.note(new, had, has)
 
     def elementwise(self, call: Call, args: list[Expr], had: str, has: str) -> Expr | None:
-        """Operands with all axes are brought to the layout, smaller ones get axes of extent 1 first."""
+        """Operands with all axes are converted to the layout. Smaller operands first get axes of extent 1."""
         if not isinstance(call.checked_type, TensorType) or len(call.checked_type.shape) != len(had):
             return None
         brought: list[Expr] = []
@@ -305,7 +305,7 @@ class _Convert(ExprMutator):
         )
 
     def item(self, value: Expr, index: int, span: Any = None) -> Expr:
-        """A field of a tuple; those with all axes are in the tuple's layout."""
+        """A field of a tuple. Fields with all axes have the tuple's layout."""
         new = typed(TupleGetItem(value, index, span))
         if value in self.layouts and _ndim(new) == len(self.layouts[value][0]):
             self.layouts[new] = self.layouts[value]
@@ -319,7 +319,7 @@ class _Convert(ExprMutator):
         return ite.replace(cond=cond, true_branch=a, false_branch=b)
 
     def visit_let(self, let: Let) -> Expr:
-        # A variable of a let has the type that it had.
+        # A variable of a let keeps its declared type.
         chain = [(node, self.plain(self.visit(node.value))) for node in self.chain_of(let)]
         result: Expr = self.plain(self.visit(chain[-1][0].body))
         for node, value in reversed(chain):
@@ -333,7 +333,7 @@ def _ndim(e: Expr) -> int | None:
 
 
 def _conv_layouts(card: Any, name: str) -> tuple[str, str]:
-    """The layouts of a convolution's data and weights, where it leaves them to be the usual ones too."""
+    """The layouts of a convolution's data and weights, with defaults filled in."""
     if hasattr(card, "layouts"):
         data, kernel, _ = card.layouts()
         return data, kernel
@@ -341,7 +341,7 @@ def _conv_layouts(card: Any, name: str) -> tuple[str, str]:
 
 
 def _default_kernel(name: str, data: str, kernel: str) -> str:
-    """The kernel layout that goes with a layout of the data; transposed convolutions have their inputs first."""
+    """The default kernel layout for a layout of the data. Transposed convolutions have input channels first."""
     found = KERNEL_DEFAULTS.get(data, kernel)
     if name.endswith("_transpose"):
         found = found.replace("O", "?").replace("I", "O").replace("?", "I")

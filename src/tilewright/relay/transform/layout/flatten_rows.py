@@ -1,10 +1,10 @@
-"""FlattenRows: products of tensors with several leading axes as products of matrices, where that fills register tiles.
+"""FlattenRows: converts products of tensors with several leading axes to products of matrices, if that fills register tiles.
 
     dense(x: (8, 197, 768), w)  ->  reshape(dense(reshape(x): (1576, 768), w)): (8, 197, ..)
 
-Of 197 rows no tile is a divisor but one, and what is computed beyond them would be lost for each of eight images. The reshape of a
-result, which moves nothing, then sinks below the operators that work row by row (biases, activations, sums, normalisation), so
-that these stay epilogues of the product, and meets the reshape of the next product.
+For 197 rows only a tile of one row has no padded work, which would occur for each of eight images. The reshape of a
+result moves no data. It then sinks below operators that work by row (biases, activations, sums, normalisation), so
+that these stay epilogues of the product, and cancels with the reshape of the next product.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tilewright.relay.rewriting import (
 from tilewright.scheduling.graph_plan import graph_plan
 
 ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
-"""Operators along `axis`, which may be the last one."""
+"""Operators along `axis`, for which the last axis is allowed."""
 
 
 def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
-    """Whether rows that are counted along all leading axes fill register tiles better than those along the last two."""
+    """Whether the rows of all leading axes together fill register tiles better than those of the last two axes."""
     plan = graph_plan()
     return plan is not None and plan.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits))
 
 
 class _FlattenRows:
-    """`views` holds, for each reshape that was made of a matrix, that matrix."""
+    """`views`: reshape of a matrix -> the matrix."""
 
     def __init__(self) -> None:
         self.views: dict[Expr, Expr] = {}
@@ -52,7 +52,7 @@ class _FlattenRows:
         if is_op(call, "nn.dense", "nn.matmul"):
             return self._product(call, shape)
         if is_op(call, "reshape") and is_op(call.args[0], "nn.dense", "nn.matmul"):
-            # A matrix that the model itself takes apart: what works row by row on its parts works on it.
+            # The model itself reshapes a matrix: operators by row on the result can work on the matrix.
             if static_shape(call.args[0]) == (prod(shape[:-1]), shape[-1]):
                 self.views[call] = call.args[0]
             return None
@@ -79,7 +79,7 @@ class _FlattenRows:
         return self._view(call, [self._matrix(call.args[0], data), *call.args[1:]], card, shape)
 
     def _matrix(self, e: Expr, shape: tuple[int, ...]) -> Expr:
-        """A tensor as rows."""
+        """A tensor as a matrix of rows."""
         for known in (self.views, self.matrices):
             if e in known:
                 return known[e]
@@ -88,7 +88,7 @@ class _FlattenRows:
         return found
 
     def _operand(self, e: Expr, shape: tuple[int, ...]) -> Expr | None:
-        """An operand of an operator that works element by element; None where rows of one matrix meet different ones of it."""
+        """An operand of an element-wise operator as rows; None if it varies along leading axes."""
         mine = static_shape(e)
         if mine == shape:
             return self._matrix(e, shape)
@@ -100,7 +100,7 @@ class _FlattenRows:
         rows = typed(Call(call.op, tuple(args), card, (), call.span))
         if static_shape(rows) != (prod(shape[:-1]), shape[-1]):
             return None
-        # With its source, so that it stays the node that is remembered.
+        # It keeps the source of the call, and with it the node of the model.
         result = typed(constructor("reshape")(rows, shape, span=call.span))
         self.views[result] = rows
         return result

@@ -25,7 +25,7 @@ from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
 from tilewright.topi.utils import get_pad_tuple
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
-"""(before, after) of rows and of columns."""
+"""(before, after) of rows, and of columns."""
 
 
 def WriteHalos() -> Pass:
@@ -44,7 +44,7 @@ def WriteHalos() -> Pass:
 
 
 def write_halos(func: Function, plan: GraphPlan) -> Function:
-    """The function in which such data have halos, if the plan says so."""
+    """The function with halos written by producers, if the plan decides so."""
     used = users([func])
     found: dict[Expr, Padding] = {}
     for data, readers in used.items():
@@ -69,7 +69,7 @@ def write_halos(func: Function, plan: GraphPlan) -> Function:
 
 
 def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
-    """Whether the producer of what convolutions read writes it for all of them."""
+    """Whether the producer writes the halo for all convolutions that read its result."""
     found: list[tuple[Any, list[TensorType]]] = [
         (card_of(r), [tensor_of(a) for a in r.args]) for r in readers if isinstance(r, Call)
     ]
@@ -77,8 +77,8 @@ def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
 
 
 def padding_of(call: Call) -> Padding | None:
-    """The halo that a convolution on channel blocks, with static dimensions, reads; None for other calls, and if it reads more than
-    its padding."""
+    """The halo that a convolution on channel blocks with static dimensions reads; None for other calls, and for convolutions that read
+    beyond their padding."""
     if not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None
     card: Any = card_of(call)
@@ -96,7 +96,7 @@ def padding_of(call: Call) -> Padding | None:
 
 
 def ends_kernel(e: Expr, used: dict[Expr, list[Expr]]) -> bool:
-    """Whether a value ends the epilogue of an operator with one: all between them is read once, element by element."""
+    """Whether a value ends the epilogue of an operator that has one: intermediate values are read once, element by element."""
     shape = static_shape(e)
     while isinstance(e, Call) and shape is not None and static_shape(e) == shape:
         kind = card_of(e).fuse

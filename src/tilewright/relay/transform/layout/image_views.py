@@ -1,10 +1,10 @@
-"""ImageViews: convolutions over one axis as convolutions of images of one row, where channel blocks are worth it, those of one
-column as ones of a row, and views of results below what works on each element.
+"""ImageViews: converts convolutions over one axis to convolutions of images with one row if channel blocks pay off, those of one
+column to images with one row, and moves element-wise operators before the views of results.
 
     relu(add(reshape(conv2d(x)), bias))  ->  reshape(relu(add(conv2d(x), bias)))
 
-Convolutions over one and three axes become ones of images whose results are seen in another shape. What follows them would be a kernel of
-its own; below the reshape, which moves nothing, it is an epilogue, and reshapes of one convolution's result and the next one's data meet.
+Convolutions over one or three axes become convolutions of images, with a reshape of the result. The operators after it would be a
+separate kernel. Before the reshape, which moves no data, they are an epilogue, and reshapes of adjacent convolutions cancel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Shape = tuple[int, ...]
 
 
 def as_image(call: Call) -> Expr | None:
-    """conv1d of known sizes by constant weights on an image of one row, where that runs faster in channel blocks."""
+    """conv1d of known sizes by constant weights as conv2d on an image of one row, if that is faster in channel blocks."""
     card: Any = card_of(call)
     data, result, weight = static_shape(call.args[0]), static_shape(call), constant_of(call.args[1])
     plain = card.layouts() == ("NCW", "OIW", "NCW")
@@ -65,7 +65,7 @@ def as_image(call: Call) -> Expr | None:
 
 
 def as_row(call: Call) -> Expr | None:
-    """conv2d of a column of places (images of width 1, and so the result's) by constant weights, on a row: tiles run along rows."""
+    """conv2d on a column (images and results of width 1) by constant weights, as conv2d on a row: tiles run along rows."""
     card: Any = card_of(call)
     data, result, weight = static_shape(call.args[0]), static_shape(call), constant_of(call.args[1])
     if data is None or result is None or weight is None or 0 in (*data, *result) or Target.current(True) is None:
@@ -86,7 +86,7 @@ def as_row(call: Call) -> Expr | None:
 
 
 class _ImageViews:
-    """`views` holds, for each reshape of an image that a convolution made, that image."""
+    """`views`: reshape of an image that a convolution made -> the image."""
 
     def __init__(self) -> None:
         self.views: dict[Expr, Expr] = {}
@@ -116,13 +116,13 @@ class _ImageViews:
         made = typed(Call(call.op, tuple(found), call.attrs, (), call.span))  # type: ignore[arg-type]
         if static_shape(made) != image:
             return None
-        # With its source, so that it stays the node that is remembered.
+        # It keeps the source of the call, and with it the node of the model.
         result: Expr = typed(constructor("reshape")(made, shape, span=call.span))
         self.views[result] = made
         return result
 
     def _operand(self, e: Expr, shape: Shape, image: Shape) -> Expr | None:
-        """An operand of an operator that works element by element, for the image; None where it varies along other axes than channels."""
+        """An operand of an element-wise operator in the image's shape; None if it varies along axes other than channels."""
         mine = static_shape(e)
         if mine is None:
             return None

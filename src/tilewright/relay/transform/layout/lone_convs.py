@@ -1,4 +1,4 @@
-"""Convolutions that stand alone among operators that keep layouts: whether channel blocks are worth bringing data to and from them."""
+"""Isolated convolutions among operators that keep layouts: whether conversion to and from channel blocks pays off."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tilewright.topi.utils import get_pad_tuple
 
 
 def lone_convolutions(root: Expr) -> set[Call]:
-    """Convolutions whose data comes from no other one through operators that keep layouts, and whose results go to none; those beside
-    transpositions, which bring data to a layout at no further cost, are not among them. Where a function has several, all keep to
-    blocks: conversions are then parts of what stands between them (ConvNeXt ran 8 % slower with its downsampling plain)."""
+    """Convolutions that operators with kept layouts connect to no other one. Those beside transpositions, which convert layouts at no
+    additional cost, are not included. In a function with several convolutions, all use blocks: conversions are then parts of the
+    operators between them (ConvNeXt ran 8 % slower with its downsampling plain)."""
     above: dict[Expr, Expr] = {}
 
     def leader(e: Expr) -> Expr:
@@ -63,7 +63,7 @@ def _keeps_layouts(call: Call) -> bool:
 
 
 def interleaved_convolutions(root: Expr) -> set[Call]:
-    """Convolutions whose results are only read by what takes plain layouts and is about as large: an interleaving of phases."""
+    """Convolutions whose results are read only by interleavings of phases, which need the plain layout and have about the same size."""
     readers: dict[Expr, list[bool]] = {}
     for e in post_order(root):
         operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()
@@ -74,8 +74,8 @@ def interleaved_convolutions(root: Expr) -> set[Call]:
 
 
 def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: bool) -> bool:
-    """Whether a convolution runs on channel blocks. have: whether its data comes in blocks, and would be brought to the plain layout, else
-    it would be brought to blocks. compared: whether both are priced, since its result is wanted plain."""
+    """Whether a convolution runs on channel blocks. have: whether its data is in blocks, and would have to be converted to the plain layout
+    (else to blocks). compared: whether the costs of both are compared, since its result is needed in the plain layout."""
     card: Any = card_of(call)
     plan = graph_plan()
     if plan is None:
@@ -87,7 +87,7 @@ def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: b
 
 
 def _windows(call: Call) -> Windows | None:
-    """What the cost model is asked; None for dynamic dimensions, and for results of another type."""
+    """The input of the cost model; None for dynamic dimensions, and for results of another type."""
     card: Any = card_of(call)
     data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
     dtype = str(tensor_of(call).dtype)

@@ -1,4 +1,4 @@
-"""PackWinograd: convolutions by constant kernels of 3 x 3 in Winograd's form, where that is expected to be faster."""
+"""PackWinograd: converts 3 x 3 convolutions by constant kernels to Winograd's form, if that is expected to be faster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def PackWinograd() -> Pass:
 
 
 def pack_winograd(call: Call) -> Expr | None:
-    """One call in Winograd's form, or None where it stays."""
+    """A call in Winograd's form; None if it stays unchanged."""
     decided = graph_plan()
     if decided is None or not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None
@@ -43,7 +43,7 @@ def pack_winograd(call: Call) -> Expr | None:
     filters, channels = weights.shape[0] * lanes, weights.shape[1] * lanes
     images, _, height, width, _ = result
     assert isinstance(height, int) and isinstance(width, int)
-    # Of an unknown number of images already the first must gain.
+    # For an unknown number of images, one image must already gain.
     plan = decided.winograd(channels, filters, (images if isinstance(images, int) else 1, height, width))
     if plan is None:
         return None
