@@ -1,7 +1,7 @@
-"""ToMixedPrecision: convolutions and products compute on narrow floats; operators that need a large range or high precision do not.
+"""ToMixedPrecision: convolutions and products compute in narrow float types. Operators that need a large range or high precision do not.
 
-Every operator is of a category: ALWAYS is worth casting for, FOLLOW computes in the narrow type when its operands are narrow already, NEVER
-gets its operands in the wide type.
+Every operator has a category. ALWAYS: worth casting for. FOLLOW: computed in the narrow type if its operands are already narrow. NEVER:
+its operands are cast to the wide type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 MOST = {"bfloat16": 3.3895313892515355e38, "float16": 65504.0}
-"""The largest numbers."""
+"""The largest number of each type."""
 
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
 
@@ -63,8 +63,8 @@ NORMS = frozenset(("nn.layer_norm", "nn.instance_norm", "nn.batch_norm"))
 
 
 class _Mixer(ExprMutator):
-    """`counts`, where given: how many operators use each expression. What then has one user is passed on as it was computed, before
-    it is rounded, where that costs nothing: it becomes part of the same kernel, or the input of a norm, which takes digits off it."""
+    """`counts`: the number of operators that use each expression. A result with one user is passed on before it is rounded if that
+    costs nothing: it is part of the user's kernel, or the input of a norm, which removes low digits anyway."""
 
     def __init__(self, narrow: str, missing: int, counts: Mapping[Expr, int] | None = None) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Mixer(ExprMutator):
         self.casts: dict[tuple[Expr, str], Expr] = {}
 
     def category(self, call: Call) -> tuple[int, str, str]:
-        """(category, the type to accumulate in, that of the result)."""
+        """(category, the type of the accumulator, the type of the result)."""
         said = call.operator.get_attr("FTVMMixedPrecisionConversionType")
         if said is not None:
             kind, accumulate, result = said(call, self.narrow)
@@ -83,12 +83,12 @@ class _Mixer(ExprMutator):
         if kind < 0:
             self.unknown[name] = None
             kind = MIXED_PRECISION_NEVER
-        # Sums of many products are kept in float32.
+        # Sums of products accumulate in float32.
         wide = "float32" if kind == MIXED_PRECISION_ALWAYS and hasattr(card_of(call), "out_dtype") else self.narrow
         return kind, wide, self.narrow
 
     def cast(self, e: Expr, dtype: str) -> Expr:
-        """A value whose float parts have that type; a cast that is there is used again."""
+        """A value with its float parts cast to a type. Existing casts are used again."""
         t = typed(e).checked_type
         if isinstance(t, TupleType):
             if isinstance(e, Tuple):
@@ -106,12 +106,12 @@ class _Mixer(ExprMutator):
         if key not in self.casts:
             self.casts[key] = typed(constructor("cast")(e, dtype))
             if t.dtype.bits < DataType(dtype).bits:  # type: ignore[attr-defined]
-                # Narrowed again, it is what it was.
+                # Casting the wide value back gives the narrow one.
                 self.casts[self.casts[key], str(t.dtype)] = e  # type: ignore[attr-defined]
         return self.casts[key]
 
     def wide(self, call: Call) -> str:
-        """The widest float type among a call's operands, as they were."""
+        """The widest float type among a call's original operands."""
         found = [str(d) for a in call.args for d in _dtypes(a.checked_type) if d.is_float]
         return max(found, key=lambda d: DataType(d).bits, default="float32")
 
@@ -143,8 +143,8 @@ class _Mixer(ExprMutator):
         return self.cast(new, result)
 
     def keeps_digits(self, call: Call, args: Sequence[Expr]) -> bool:
-        """Whether an operator on narrow operands had better take them as they were: a norm of what only it uses, or element-wise
-        work with constants of more digits (biases, scales) on such."""
+        """Whether an operator on narrow operands should read them before rounding: a norm of results that only it uses, or an element-wise
+        operator on such results with constants that need more digits (biases, scales)."""
         if self.counts is None:
             return False
         constants = [a for a in args if isinstance(a, Constant)]
@@ -163,7 +163,7 @@ class _Mixer(ExprMutator):
         return Call(call.op, tuple(args), attrs, call.type_args, call.span)
 
     def cast_as(self, new: Expr, old: Expr) -> Expr:
-        """`new`, with the type that `old` had."""
+        """`new` in the type of `old`."""
         t = old.checked_type
         if isinstance(t, TensorType) and t.dtype.is_float:
             return self.cast(new, str(t.dtype))
@@ -187,7 +187,7 @@ class _Mixer(ExprMutator):
         return typed(value.fields[op.index] if isinstance(value, Tuple) else op.replace(tuple_value=value))
 
     def visit_if(self, ite: If) -> Expr:
-        # Both branches have one type: the one they had.
+        # Both branches keep their common original type.
         a, b = (self.cast_as(self.visit(e), e) for e in (ite.true_branch, ite.false_branch))
         return typed(If(self.cast_as(self.visit(ite.cond), ite.cond), a, b, ite.span))
 
@@ -206,18 +206,18 @@ class _Mixer(ExprMutator):
 
 
 def said_nothing(call: Call) -> bool:
-    """Whether no program says how an operator is to be treated."""
+    """Whether no program has registered a category for an operator."""
     return call.operator.get_attr("FTVMMixedPrecisionConversionType") is None
 
 
 def _exact(c: Constant, dtype: str) -> bool:
-    """Whether a narrower type holds a constant's numbers."""
+    """Whether a constant's numbers are exact in a narrower type."""
     value = c.value
     return value.dtype.kind != "f" or bool(np.array_equal(value.astype(numpy_dtype(dtype)).astype(value.dtype), value))
 
 
 def _in_range(c: Constant, dtype: str) -> Constant:
-    """A constant whose finite numbers stay finite in a narrower type: masks of attention add the lowest number there is."""
+    """A constant with finite numbers clamped to a narrower type's range: attention masks contain the lowest number of their type."""
     most = MOST.get(dtype, np.inf)
     beyond = np.isfinite(c.value) & (np.abs(c.value) > most)
     if not beyond.any():
@@ -236,7 +236,7 @@ def _dtypes(t: Any) -> list[DataType]:
 
 
 def _scalar(e: Expr) -> bool:
-    """Whether casting `e` costs nothing: what is not a float, and constants."""
+    """Whether a cast of `e` costs nothing: it is a constant, or has no floats."""
     return isinstance(e, Constant) or not any([d.is_float for d in _dtypes(e.checked_type)])
 
 
@@ -254,7 +254,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
 
 
 def keeping_types(mixed_precision_type: str) -> Pass:
-    """ToMixedPrecision for a build: results keep their types whatever options say, and nothing is said of operators of no category."""
+    """ToMixedPrecision for a build: results keep their types whatever the options, and operators without a category cause no warning."""
     return _mixing(mixed_precision_type, 2, True)
 
 
@@ -286,7 +286,7 @@ def _mixing(mixed_precision_type: str, missing_op_mode: int, keeps: bool) -> Pas
 def _with_body(func: Function, body: Expr) -> Function:
     if body is func.body:
         return func
-    # The declared result may have become narrow.
+    # The declared result type may have become narrow.
     return Function(func.params, body, None, func.type_params, func.attrs, func.span)
 
 

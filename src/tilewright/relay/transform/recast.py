@@ -1,4 +1,4 @@
-"""ChangeBatch and recast: the same network for another batch, or with its heavy layers on other types."""
+"""ChangeBatch and recast: change the batch size of a network, or the types of its heavy layers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ChangeBatch:
 
 
 class _Fresh(ExprMutator):
-    """Copies calls, so that their types are found anew."""
+    """Copies calls, so that their types are inferred anew."""
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
@@ -51,7 +51,7 @@ class _Fresh(ExprMutator):
 
 
 def fresh_calls(e: Expr) -> Expr:
-    """`e` of calls whose types are not known yet."""
+    """`e` with copies of its calls that have no types yet."""
     return _Fresh().visit(e)
 
 

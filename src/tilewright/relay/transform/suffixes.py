@@ -1,4 +1,4 @@
-"""tag_suffixes: calls that came from one node of a model get names of their own."""
+"""tag_suffixes: gives calls from one node of a model separate names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SuffixTagger(ExprMutator):
 
 
 def name_of(e: Expr) -> str | None:
-    """The model's node that a call came from."""
+    """The model's node of a call."""
     source = getattr(getattr(e, "span", None), "source_name", None) if isinstance(e, Call) else None
     return None if source is None else str(source.name)
 

@@ -28,7 +28,7 @@ def faults(func: Any, mod: IRModule) -> list[str]:
 
 
 def _wrong_type(call: Call) -> list[str]:
-    """A call of an operator whose type, as kept, is not what its rule makes of the operands' types."""
+    """The error of an operator call whose stored type differs from its rule's result."""
     kept, operands = type_of(call), [type_of(a) for a in call.args]
     if type(call.op) is not Op or not isinstance(call.attrs, OpCard) or kept is None or None in operands:
         return []

@@ -1,4 +1,4 @@
-"""Passes that say where tensors lie, on which device, and in which order a batch is computed."""
+"""Passes for the storage of tensors, their devices, and the order in which a batch is computed."""
 
 from tilewright.support import lazy
 

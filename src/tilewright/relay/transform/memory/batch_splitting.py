@@ -3,8 +3,8 @@
     y = f(x: (8, ..))  ->  y = concatenate(f(x[:2]), f(x[2:4]), f(x[4:6]), f(x[6:]))
 
 A layer's results should still be in the cache when the next layer reads them; the first layers of a network for images write the most.
-Layers that treat each image independently run for as many images as fit, up to a point where a single value goes on. The pass works on
-primitive functions, because their inputs and outputs are the values that go through memory.
+Layers that treat each image independently run for as many images as fit, up to a layer after which a single value is used. The pass
+works on primitive functions, because their inputs and outputs are the values that go through memory.
 
 The program's plan decides the number of images and the last layer: by the bytes of memory traffic that are saved
 (scheduling/batches.py).
@@ -29,7 +29,7 @@ from tilewright.scheduling.graph_plan import graph_plan
 
 
 class Step(NamedTuple):
-    """A call as rules see it: its card, the shapes of its result and of its operands, and which of these are of images."""
+    """A call for the rules: its card, the shapes of its result and operands, and for each operand whether it has a batch axis."""
 
     card: Any
     shape: Sequence[int]
@@ -38,11 +38,11 @@ class Step(NamedTuple):
 
     @property
     def only_first(self) -> bool:
-        """Whether the first operand alone is of images."""
+        """Whether only the first operand has a batch axis."""
         return self.batched[0] and not any(self.batched[1:])
 
     def keeps_first(self, axes: Sequence[int]) -> bool:
-        """Whether none of these axes is the first."""
+        """Whether the first axis is not among these axes."""
         return all([a % len(self.shape) > 0 for a in axes])
 
 
@@ -53,11 +53,11 @@ APART: dict[str, Callable[[Step], bool]] = {
     "nn.contrib_interleave_phases": lambda s: s.batched == [True],
     "concatenate": lambda s: s.keeps_first([s.card.axis]),
 }
-"""Operators that work on each image alone under these conditions."""
+"""Operators that treat each image independently under these conditions."""
 
 
 def images_apart(call: Call, batched: Sequence[bool]) -> bool:
-    """Whether item i along the first axis of a call's result needs no other items of those operands that are `batched`."""
+    """Whether item i along the first axis of a call's result depends only on item i of the operands that are `batched`."""
     card: Any = card_of(call)
     shape = static_shape(call)
     if not shape:
@@ -65,7 +65,7 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
     step = Step(card, shape, [static_shape(a) for a in call.args], batched)
     layout = getattr(card, "data_layout", None) or getattr(card, "layout", None)
     if layout:
-        # Weights are of no image; what else stands beside data (a grid of places, boxes) may be.
+        # Weights have no batch axis; other operands beside the data (grids of positions, boxes) may have one.
         alone = step.only_first and len(call.args) == (2 if hasattr(card, "data_layout") else 1)
         return bool(alone and layout[0] == (getattr(card, "out_layout", None) or layout)[0] == "N")
     rule = APART.get(call.op.name) if isinstance(call.op, Op) else None
@@ -79,7 +79,7 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
         return False
     if hasattr(card, "axis"):
         return step.only_first and step.keeps_first([card.axis])
-    # Element by element: what is not a batch is the same for all images.
+    # Element-wise operators: operands without a batch axis are the same for all images.
     return all(
         [
             s is not None and (len(s) == len(shape) if part else len(s) < len(shape) or s[0] == 1)
@@ -89,8 +89,8 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
 
 
 def of_images(func: Function, batched: Sequence[bool], images: int) -> Function | None:
-    """A primitive function for that many images: along the first axis of its result and of those parameters that are `batched`. None
-    where it does not work on each image alone."""
+    """A primitive function for this number of images, along the first axis of its result and of the parameters that are `batched`. None
+    if it does not treat each image independently."""
     batch = batch_of([p for p, part in zip(func.params, batched, strict=True) if part])
     if batch is None:
         return None
@@ -118,7 +118,7 @@ def of_images(func: Function, batched: Sequence[bool], images: int) -> Function 
 
 
 def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr | None:
-    """A step of a function with `inputs` of fewer images; None where there is no such thing."""
+    """An expression of a function with `inputs` of fewer images; None if it cannot be computed for these alone."""
     if isinstance(e, Tuple):
         return typed(Tuple(tuple(inputs), e.span)) if all(batched) else None
     if type(e) is not Call or type(e.op) is not Op or not images_apart(e, batched):
@@ -127,27 +127,27 @@ def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr |
 
 
 def batch_of(values: Sequence[Expr]) -> int | None:
-    """How many images tensors hold; None where they are not tensors, or not of as many."""
+    """The number of images in tensors; None if they have different ones, or are no tensors."""
     found = {shape[0] if (shape := static_shape(v)) else None for v in values}
     return found.pop() if len(found) == 1 else None
 
 
 def fewer(e: Expr, images: int) -> TensorType:
-    """The type of a tensor with so many images."""
+    """The type of a tensor with this number of images."""
     t = e.checked_type
     assert isinstance(t, TensorType)
     return TensorType((images, *t.concrete_shape[1:]), t.dtype)  # type: ignore[arg-type]
 
 
 def primitive(params: Sequence[Any], body: Expr, attrs: Any) -> Function:
-    """A primitive function, its types known."""
+    """A primitive function with inferred types."""
     made = Function(params, body, typed(body).checked_type, (), attrs)
     infer_types(made)
     return made
 
 
 class Layer(NamedTuple):
-    """A call that works on each image alone; which operands are of images, bytes of these and of its result, bytes of its constants."""
+    """A call that treats each image independently: which operands have a batch axis, their and the result's bytes, the constants' bytes."""
 
     call: Call
     batched: list[bool]
@@ -164,7 +164,7 @@ class SplitLayers(NamedTuple):
 
 
 def size(e: Expr) -> int:
-    """Bytes of a tensor of known shape; 0 for other values."""
+    """Bytes of a tensor of static shape; 0 for other values."""
     t = type_of(e)
     shape = static_shape(e) if isinstance(t, TensorType) else None
     return 0 if shape is None else prod(shape) * int(t.dtype.bytes)  # type: ignore[union-attr]
@@ -192,9 +192,9 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
 
 
 def ends_of(layers: Sequence[Layer], order: Sequence[Expr]) -> dict[int, Call]:
-    """The numbers of first layers, two or more, of which others read a single result; and that result."""
+    """Number of first layers (two or more) -> their only result that later layers read."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
-    # The layer that reads a result last; the end where others read it.
+    # Value -> the last layer that reads it, or the number of layers if others read it.
     until: dict[Expr, int] = {}
     for e in order:
         for a in operands(e):
@@ -238,7 +238,7 @@ def joined(split: SplitLayers, batch: int) -> Expr:
 
 
 def piece_of(x: Var, first: int, images: int) -> Expr:
-    """Adjacent images of a batch."""
+    """A range of adjacent images of a batch."""
     p = Var("p0", x.checked_type)
     piece = constructor("strided_slice")(p, [first], [first + images], [1], axes=[0])
     return Call(primitive([p], piece, {"Primitive": 1}), (x,))

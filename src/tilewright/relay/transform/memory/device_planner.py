@@ -1,9 +1,9 @@
-"""PlanDevices: on which device everything is computed, from annotations in places; copies where values change devices.
+"""PlanDevices: derives the device of each value from annotations, and inserts copies where values change devices.
 
-Every value lives in a domain, and domains that must be one device are joined: those of an operator's arguments and results, of a
-tuple and its fields, of a let's variable and its value, of the branches of an if, of what a function is called with and its
-parameters. Only `on_device` (where it leaves one side open) and `device_copy` stand between two domains. What is left open is on
-the default device. Constants are at hand on every device.
+Every value has a domain. Domains that must be on one device are joined: those of an operator's arguments and results, of a
+tuple and its fields, of a let's variable and its value, of the branches of an if, of a function's arguments and its
+parameters. Only `on_device` (with one side open) and `device_copy` separate two domains. Domains without a device get
+the default device. Constants are available on every device.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ANY = -1
 
 
 class _Domain:
-    """A device that is to be found, or a function's: those of its parameters and of its result."""
+    """A device to be found, or the domains of a function's parameters and result."""
 
     __slots__ = ("device", "params", "parent", "result", "why")
 
@@ -63,7 +63,7 @@ class _Domain:
 
 
 class _Clash(Exception):
-    """Two devices where there must be one."""
+    """Two different devices for one domain."""
 
 
 def _join(a: _Domain, b: _Domain) -> None:
@@ -81,7 +81,7 @@ def _join(a: _Domain, b: _Domain) -> None:
             assert function.params is not None and function.result is not None
             value.parent = function
             if value.device != ANY:
-                # A function inside of a value of one device is of that device altogether.
+                # A function inside a value on one device is on that device, with its parameters and result.
                 fixed = _Domain()
                 fixed.device, fixed.why = value.device, value.why
                 pending += [(p, fixed) for p in (*function.params, function.result)]
@@ -100,7 +100,7 @@ def _domain(t: Type | None) -> _Domain:
 
 
 def is_copy(e: Expr) -> Call | None:
-    """The device_copy that a call is, or that the primitive function which it calls holds."""
+    """The device_copy of a call, or of the primitive function that it calls."""
     if type(e) is not Call:
         return None
     inner = e.op.body if type(e.op) is Function and e.op.is_primitive else e
@@ -108,7 +108,7 @@ def is_copy(e: Expr) -> Call | None:
 
 
 class DevicePlan:
-    """The devices of all expressions of a module. `config` names devices by number; `of(e)` is the number for an expression."""
+    """The devices of all expressions of a module. `config` numbers the devices; `of(e)` is the number for an expression."""
 
     def __init__(self, mod: IRModule, config: CompilationConfig) -> None:
         self.mod, self.config = mod, config
@@ -119,19 +119,19 @@ class DevicePlan:
                     self.function(gvar, f)
 
     def of(self, e: Expr) -> int:
-        """The number of the device of a value; the default's where nothing says it."""
+        """The number of a value's device; the default device if none is derived."""
         domain = self.domain(e).root()
         while domain.result is not None:
             domain = domain.result.root()
         return max(domain.device, 0)
 
     def params(self, call: Call) -> list[int]:
-        """The numbers of the devices of what a called function takes."""
+        """The device numbers of a called function's parameters."""
         params = self.domain(call.op).root().params or [_Domain() for _ in call.args]
         return [max(self.end(p).root().device, 0) for p in params]
 
     def domain(self, e: Expr) -> _Domain:
-        """The domain of an expression. A constant gets a fresh one for every use."""
+        """The domain of an expression. Each use of a constant gets a new one."""
         if isinstance(e, Constant):
             return _Domain()
         if isinstance(e, GlobalVar):
@@ -143,7 +143,7 @@ class DevicePlan:
         return found
 
     def fixed(self, device: VirtualDevice, why: str, at: Expr | None) -> _Domain:
-        """A domain that is a device."""
+        """A domain with a fixed device."""
         domain = _Domain()
         if device.device_type_int >= 0:
             domain.device = self.config.index(device.device)
@@ -211,7 +211,7 @@ class DevicePlan:
                 raise self.clash_of_call(e, names, i) from None
 
     def is_called(self, op: Expr) -> bool:
-        """Whether the callee is a value, or a function of the module that is compiled like the rest."""
+        """Whether the callee is a value, or a function of the module that is compiled like the others."""
         if isinstance(op, GlobalVar):
             f = self.mod.functions.get(op)
             return not (isinstance(f, Function) and f.is_primitive)
@@ -229,7 +229,7 @@ class DevicePlan:
 
     @staticmethod
     def end(domain: _Domain) -> _Domain:
-        """A value's domain; of a function, that of what it returns."""
+        """The domain of a value, or for a function, of its result."""
         while domain.root().result is not None:
             domain = domain.root().result  # type: ignore[assignment]
         return domain
@@ -264,7 +264,7 @@ class DevicePlan:
     # ---- errors
 
     def join(self, e: Expr, a: _Domain, b: _Domain, what: Expr | None = None) -> None:
-        """Makes two domains one; `e` is where, and `what` (else `e`) whose device it is."""
+        """Joins two domains. `e` is the place for messages, and `what` (default: `e`) the expression on the device."""
         try:
             _join(a, b)
         except _Clash:
@@ -276,7 +276,7 @@ class DevicePlan:
             ) from None
 
     def told(self, domain: _Domain) -> str:
-        """A device and why it is that."""
+        """A device, and the reason for it."""
         device = self.config.devices[domain.device]
         return f"{device} (by {domain.why})" if domain.why else str(device)
 
@@ -309,7 +309,7 @@ def operands(e: Call) -> Sequence[str]:
 
 
 def subject(e: Expr) -> str:
-    """How messages name an expression."""
+    """The name of an expression in messages."""
     if isinstance(e, Var):
         return f"%{e.name_hint}"
     if isinstance(e, Call) and isinstance(e.op, Op):
@@ -320,19 +320,19 @@ def subject(e: Expr) -> str:
 
 
 def place(e: Expr | None) -> str:
-    """Where an expression stands, before a message."""
+    """The place of an expression, as the start of a message."""
     text = span_text(getattr(e, "span", None))
     return f"{text}: " if text else ""
 
 
 def mark(e: Expr | None) -> str:
-    """The line of the program's text with the expression marked, below a message."""
+    """The program's line with the expression marked, as the end of a message."""
     shown = caret(getattr(e, "span", None))
     return f"\n{shown}" if shown else ""
 
 
 class _Insert(ExprMutator):
-    """Takes annotations away, and puts copies where values change devices."""
+    """Removes annotations, and inserts copies where values change devices."""
 
     def __init__(self, plan: DevicePlan) -> None:
         super().__init__()
@@ -353,7 +353,7 @@ class _Insert(ExprMutator):
 
 
 def copied(value: Expr, t: Type | None, devices: tuple[VirtualDevice, VirtualDevice], at: Call) -> Expr:
-    """A value on another device; the fields of a tuple one by one."""
+    """A value copied to another device. Fields of a tuple are copied separately."""
     if isinstance(t, TupleType):
         fields = [copied(typed(TupleGetItem(value, i)), f, devices, at) for i, f in enumerate(t.fields)]
         return Tuple(tuple(fields), at.span)
@@ -362,7 +362,7 @@ def copied(value: Expr, t: Type | None, devices: tuple[VirtualDevice, VirtualDev
 
 
 def annotated(mod: IRModule) -> bool:
-    """Whether a module says anything of devices."""
+    """Whether a module has annotations of devices."""
     for f in mod.functions.values():
         if not isinstance(f, Function):
             continue

@@ -1,4 +1,4 @@
-"""Passes that replace an operator by another that the target computes faster, or at all."""
+"""Passes that replace operators by others that the target supports or computes faster."""
 
 from tilewright.support import lazy
 

@@ -1,10 +1,10 @@
-"""ProductsOfBytes: convolutions and dense layers of int8 or uint8 data as processors multiply bytes: x86 those without a sign by int8,
-ARM's first such instructions int8 by int8.
+"""ProductsOfBytes: adapts convolutions and dense layers on int8 or uint8 data to byte instructions: x86 multiplies unsigned by int8,
+the first such ARM instructions multiply int8 by int8.
 
     sum(x * w)   -->   sum((x + 128) * w) - 128 * sum(w)        int8 x, as uint8
                        sum((x - 128) * w) + 128 * sum(w)        uint8 x, as int8
 
-Both sums are of integers, so that the results are the same; the last one is a constant, as weights are.
+Both sums are integers, so the results are the same. The last sum is constant, like the weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.scheduling.instructions import dot_product
 from tilewright.target import Target
 
 SHIFTS = {"int8": np.uint8(128), "uint8": np.int8(-128)}
-"""The offset to add to data of a type after conversion to the other one, where it wraps around."""
+"""Type of data -> the offset to add after conversion to the other type, with wrap-around."""
 
 
 def shifted(x: Expr) -> Expr:
@@ -40,7 +40,7 @@ def shifted(x: Expr) -> Expr:
 
 
 def wants_other_sign(call: Call) -> bool:
-    """Whether the target has no instruction for a product with constant int8 weights, but one for data of the other sign."""
+    """Whether the target has no instruction for a product with constant int8 weights, but one for data of the other signedness."""
     target = Target.current(True)
     data, weight = [str(tensor_of(a).dtype) for a in call.args]
     result = str(tensor_of(call).dtype)
@@ -54,7 +54,7 @@ def wants_other_sign(call: Call) -> bool:
 
 
 def products_of_bytes(call: Call) -> Expr | None:
-    """One product of bytes by constant int8, or the difference to two constants as that to their sum."""
+    """The shifted form of a product of bytes by constant int8 weights; or x - a - b as x - (a + b) for constants."""
     if is_op(call, "nn.dense", "nn.matmul") and wants_other_sign(call):
         return dense(call)
     if is_op(call, "nn.conv2d") and wants_other_sign(call):
@@ -63,7 +63,7 @@ def products_of_bytes(call: Call) -> Expr | None:
 
 
 def dense(call: Call) -> Expr | None:
-    """A dense layer, or a matmul by a constant."""
+    """The shifted form of a dense layer, or of a matmul by a constant."""
     card: Any = card_of(call)
     weight: Any = constant_of(call.args[1])
     if getattr(card, "transpose_a", False) or weight.ndim != 2:
@@ -74,7 +74,7 @@ def dense(call: Call) -> Expr | None:
 
 
 def conv2d(call: Call) -> Expr | None:
-    """A convolution whose channels are added up. The value of its padding is shifted as well."""
+    """The shifted form of a convolution. The value of its padding is shifted, too."""
     card: Any = card_of(call)
     weight: Any = constant_of(call.args[1])
     plain = (card.data_layout, card.kernel_layout, card.out_layout or card.data_layout) == ("NCHW", "OIHW", "NCHW")
@@ -90,7 +90,7 @@ def conv2d(call: Call) -> Expr | None:
 
 
 def less(call: Call, product: Expr, sums: np.ndarray) -> Expr:
-    """The product of shifted data, less what the shift adds to that of `call`."""
+    """The product of shifted data, minus the contribution of the shift."""
     shift = np.int32(SHIFTS[str(tensor_of(call.args[0]).dtype)])
     return constructor("subtract")(product, const(sums * shift))
 

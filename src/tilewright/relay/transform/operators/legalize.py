@@ -1,4 +1,4 @@
-"""Legalize: calls become what a program says for their operator, such as what a target can run."""
+"""Legalize: replaces calls by the results of functions that programs register for operators, for example for a target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
 
 
 def legalize_calls(attr: str) -> Callable[[Function], Function]:
-    """Rewrites a function by what operators have as this attribute."""
+    """Rewrites a function by the functions that operators have in this attribute."""
 
     def rule(call: Call) -> Expr | None:
         legal: Any = call.operator.get_attr(attr)
@@ -33,7 +33,7 @@ def legalize_calls(attr: str) -> Callable[[Function], Function]:
 
 
 def once(rule: Rule) -> Rule:
-    """The rule, not asked again about calls that it made itself: those stay as a program wants them."""
+    """A rule that skips the calls it made itself, so that they stay as the program made them."""
     made: set[Expr] = set()
 
     def ask(call: Call) -> Expr | None:

@@ -1,4 +1,4 @@
-"""DenseToSparse, Conv2dToSparse, Conv2dToSparse2: products by weights that are mostly zeros read only what is not."""
+"""DenseToSparse, Conv2dToSparse, Conv2dToSparse2: products by mostly zero weights read only the nonzero ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.support.errors import TVMError
 
 
 class _Sparse(ExprMutator):
-    """Calls of one operator by parameters of these names -> calls of its sparse form by three parameters each."""
+    """Replaces calls of one operator on parameters with these names by its sparse form on three parameters each."""
 
     def __init__(
         self,

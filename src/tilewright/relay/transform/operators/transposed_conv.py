@@ -1,10 +1,10 @@
-"""TransposedConvolutions: transposed convolutions as convolutions, one for each phase of the result.
+"""TransposedConvolutions: converts transposed convolutions to convolutions, one for each phase of the result.
 
-Along an axis of stride s and dilation d, a place of the uncut result is the sum of x[q] * w[t] over all (q, t) where s * q + d * t is
-that place. Kernel offsets n apart, n being s over the greatest common divisor of s and d, fall to places that are whole strides apart. So
-place r of phase i, which stands at s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The
-phases become filters of one convolution, which are interleaved; places that no kernel offset reaches are zeros. The weights are
-rearranged by operators, so those that are constant are folded.
+Along an axis of stride s and dilation d, an element of the uncropped result is the sum of x[q] * w[t] over all (q, t) where s * q + d * t
+is its position. Kernel offsets n apart, with n = s / gcd(s, d), reach positions whole strides apart. So
+element r of phase i, at position s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The
+phases become filters of one convolution, and are then interleaved. Positions that no kernel offset reaches are zeros. Operators
+rearrange the weights, so constant weights are folded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
 
 
 class _Axis(NamedTuple):
-    """One axis of a transposed convolution: `begin` places of the uncut result are cut off before the `out` that are wanted."""
+    """One axis of a transposed convolution. `begin`: elements cut off before the result; `out`: elements of the result."""
 
     extent: int
     kernel: int
@@ -33,7 +33,7 @@ class _Axis(NamedTuple):
 
     @property
     def period(self) -> int:
-        """The distance, in kernel offsets, from one kernel offset of a phase to the next."""
+        """The distance between adjacent kernel offsets of a phase, in kernel offsets."""
         return self.stride // gcd(self.stride, self.dilation)
 
     @property
@@ -47,14 +47,14 @@ class _Axis(NamedTuple):
 
     @property
     def apart(self) -> int:
-        """The distance, in elements of the data, from one kernel offset of a phase to the next."""
+        """The distance between adjacent kernel offsets of a phase, in elements of the data."""
         return self.dilation // gcd(self.stride, self.dilation)
 
     @property
     def places(self) -> tuple[int, int]:
-        """The first and the last place of the phases that are computed: where data meets kernel offsets and the result is not cut off,
-        but the first window lies no further inside the data than its begin, nor does the last one end before the data's end; one at
-        least."""
+        """The first and the last computed element of the phases: those that depend on data and are not cut off.
+        The first window must not begin inside the data, and the last one must not end before the data's end. There is at
+        least one element."""
         last_phase = self.dilation * (self.phases - 1)
         first = -((last_phase - self.begin) // self.stride)
         last = (self.begin + self.out - 1) // self.stride
@@ -69,7 +69,7 @@ def _numbers(value: Any, n: int) -> list[int]:
 
 
 def as_convolution(call: Call) -> Expr | None:
-    """A transposed convolution of known sizes and plain layouts as a convolution; None for others."""
+    """A transposed convolution of known sizes and plain layouts, as a convolution; None for others."""
     if not is_op(call, *NAMES):
         return None
     card: Any = card_of(call)
@@ -104,7 +104,7 @@ def as_convolution(call: Call) -> Expr | None:
 
 
 def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis]) -> Expr:
-    """(I, O / groups, kernel...) as (O * phases, I / groups, offsets...): the filter of each phase has its kernel offsets, mirrored."""
+    """(I, O / groups, kernel...) as (O * phases, I / groups, offsets...): a phase's filter has its kernel offsets in reverse order."""
     inputs, per_group, *_ = shape
     missing = [a.kernel_offsets * a.phases - a.kernel for a in axes]
     if any(missing):

@@ -1,8 +1,8 @@
-"""ProductsOfWindows: convolutions of one channel along a line of dynamic extent, as filters of spectrograms are, as matrix products.
+"""ProductsOfWindows: converts convolutions of one channel along a line of dynamic extent (filters of spectrograms) to matrix products.
 
-Such windows are long and overlap; there are no channels for vectors, and filters need not fill whole blocks. Copied beside each
-other they are the rows of a product with the filters, which is packed and runs in whole tiles whatever the extent is; a copy costs little
-beside many filters. Convolutions of known sizes have forms of their own (`topi/nn/plain_conv.py`).
+Such windows are long and overlap. There are no channels for vectors, and the filters need not fill whole blocks. Copies of the
+windows are the rows of a product with the filters, which is packed and runs in whole tiles whatever the extent. The copy costs little
+if there are many filters. Convolutions of known sizes have other forms (`topi/nn/plain_conv.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
 
 LONG, MANY = 32, 16
-"""Fewest elements of a window, and fewest filters, from which on copies of windows are worth their time."""
+"""The smallest size of a window, and the smallest number of filters, for which copying the windows pays off."""
 
 
 def as_product(call: Call) -> Expr | None:
-    """A convolution along a line as a product; None for others."""
+    """A convolution along a line as a product; None for other convolutions."""
     if not is_op(call, "nn.conv1d", "nn.conv2d"):
         return None
     card = card_of(call)
@@ -45,7 +45,7 @@ def as_product(call: Call) -> Expr | None:
         source = constructor("nn.pad")(source, pad_width=((0, 0),) * (n + 1) + ((before[-1], after[-1]),))
     rows = constructor("sliding_window")(source, axis=n + 1, window_shape=(window[-1],), strides=(strides[-1],))
     product = constructor("nn.dense")(rows, constructor("reshape")(call.args[1], (filters, window[-1])), span=call.span)
-    # (N, 1, 1, places, filters) as (N, filters, 1, places).
+    # Converts (N, 1, 1, places, filters) to (N, filters, 1, places).
     places = constructor("squeeze")(product, axis=(1,))
     return constructor("transpose")(places, axes=(0, n + 1, *range(1, n + 1)))
 

@@ -1,4 +1,4 @@
-"""Passes that change the types that a program computes with."""
+"""Passes that change the types in a program."""
 
 from tilewright.support import lazy
 

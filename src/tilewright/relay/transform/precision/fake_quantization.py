@@ -1,4 +1,4 @@
-"""FakeQuantizationToInteger: what runs in float32 between dequantize and quantize, on the integers themselves."""
+"""FakeQuantizationToInteger: converts float32 operators between dequantize and quantize to operators on the integers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.support.errors import TVMError
 
 
 class Affine(NamedTuple):
-    """Quantisation of integers: they stand for scale * (q - zero_point), both along `axis` if they are vectors."""
+    """Quantisation of integers: real value = scale * (q - zero_point). Vectors of scales and zero points lie along `axis`."""
 
     scale: Expr
     zero: Expr
@@ -28,12 +28,12 @@ class Affine(NamedTuple):
 
     @property
     def single(self) -> bool:
-        """Whether there is one scale and one zero point for the whole tensor."""
+        """Whether the whole tensor has one scale and one zero point."""
         return _is_one(self.scale) and _is_one(self.zero)
 
 
 class Quantity(NamedTuple):
-    """Integers and what they stand for."""
+    """Integers with their quantisation."""
 
     expr: Expr
     affine: Affine
@@ -44,13 +44,13 @@ def _shape(e: Expr) -> tuple[Any, ...]:
 
 
 def _alike_shapes(a: Expr, b: Expr) -> bool:
-    """Whether two tensors are known to have the same extents."""
+    """Whether two tensors certainly have the same extents."""
     x, y = _shape(a), _shape(b)
     return len(x) == len(y) and all([known_equal(p, q) for p, q in zip(x, y, strict=True)])
 
 
 def _is_one(e: Expr) -> bool:
-    """Whether a tensor is known to have one element."""
+    """Whether a tensor certainly has one element."""
     return all([known_equal(d, 1) for d in _shape(e)])
 
 
@@ -59,7 +59,7 @@ def _same(a: Expr, b: Expr) -> bool:
 
 
 def alike(a: Affine, b: Affine) -> bool:
-    """Whether equal integers stand for equal numbers."""
+    """Whether two quantisations are the same, so that equal integers have equal real values."""
     return _same(a.scale, b.scale) and _same(a.zero, b.zero)
 
 
@@ -68,17 +68,17 @@ BYTES = ("int8", "uint8")
 
 
 class Region:
-    """The operators in front of one quantize, as far as dequantize; `of` gives their integer forms."""
+    """The operators between dequantize and one quantize. `of` gives their integer forms."""
 
     def __init__(self, optional: frozenset[str]) -> None:
         self.optional = optional
         self.wanted: dict[Expr, Affine] = {}
-        """The quantisation that a result is asked for."""
+        """The requested quantisation of results."""
         self.reason = ""
         self._known: dict[Expr, Quantity | None] = {}
 
     def of(self, e: Expr) -> Quantity | None:
-        """An expression's integers; None where it has none, the reason being kept."""
+        """An expression's integers; None if it has none. The reason is kept."""
         if e not in self._known:
             self._known[e] = self._find(e)
         return self._known[e]
@@ -113,12 +113,12 @@ class Region:
         return None
 
     def no(self, reason: str) -> Quantity | None:
-        """None, for a reason of which the first is kept."""
+        """None. Keeps the first reason."""
         self.reason = self.reason or reason
         return None
 
     def target(self, e: Expr, otherwise: Affine | None = None) -> Affine | None:
-        """The wanted quantisation of a result."""
+        """The requested quantisation of a result."""
         return self.wanted.get(e, otherwise)
 
 
@@ -134,7 +134,7 @@ def _same_operator(call: Call, *operands: Expr) -> Expr:
 
 
 def _operand(region: Region, call: Call) -> Quantity | None:
-    """The integers of the first operand; what is wanted of the result is wanted of it."""
+    """The integers of the first operand. A quantisation requested for the result is also requested for the operand."""
     wanted = region.wanted.get(call)
     if wanted is not None:
         region.wanted.setdefault(call.args[0], wanted)
@@ -142,13 +142,13 @@ def _operand(region: Region, call: Call) -> Quantity | None:
 
 
 def _first(region: Region, call: Call) -> Quantity | None:
-    """`_operand`, of one scale."""
+    """`_operand` with a single scale."""
     q = _operand(region, call)
     return q if q is not None and q.affine.single else None
 
 
 def moved(region: Region, call: Call) -> Quantity | None:
-    """Operators that only move, pick or compare elements."""
+    """The integer form of operators that only move, select or compare elements."""
     q = _first(region, call)
     return None if q is None else Quantity(_same_operator(call, q.expr), q.affine)
 
@@ -191,7 +191,7 @@ def clip(region: Region, call: Call) -> Quantity | None:
 
 
 def requantized(q: Quantity, to: Affine) -> Quantity:
-    """The same numbers as other integers."""
+    """The same real values in another quantisation."""
     a = q.affine
     if alike(a, to) and a.dtype == to.dtype:
         return q
@@ -200,7 +200,7 @@ def requantized(q: Quantity, to: Affine) -> Quantity:
 
 
 def averaged(region: Region, call: Call) -> Quantity | None:
-    """Means stand in the scale of what they are means of; halves round to even."""
+    """The integer form of means, in the scale of their operand; halves are rounded to even."""
     card: Any = card_of(call)
     if getattr(card, "count_include_pad", False) and any(card.padding):
         return None
@@ -212,7 +212,7 @@ def averaged(region: Region, call: Call) -> Quantity | None:
 
 
 def product(region: Region, call: Call) -> Quantity | None:
-    """Convolutions and matrix products: int32 sums whose scale is that of the data times that of the weights."""
+    """The integer form of convolutions and matrix products: int32 sums with the product of the data's and the weights' scale."""
     x, w = region.of(call.args[0]), region.of(call.args[1])
     if x is None or w is None or not x.affine.single or {x.affine.dtype, w.affine.dtype} - set(BYTES):
         return None
@@ -236,7 +236,7 @@ def product(region: Region, call: Call) -> Quantity | None:
 
 
 def _transposed(q: Quantity) -> Quantity:
-    """The last two axes exchanged, as quantised products take their second operand."""
+    """The last two axes swapped, as quantised products require for their second operand."""
     ndim = len(_shape(q.expr))
     axis = {ndim - 1: ndim - 2, ndim - 2: ndim - 1}.get(q.affine.axis % ndim, q.affine.axis)
     affine = q.affine._replace(axis=axis)
@@ -247,7 +247,7 @@ def _transposed(q: Quantity) -> Quantity:
 
 
 def _times(a: Expr, b: Expr) -> Expr:
-    """A product of scales, at once where they are constants."""
+    """A product of scales, computed at once for constants."""
     if isinstance(a, Constant) and isinstance(b, Constant):
         left = a.value.reshape(()) if a.value.size == 1 else a.value
         return const((left * b.value).astype(np.float32))
@@ -255,7 +255,7 @@ def _times(a: Expr, b: Expr) -> Expr:
 
 
 def bias_add(region: Region, call: Call) -> Quantity | None:
-    """A bias joins int32 sums in their scale."""
+    """The integer form of a bias: it is added to int32 sums in their scale."""
     x = region.of(call.args[0])
     if x is None or x.affine.dtype != "int32" or not _same(x.affine.zero, ZERO):
         return None
@@ -274,7 +274,7 @@ def bias_add(region: Region, call: Call) -> Quantity | None:
 
 
 def combined(region: Region, call: Call) -> Quantity | None:
-    """add, subtract, multiply: in the scale that is wanted of the result, or as they are where both scales are one."""
+    """The integer form of add, subtract, multiply: in the requested scale of the result, or unchanged if both scales are equal."""
     name = call.operator.name
     with_constant = _scaled(region, call) if name == "multiply" else _shifted(region, call)
     if with_constant is not None:
@@ -295,7 +295,7 @@ def combined(region: Region, call: Call) -> Quantity | None:
 
 
 def _scaled(region: Region, call: Call) -> Quantity | None:
-    """A product with a positive constant is another scale."""
+    """The integer form of a product with a positive constant: the same integers in another scale."""
     for k in (0, 1):
         c = call.args[k]
         if (
@@ -310,7 +310,7 @@ def _scaled(region: Region, call: Call) -> Quantity | None:
 
 
 def _shifted(region: Region, call: Call) -> Quantity | None:
-    """A constant added to int32 sums, or subtracted, joins them in their scale."""
+    """The integer form of a constant that is added to (or subtracted from) int32 sums, in their scale."""
     for k in (0, 1) if is_op(call, "add") else (1,):
         c = call.args[k]
         if isinstance(c, Constant) and _alike_shapes(call, call.args[1 - k]):
@@ -328,7 +328,7 @@ def _shifted(region: Region, call: Call) -> Quantity | None:
 
 
 def compared(region: Region, call: Call) -> Quantity | None:
-    """minimum and maximum of numbers of one scale."""
+    """The integer form of minimum and maximum of operands with one scale."""
     a, b = region.of(call.args[0]), region.of(call.args[1])
     if (
         a is None
@@ -358,7 +358,7 @@ def concatenate(region: Region, call: Call) -> Quantity | None:
 
 
 def function(key: str) -> Form:
-    """A function of one tensor, by the quantised operator of that name."""
+    """The integer form of a function of one tensor: the quantised operator of this name."""
 
     def form(region: Region, call: Call) -> Quantity | None:
         out, q = region.target(call), region.of(call.args[0])
@@ -374,7 +374,7 @@ def function(key: str) -> Form:
 
 
 def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
-    """A form from what `register_fake_quantization_to_integer` was given."""
+    """The integer form by a rule from `register_fake_quantization_to_integer`."""
 
     def form(region: Region, call: Call) -> Quantity | None:
         types: dict[Expr, AffineType] = {}
@@ -416,7 +416,7 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
 
 
 def affine_type(a: Affine) -> TensorAffineType:
-    """Quantisation of integers, as programs know it."""
+    """Quantisation in the form of registered rules."""
     return TensorAffineType(a.scale, a.zero, DataType(a.dtype), a.axis)
 
 
@@ -434,7 +434,7 @@ FORMS: dict[str, Form] = {
     "nn.bias_add": bias_add, "nn.pad": padded, "image.resize2d": resized, "concatenate": concatenate,
 }  # fmt: skip
 OPTIONAL = frozenset(["nn.softmax"])
-"""Operators that lose much accuracy as integers, which `optional_qnn_ops` must name."""
+"""Operators that lose much accuracy in integers. They are converted only if `optional_qnn_ops` names them."""
 
 
 def FakeQuantizationToInteger(

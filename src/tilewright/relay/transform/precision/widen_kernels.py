@@ -1,4 +1,4 @@
-"""WidenKernels: what is stored in 16 bits is computed in float32. Inside a kernel no value is rounded but where it is stored."""
+"""WidenKernels: kernels on 16-bit floats compute in float32. They round values only where they store them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ KEEP = frozenset(
         "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose", "where",
     )
 )  # fmt: skip
-"""Operators that move values or choose among them, or whose computes accumulate in float32 of themselves: in the type that values have."""
+"""Operators that move or select values, or whose computes already accumulate in float32. They keep the type of their values."""
 
 
 def is_narrow(t: Type | None) -> bool:
-    """Whether a value is, or holds, floats of 16 bits."""
+    """Whether a value is a 16-bit float tensor, or a tuple with one."""
     if isinstance(t, TupleType):
         return any([is_narrow(f) for f in t.fields])
     return isinstance(t, TensorType) and str(t.dtype) in NARROW
 
 
 class _Widen(ExprMutator):
-    """A value is rewritten to one of its own type, or to one that was not rounded yet."""
+    """Rewrites a value to one of its type, or to one that is not rounded yet."""
 
     def __init__(self) -> None:
         super().__init__()
         self.casts: dict[tuple[Expr, str], Expr] = {}
 
     def cast(self, e: Expr, dtype: str) -> Expr:
-        """A tensor in another float type. Casts are looked through: they were there because of types, or are exact."""
+        """A tensor cast to another float type. Existing casts are skipped: they are exact, or were there only for the types."""
         if isinstance(e, Tuple):
             fields = tuple([self.cast(f, dtype) if _floats(f) else f for f in e.fields])
             return e if all([a is b for a, b in zip(fields, e.fields, strict=True)]) else typed(Tuple(fields, e.span))
@@ -67,17 +67,17 @@ class _Widen(ExprMutator):
         if name == "cast":
             if not _floats(args[0]) or not _floats(call) or str(result.dtype) not in (*NARROW, WIDE):  # type: ignore[attr-defined]
                 return typed(self.remade(call, args, card))
-            # Rounding is put off to where the value is stored.
+            # Rounding is delayed until the value is stored.
             return self.cast(args[0], WIDE) if is_narrow(typed(args[0]).checked_type) else args[0]
         if not any([is_narrow(a.checked_type) for a in call.args]) and not is_narrow(result):
-            # What is wide gets what it had.
+            # Wide operators get operands of their original type.
             return typed(self.remade(call, args, card))
         if name in KEEP:
             if not all([is_narrow(typed(a).checked_type) or not _floats(a) for a in args]):
                 args = [self.cast(a, WIDE) if _floats(a) else a for a in args]
             return typed(self.remade(call, args, card))
         if name.startswith("nn.") and hasattr(card, "out_dtype"):
-            # Products of narrow numbers, summed up in float32.
+            # Products of narrow numbers, accumulated in float32.
             kinds = [a.checked_type for a in call.args]
             args = [
                 self.cast(a, str(t.dtype)) if isinstance(t, TensorType) and _floats(a) else a
@@ -103,7 +103,7 @@ class _Widen(ExprMutator):
         return value.fields[op.index] if isinstance(value, Tuple) else typed(op.replace(tuple_value=value))
 
     def stored(self, e: Expr, t: Type) -> Expr:
-        """A result in the type that it has outside."""
+        """A result in the type of the function's result."""
         if isinstance(t, TupleType):
             found = typed(e).checked_type
             parts = e.fields if isinstance(e, Tuple) else [typed(TupleGetItem(e, i)) for i in range(len(t.fields))]
@@ -113,7 +113,7 @@ class _Widen(ExprMutator):
         if not isinstance(t, TensorType) or not _floats(e):
             return e
         if isinstance(e, Call) and is_op(e, "nn.pad"):
-            # The padding is in the stored type, which its constant already has.
+            # The padding has the stored type, in which its constant is exact.
             data, value = e.args
             padding = typed(const(value.value, str(t.dtype))) if isinstance(value, Constant) else value
             return typed(self.remade(e, [self.cast(data, str(t.dtype)), self.cast(padding, str(t.dtype))], card_of(e)))
@@ -121,7 +121,7 @@ class _Widen(ExprMutator):
 
 
 def _floats(e: Expr) -> bool:
-    """Whether a value is, or holds, floats."""
+    """Whether a value is a float tensor, or a tuple with one."""
 
     def of(t: Any) -> bool:
         if isinstance(t, TupleType):
@@ -132,7 +132,7 @@ def _floats(e: Expr) -> bool:
 
 
 def _is_single(e: Expr) -> bool:
-    """Whether the floats of a value are of at most 32 bits."""
+    """Whether the floats of a value have at most 32 bits."""
 
     def of(t: Any) -> bool:
         if isinstance(t, TupleType):
@@ -143,7 +143,7 @@ def _is_single(e: Expr) -> bool:
 
 
 def widened(func: Function) -> Function:
-    """A primitive function whose parameters and results keep their types, and whose arithmetic is in float32."""
+    """A primitive function with the same types of parameters and results, and arithmetic in float32."""
     nodes = list(post_order(func.body))
     calls = [n for n in nodes if isinstance(n, Call)]
     if not any([is_narrow(n.checked_type) for n in (*func.params, *calls)]):

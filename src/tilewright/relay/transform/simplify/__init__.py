@@ -1,4 +1,4 @@
-"""Passes after which a program does less: what is known is computed, what is done twice is done once."""
+"""Passes that reduce the work of a program: they compute known values, and merge repeated computations."""
 
 from tilewright.support import lazy
 

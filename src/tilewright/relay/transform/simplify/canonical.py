@@ -1,4 +1,4 @@
-"""Small rewrites that bring programs into one form: CanonicalizeCast, FlattenAtrousConv, FoldExplicitPadding, DivToMul,
+"""Small rewrites to canonical forms: CanonicalizeCast, FlattenAtrousConv, FoldExplicitPadding, DivToMul,
 SimplifyFCTranspose, SimplifyExprPostAlterOp,
 LazyGradientInit."""
 
@@ -31,7 +31,7 @@ from tilewright.relay.transform.simplify.simplify_expr import four_sides, layout
 
 
 class _CastToUsers(ExprMutator):
-    """Gives each user of a shared widening cast a cast of its own, so that each is fused with its user."""
+    """Gives each user of a shared widening cast a separate cast, so that each is fused with its user."""
 
     def __init__(self, func: Function) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def _atrous(call: Call) -> Expr | None:
     after = [int(p[1]) for p in inner.paddings]
     crop_before = [int(c[0]) for c in outer.crops]
     crop_after = [int(c[1]) for c in outer.crops]
-    # Padding of the small images is, in the large one, that many blocks; what is cropped was padded too much.
+    # Padding of the small images counts block-wise in the large one; cropping removes excess padding.
     start = [b + p * n - c for b, p, n, c in zip(before, (top, left), block, crop_before, strict=True)]
     stop = [a + p * n - c for a, p, n, c in zip(after, (bottom, right), block, crop_after, strict=True)]
     if min(*start, *stop) < 0:
@@ -108,7 +108,7 @@ PADDED: dict[str, float] = {
     "nn.max_pool1d": -np.inf, "nn.max_pool2d": -np.inf, "nn.max_pool3d": -np.inf,
     "nn.avg_pool1d": 0.0, "nn.avg_pool2d": 0.0, "nn.avg_pool3d": 0.0,
 }  # fmt: skip
-"""Operators that pad by themselves, and with what."""
+"""Operators with a padding attribute -> the value of their padding."""
 
 
 def _lowest(value: float, call: Call) -> bool:
@@ -119,7 +119,7 @@ def _lowest(value: float, call: Call) -> bool:
 
 
 def _explicit_padding(call: Call) -> Expr | None:
-    """An operator that pads, of a pad -> the operator with more padding."""
+    """A padding operator after a pad -> the operator with more padding."""
     key = call.operator.name
     if key not in PADDED or not is_op(call.args[0], "nn.pad"):
         return None
@@ -139,7 +139,7 @@ def _explicit_padding(call: Call) -> Expr | None:
         return None
     before, after = _sides(tuple(card.padding), len(spatial))
     if "avg" in key and (not card.count_include_pad and any([sum(widths[i]) for i in spatial])):
-        # What is padded here counts as elements.
+        # Padding by nn.pad counts as elements in the means.
         if any([*before, *after]):
             return None
         card = card.replace(count_include_pad=True)
@@ -152,7 +152,7 @@ def _explicit_padding(call: Call) -> Expr | None:
 
 
 def _sides(padding: tuple[int, ...], ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(before, after) of one number, one for each axis, or both sides."""
+    """(before, after) for each axis, from one number, one per axis, or both sides."""
     if len(padding) == 1:
         return padding * ndim, padding * ndim
     if len(padding) == ndim:
@@ -214,7 +214,7 @@ def SimplifyFCTranspose(target_weight_name: Sequence[str]) -> Pass:
 
 
 def _post_alter(call: Call) -> Expr | None:
-    """layout_transform of layout_transform -> one, or none."""
+    """layout_transform of layout_transform -> a single one, or none."""
     if not is_op(call, "layout_transform"):
         return None
     found = layout_round_trip(call)
@@ -237,11 +237,11 @@ OF_ZEROS = (
     "broadcast_to", "broadcast_to_like", "cast", "collapse_sum_like", "collapse_sum_to", "expand_dims", "negative", "reshape",
     "reshape_like", "squeeze", "sum", "transpose",
 )  # fmt: skip
-"""Operators that make zeros of zeros."""
+"""Operators whose results are zeros if their operands are."""
 
 
 def _uniform(e: Expr) -> float | None:
-    """0 or 1, where `e` is a tensor of nothing but that, made by an operator or a constant."""
+    """0 or 1 if `e` is a tensor of only zeros or ones, made by an operator or a constant; else None."""
     if is_op(e, "zeros", "zeros_like"):
         return 0.0
     if is_op(e, "ones", "ones_like"):
@@ -254,7 +254,7 @@ def _uniform(e: Expr) -> float | None:
 
 
 def _lazy(call: Call) -> Expr | None:
-    """x + 0 -> x, x * 1 -> x, x * 0 -> 0, a reshape, transpose, negation or sum of zeros -> zeros: where no shape changes."""
+    """x + 0 -> x, x * 1 -> x, x * 0 -> 0, a reshape, transpose, negation or sum of zeros -> zeros, if the shape does not change."""
     out = static_shape(call)
     if out is None:
         return None

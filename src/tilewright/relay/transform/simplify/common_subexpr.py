@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: equal calls on the same operands become one call."""
+"""EliminateCommonSubexpr: merges equal calls on the same operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.relay.rewriting import card_of, typed, typed_pass
 
 
 def attrs_key(attrs: Attrs | None) -> Any:
-    """A hashable value, equal for equal attributes."""
+    """A hashable value that is equal for equal attributes."""
     if attrs is None:
         return None
     return (type(attrs), *[_frozen(getattr(attrs, f.name)) for f in attrs._fields])
@@ -21,7 +21,7 @@ def attrs_key(attrs: Attrs | None) -> Any:
 def _frozen(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple([_frozen(v) for v in value])
-    # 1 == 1.0 == True in Python, but not as attributes.
+    # The type is part of the key, since 1 == 1.0 == True in Python.
     return (type(value), value) if value.__hash__ is not None else id(value)
 
 

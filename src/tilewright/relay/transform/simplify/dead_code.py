@@ -15,8 +15,8 @@ from tilewright.relay.transform.effects import Effects, calls_unknown, evaluated
 
 
 def live_uses(root: Expr, has_effect: Effects) -> dict[Expr, int]:
-    """How often each expression is used by what is not dead: the value of a let is only looked at when its variable is used, or
-    when it has an effect."""
+    """The number of uses of each expression by live code: the value of a let counts only if its variable is used, or
+    if it has an effect."""
     counts: dict[Expr, int] = {}
     waiting: dict[Expr, Expr] = {}
     stack, seen = [root], {root}

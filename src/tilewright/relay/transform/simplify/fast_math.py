@@ -1,4 +1,4 @@
-"""FastMath: exp, tanh, erf and softmax become their fast forms."""
+"""FastMath: replaces exp, tanh, erf and softmax by their fast forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FoldConstant: calls whose arguments are known are run now."""
+"""FoldConstant: evaluates calls with known arguments at compile time."""
 
 from __future__ import annotations
 

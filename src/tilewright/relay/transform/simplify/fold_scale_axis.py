@@ -1,4 +1,4 @@
-"""FoldScaleAxis: a scale per channel after (or before) a convolution or dense layer moves into its constant weight.
+"""FoldScaleAxis: folds a scale per channel after (or before) a convolution or dense layer into its constant weight.
 
 conv2d(x, w) * s      -> conv2d(x, w * s)            s constant along the output channels
 (conv2d(x, w) + b) * s -> conv2d(x, w * s) + b * s
@@ -31,7 +31,7 @@ ANCHORS = ("nn.conv2d", "nn.dense", "nn.conv1d", "nn.conv3d")
 
 
 def channel_axis(call: Call) -> int | None:
-    """Axis of the result along which the weight's first axis runs; None when the layouts are not the plain ones."""
+    """The result's axis along which the weight's first axis runs; None for other than plain layouts."""
     card: Any = card_of(call)
     if call.operator.name == "nn.dense":
         return len(tensor_of(call).shape) - 1
@@ -45,7 +45,7 @@ def channel_axis(call: Call) -> int | None:
 
 
 def per_channel(value: Array, out_ndim: int, axis: int, channels: int) -> Array | None:
-    """`value`, broadcast against a result of `out_ndim` dimensions, as one number per channel; None when it varies otherwise."""
+    """`value`, broadcast against a result of `out_ndim` dimensions, as one number per channel; None if it varies along other axes."""
     shape = (1,) * (out_ndim - value.ndim) + value.shape
     if len(shape) != out_ndim or any([n != 1 for i, n in enumerate(shape) if i != axis]):
         return None
@@ -62,7 +62,7 @@ class _Folder:
         self.counts, self.backward, self.forward = use_counts(func), backward, forward
 
     def single(self, e: Expr) -> bool:
-        # Calls inside a rule's answer are not in the table; they have the one use that the answer makes of them.
+        # Calls in a rule's result are not in the table. They have one use, in that result.
         return self.counts.get(e, 1) == 1
 
     def fold(self, call: Call) -> Expr | None:

@@ -34,7 +34,7 @@ _NONE: Names = frozenset()
 
 
 class _Hoist(ExprMutator):
-    """Binds, in front of each function that calls itself, what it computes of nothing that it binds."""
+    """Moves loop-invariant values of each recursive function in front of it."""
 
     def __init__(self, recursive: set[Var]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class _Hoist(ExprMutator):
         return result
 
     def hoisted(self, loop: Let) -> Expr:
-        """A binding, after those of its invariants where it is that of a loop."""
+        """A binding. For a loop, its invariants are bound before it."""
         held = self.invariants(loop) if loop.var in self.recursive else []
         if not held:
             return loop
@@ -66,7 +66,7 @@ class _Hoist(ExprMutator):
         return body
 
     def invariants(self, loop: Let) -> list[Expr]:
-        """The largest values that every round of a loop computes alike."""
+        """The largest expressions with the same value in every iteration of a loop."""
         f = loop.value
         if not isinstance(f, Function) or f.is_primitive:
             return []
@@ -87,18 +87,18 @@ class _Hoist(ExprMutator):
 
 
 def with_own_names(old: Expr, new: Expr) -> Expr:
-    """The rewritten form of an expression in which what was made anew binds variables of its own: a graph may still use the old form at
-    another place, and both share the parts that did not change."""
+    """The rewritten form of an expression, with new variables in all rebuilt bindings. A graph may still use the old form elsewhere,
+    and both share the unchanged parts."""
     kept = set(post_order(old))
     taken = {v for e in kept for v in binders(e)}
-    # A new name makes anew what uses it, functions with parameters of their own included: until nothing new binds an old variable.
+    # A new name rebuilds its users, including functions with their parameters. The loop ends when no new part binds an old variable.
     while again := {v for e in post_order(new) if e not in kept for v in binders(e) if v in taken}:
         new = substitute(new, {v: Var(v.name_hint, v.type_annotation, v.span) for v in again})
     return new
 
 
 def opened(t: Type | None) -> Type | None:
-    """The type of a held value with its computed extents open: what they are computed of, the loop may have no tensor to read from."""
+    """The type of a hoisted value with computed extents left open, since the loop may lack the tensors to read them from."""
     if not isinstance(t, TensorType):
         return t
     known = [d if isinstance(d, (int, IntImm, PrimVar)) else AnyDim() for d in t.shape]
@@ -106,16 +106,16 @@ def opened(t: Type | None) -> Type | None:
 
 
 def sizes_are_told(f: Function, held: Mapping[Expr, None]) -> bool:
-    """Whether every size in the types of what stays in a loop is an extent of a tensor that it still has: one that reads these values in
-    place of what they are computed of."""
+    """Whether every size in the types of the remaining loop is an extent of a tensor that the loop still has. Such tensors may be the
+    hoisted values instead of their operands."""
     order = [*f.params, *post_order(f.body, lambda e: e in held)]
     told = {d for e in (*order, *held) if isinstance(e, Var) or e in held for d in named_extents(e)}
     return sizes_used(order).keys() <= told
 
 
 def facts(root: Expr, own: set[Var]) -> tuple[dict[Expr, Names], set[Expr], set[Expr]]:
-    """Of all expressions under a loop's body: the variables of the loop (`own`), or bound inside of it, on which each depends; those that
-    depend on any variable that is bound outside of themselves; those that do something besides giving their value."""
+    """(expression -> the variables of the loop (`own`) or bound inside it on which it depends; the expressions that depend on any variable
+    bound outside of themselves; the expressions with effects), for all expressions in a loop's body."""
     order = list(post_order(root))
     inner = set(own)
     for e in order:
@@ -149,8 +149,8 @@ def facts(root: Expr, own: set[Var]) -> tuple[dict[Expr, Names], set[Expr], set[
 
 
 def _acts(e: Expr, inner: set[Var]) -> bool:
-    """Whether an expression changes or reads a state, draws a number, or calls what is not known: functions are, where they are bound in
-    the expression itself."""
+    """Whether an expression changes or reads a state, draws a random number, or calls an unknown function. Functions that are bound in
+    the expression itself are known."""
     if isinstance(e, (RefCreate, RefRead, RefWrite)):
         return True
     if not isinstance(e, Call):
@@ -161,7 +161,7 @@ def _acts(e: Expr, inner: set[Var]) -> bool:
 
 
 def every_round(e: Expr, again: Callable[[Expr], bool]) -> list[Expr]:
-    """Expressions evaluated together with an expression whenever the loop goes on: of a branch that may end the loop, the other side."""
+    """The parts of an expression that are evaluated in every iteration that continues the loop. Of an if: the only side that continues."""
     if isinstance(e, Function):
         return []
     if isinstance(e, If):

@@ -1,4 +1,4 @@
-"""SimplifyExpr: chains of reshapes, transposes and casts collapse; operations that change nothing go."""
+"""SimplifyExpr: merges chains of reshapes, transposes and casts, and removes operators without effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rule(*keys: str) -> Callable[[Rule], Rule]:
 
 
 def operand(call: Call, i: int = 0) -> Call:
-    """Argument `i`, where it was tested to be a call."""
+    """Argument `i`, which was tested to be a call."""
     e = call.args[i]
     assert isinstance(e, Call)
     return e
@@ -66,12 +66,12 @@ def reshape_chain(call: Call) -> Expr | None:
 
 
 def _reshape(x: Expr, shape: tuple[int, ...]) -> Expr | None:
-    # 0 copies a dimension in relay's reshape, so empty tensors keep their own form.
+    # In relay's reshape 0 copies a dimension, so empty tensors keep their own form.
     return constructor("reshape")(x, shape) if 0 not in shape else None
 
 
 def permutation(call: Call) -> tuple[int, ...]:
-    """The axes of a transpose, non-negative; reversed when not given."""
+    """The axes of a transpose as non-negative numbers; reversed by default."""
     ndim = len(tensor_of(call.args[0]).shape)
     axes = call.attrs["axes"]  # type: ignore[index]
     return tuple(range(ndim))[::-1] if not axes else tuple([int(a) % ndim for a in axes])
@@ -79,7 +79,7 @@ def permutation(call: Call) -> tuple[int, ...]:
 
 @rule("transpose")
 def transpose_chain(call: Call) -> Expr | None:
-    """transpose(transpose(x)) -> one transpose; the identity -> x; moving only axes of extent 1 -> reshape."""
+    """transpose(transpose(x)) -> a single transpose; the identity -> x; moving only axes of extent 1 -> reshape."""
     axes, x = permutation(call), call.args[0]
     if axes == tuple(range(len(axes))):
         return x
@@ -96,8 +96,8 @@ def transpose_chain(call: Call) -> Expr | None:
 
 @rule(*RESHAPES)
 def transpose_of_groups(call: Call) -> Expr | None:
-    """reshape(transpose(reshape(x))) -> transpose(x), where the first reshape joins neighbouring axes, which move together, and the
-    last one takes them apart again."""
+    """reshape(transpose(reshape(x))) -> transpose(x), if the first reshape merges adjacent axes, which move together, and the
+    last one separates them again."""
     out, moved = static_shape(call), call.args[0]
     if out is None or 0 in out or not is_op(moved, "transpose") or not is_op(operand(call).args[0], *RESHAPES):
         return None
@@ -111,7 +111,7 @@ def transpose_of_groups(call: Call) -> Expr | None:
 
 
 def _groups(shape: tuple[int, ...], joined: tuple[int, ...]) -> list[list[int]] | None:
-    """Which neighbouring axes of `shape` make each axis of `joined`, or None where they do not."""
+    """For each axis of `joined`, the adjacent axes of `shape` that it merges; None if it is no such merge."""
     groups: list[list[int]] = []
     at = 0
     for extent in joined:
@@ -128,13 +128,13 @@ def _groups(shape: tuple[int, ...], joined: tuple[int, ...]) -> list[list[int]] 
 
 
 def _is_number(e: Expr) -> bool:
-    """Whether it is one constant number, which leaves the shape of a matrix as it is."""
+    """Whether an expression is one constant number that does not change the shape of a matrix."""
     return scalar_of(e) is not None and len(tensor_of(e).shape) <= 2
 
 
 @rule("nn.batch_matmul")
 def transposed_factor(call: Call) -> Expr | None:
-    """A factor whose last two axes are swapped is read where it lies; a number that it was multiplied by goes to the smaller one."""
+    """A factor with its last two axes swapped is read in place. A number that multiplies it moves to the smaller factor."""
     card: Any = card_of(call)
     for side, flag in ((0, "transpose_a"), (1, "transpose_b")):
         factor, scale = call.args[side], None
@@ -164,7 +164,7 @@ def transposed_factor(call: Call) -> Expr | None:
 
 @rule("cast", "cast_like")
 def cast_chain(call: Call) -> Expr | None:
-    """cast to the same type -> x; cast(cast(x)) -> one cast where the inner one loses nothing."""
+    """cast to the same type -> x; cast(cast(x)) -> a single cast if the inner one is exact."""
     x, to = call.args[0], tensor_of(call).dtype
     source = tensor_of(x).dtype
     if source == to:
@@ -175,7 +175,7 @@ def cast_chain(call: Call) -> Expr | None:
 
 
 def widens(a: DataType, b: DataType) -> bool:
-    """Whether every value of `a` is one of `b`."""
+    """Whether every value of the type `a` is exact in `b`."""
     if a.is_bool:
         return not b.is_bool
     if a.code == b.code:
@@ -187,7 +187,7 @@ def widens(a: DataType, b: DataType) -> bool:
 
 
 def _neutral(call: Call, side: int, value: float) -> Expr | None:
-    """The other operand, when operand `side` is a constant all of whose elements are `value`, and no shape changes."""
+    """The other operand, if all elements of the constant operand `side` are `value` and the shape does not change."""
     c = constant_of(call.args[side])
     if c is None or c.size == 0 or c.size > 4096 or not bool(np.all(c == value)):
         return None
@@ -232,7 +232,7 @@ def simple_power(call: Call) -> Expr | None:
 
 @rule("add", "multiply")
 def constants_together(call: Call) -> Expr | None:
-    """(x op c1) op c2 -> x op (c1 op c2), for floating point and where the constants' result is no larger."""
+    """(x op c1) op c2 -> x op (c1 op c2), for floats, if the combined constant is no larger."""
     key = call.operator.name
     for i in (0, 1):
         c2, inner = constant_of(call.args[i]), call.args[1 - i]
@@ -274,7 +274,7 @@ def neighbouring_slices(call: Call) -> Expr | None:
 
 
 def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
-    """The source of a slice and its bounds, if it is one run along `axis` and whole along all others."""
+    """(the source of a slice, its bounds), if it cuts only `axis`, with step 1."""
     shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None
     if shape is None:
         return None
@@ -291,7 +291,7 @@ def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
 
 @rule("layout_transform")
 def layout_round_trip(call: Call) -> Expr | None:
-    """layout_transform back to where the data came from -> the data; to the same layout -> x."""
+    """layout_transform back to the original layout -> the data; to the same layout -> x."""
     x, attrs = call.args[0], call.attrs
     if attrs["src_layout"] == attrs["dst_layout"]:  # type: ignore[index]
         return x
@@ -306,7 +306,7 @@ def layout_round_trip(call: Call) -> Expr | None:
 
 @rule("strided_slice", "clip", "nn.relu", "broadcast_to", "nn.pad", "tile", "copy", "annotation.stop_fusion")
 def does_nothing(call: Call) -> Expr | None:
-    """relu(relu(x)) -> relu(x); slices, broadcasts, pads and tiles that change nothing -> x."""
+    """relu(relu(x)) -> relu(x); slices, broadcasts, pads and tiles without effect -> x."""
     key, x = call.operator.name, call.args[0]
     if key == "copy":
         return x
@@ -339,7 +339,7 @@ def pad_into_conv(call: Call) -> Expr | None:
     attrs: Any = pad.attrs
     value = scalar_of(pad.args[1]) if len(pad.args) > 1 else getattr(attrs, "pad_value", 0)
     widths = [tuple(w) for w in attrs.pad_width]
-    # It is not known whether a dynamic dimension is padded or cut.
+    # A dynamic dimension may be padded or cropped.
     pads_only = all([isinstance(v, (int, np.integer)) and v >= 0 for w in widths for v in w])
     if attrs.pad_mode != "constant" or value != 0 or not pads_only or widths[:2] != [(0, 0), (0, 0)]:
         return None
@@ -360,7 +360,7 @@ def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 def simplify_call(call: Call) -> Expr | None:
-    """The first simpler form that a rule or the operator's own card finds."""
+    """The first simpler form that a rule or the operator's card finds; None if there is none."""
     for f in _rules.get(call.operator.name, ()):
         found = f(call)
         if found is not None:

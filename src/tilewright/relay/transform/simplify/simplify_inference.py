@@ -1,4 +1,4 @@
-"""SimplifyInference and CanonicalizeOps: operators whose card says how become simpler operators."""
+"""SimplifyInference and CanonicalizeOps: expand operators to simpler ones by their cards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of,
 
 
 def expand_call(call: Call, pass_name: str) -> Expr | None:
-    """The result of the card's `expand` for a call meant for `pass_name`."""
+    """The result of the card's `expand` if it is meant for `pass_name`; else None."""
     card = card_of(call)
     if card.expand_in != pass_name or not card.expands():
         return None
@@ -22,7 +22,7 @@ def expand_call(call: Call, pass_name: str) -> Expr | None:
 
 
 def expand_calls(f: Function, pass_name: str) -> Any:
-    """The function with what is meant for `pass_name` expanded. One that calls no such operator is only looked through."""
+    """The function with the operators for `pass_name` expanded. A function without such operators is only scanned."""
 
     def wanted(e: Expr) -> bool:
         return type(e) is Call and type(e.op) is Op and card_of(e).expand_in == pass_name
@@ -31,7 +31,7 @@ def expand_calls(f: Function, pass_name: str) -> Any:
 
 
 def along_axis(call: Call) -> Expr:
-    """The vector argument of bias_add or prelu, shaped to broadcast against the data along the axis."""
+    """The vector argument of bias_add or prelu, shaped to broadcast with the data along the axis."""
     ndim = len(tensor_of(call.args[0]).shape)
     axis = int(card_of(call).axis) % ndim  # type: ignore[attr-defined]
     trailing = ndim - axis - 1
@@ -41,7 +41,7 @@ def along_axis(call: Call) -> Expr:
 
 
 def canonical(call: Call) -> Expr | None:
-    """bias_add(x, b) -> x + b; prelu(x, a) -> relu(x) + a * min(x, 0); cards may add their own."""
+    """bias_add(x, b) -> x + b; prelu(x, a) -> relu(x) + a * min(x, 0). Cards may add more rules."""
     if is_op(call, "nn.bias_add"):
         return constructor("add")(call.args[0], along_axis(call))
     if is_op(call, "nn.prelu"):
