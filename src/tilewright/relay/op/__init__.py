@@ -45,7 +45,7 @@ from tilewright.relay.op.registry import (
 )
 from tilewright.support import lazy
 
-# The adjoint of any operator, shown by those of two.
+# The general adjoint, which adjoints of many operators use.
 adjoint.vjp.samples = [
     (((2, 5), (2, 5)), {"card": neural.softmax()}),
     (((2, 3), (4, 3), (2, 4)), {"card": neural.dense(), "wrt": 1}),
@@ -109,12 +109,12 @@ def lookup(key: str) -> Callable[..., Any]:
 
 nn, image, vision, random, dyn, qnn = (Namespace(p) for p in ("nn", "image", "vision", "random", "dyn", "qnn"))
 annotation = Namespace("annotation")
-# Operators whose classic names have no prefix.
+# Operators whose classic names have no prefix
 annotation.on_device = constructor("on_device")  # type: ignore[attr-defined]
 annotation.function_on_device = devices.function_on_device  # type: ignore[attr-defined]
 
 
-# How programs make operators of their own, and add to those that are there; it needs the compiler.
+# Operators of programs, and extensions of existing operators. This module needs the compiler.
 _REGISTERING = (
     "OpImplementation", "OpPattern", "OpSpecialization", "OpStrategy", "register", "register_broadcast_schedule", "register_compute",
     "register_external_compiler", "register_gradient", "register_infer_correct_layout", "register_injective_schedule",
@@ -124,8 +124,8 @@ _REGISTERING = (
 lazy.declare(__name__, {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING})
 lazy.faces(__name__, {name: held.split() for name, held in names.MODULES.items()})
 lazy.declare_modules(__name__)
-# Every operator's constructor is there by its name: op.add, op.reshape, ...
+# Constructors are also attributes of this module: op.add, op.reshape, ...
 __getattr__, __dir__ = lazy.late(__name__, otherwise=lookup)
-# Programs import from them, too: `from tvm.relay.op.nn import conv2d`.
+# Programs also import from these modules: `from tvm.relay.op.nn import conv2d`.
 for _inner in (nn, image, vision, random, dyn, qnn, annotation):
     sys.modules[f"{__name__}.{_inner._prefix}"] = _inner

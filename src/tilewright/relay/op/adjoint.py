@@ -78,7 +78,7 @@ class vjp(OpCard, key="vjp"):
         *inputs, head = args
         output = self.card.compute(*inputs)
         if any([not isinstance(d, IntImm) for d in head.shape]):
-            # Sizes that only a run knows have a name of their own in each tensor.
+            # Each tensor has separate names for sizes that are known only at run time.
             head = te.compute(output.shape, lambda *i, dy=head: dy(*i), name="head")
         (made,) = te.gradient(output, [inputs[self.wrt]], head)
         return made

@@ -12,7 +12,7 @@ from tilewright.relay.op.arithmetic import randomness, reduction, sparse
 ALIASES = {
     "reverse_reshape": "contrib_reverse_reshape",
 }
-"""Classic names of constructors whose operators are called otherwise."""
+"""Classic names of constructors -> their operators, if these have other names."""
 
 
 def dropout_raw(data: Any, rate: float = 0.5) -> Any:
@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nn.contrib_conv2d_nchwc": _blocked("nn.contrib_conv2d_NCHWc"),
     "nn.contrib_depthwise_conv2d_nchwc": _blocked("nn.contrib_depthwise_conv2d_NCHWc"),
 }
-"""Functions by their public names."""
+"""Functions by public name."""
 
 MODULES = {
     "tensor": """abs acos acosh add asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip concatenate copy cos
@@ -77,4 +77,4 @@ MODULES = {
     "reduce": "all any argmax argmin logsumexp max mean mean_std mean_variance min prod std sum variance",
     "algorithm": "argsort searchsorted sort topk",
 }
-"""The operators of the modules that classic programs know them by."""
+"""Operators by the module in which classic programs import them."""

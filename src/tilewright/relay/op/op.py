@@ -1,4 +1,4 @@
-"""Operators of a program's own, and what programs say of operators that are there, under their classic names.
+"""Programs' own operators, and extensions of existing operators, under their classic names.
 
     op.register("my.scale", "x times two")
     my = op.get("my.scale")
@@ -9,7 +9,7 @@
     op.register_compute("my.scale", lambda attrs, inputs, out_type: [topi.multiply(inputs[0], 2.0)])
     relay.Call(my, [x])
 
-A class derived from `OpCard` says the same in one place; this is the way of programs that know no cards.
+A subclass of `OpCard` declares the same in one place. These functions are for programs that do not use cards.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def get(op_name: str) -> Op:
 
 
 class OwnCard(OpCard):
-    """The card of an operator that `register` made. Its behaviour is looked up by its name."""
+    """The card of an operator that `register` made. Its behaviour is looked up by the operator's name."""
 
     @classmethod
     def _said(cls, key: str, what: str) -> Any:
@@ -215,15 +215,15 @@ _HOW = {
 
 
 class Registered(NamedTuple):
-    """The results (te tensors) of a call by a compute that a program registered, and a function of (attributes, results of the
-    kernel, target) that returns the kernel's te.Schedule, or None."""
+    """(the results of a call (te tensors) by a compute that a program registered; a function of (attributes, results of the
+    kernel, target) that returns the kernel's te.Schedule, or None)."""
 
     results: Any
     schedule: Callable[[Any, Any, Target], Any] | None
 
 
 def registered_compute(op: Op, attrs: Any, inputs: Sequence[Any], out_type: Type) -> Registered | None:
-    """The results by the compute or the strategy that a program registered for an operator; None if it registered none."""
+    """The results by the compute or the strategy that a program registered for an operator; None without one."""
     compute = op.get_attr("FTVMCompute")
     strategy = op.get_attr("FTVMStrategy")
     schedule = op.get_attr("FTVMSchedule")

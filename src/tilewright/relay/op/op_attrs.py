@@ -1,4 +1,4 @@
-"""Classic names of operators' attributes. The attributes of a call are its card, so these classes are kinds of cards, for
+"""Classic names of operators' attributes. The attributes of a call are its card, so these classes are groups of cards, for
 `isinstance(call.attrs, op_attrs.Conv2DAttrs)` and, if a single operator has them, `op_attrs.Conv2DAttrs(channels=8)`."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ __all__ = list(_KINDS)
 
 
 class AttrsKind(type):
-    """The attributes that several operators have in common: the cards of these operators are its instances."""
+    """A group of cards: the operators with these attributes in common."""
 
     operators: frozenset[str]
 

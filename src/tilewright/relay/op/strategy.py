@@ -1,5 +1,5 @@
-"""The strategies of operators under their classic names: `conv2d_strategy(attrs, inputs, out_type, target)` returns the ways to
-compute a convolution, of which there is one until a program registers others:
+"""The strategies of operators under their classic names. `conv2d_strategy(attrs, inputs, out_type, target)` returns the
+implementations of a convolution: a single one, until a program registers others:
 
     @relay.op.strategy.dense_strategy.register("cpu")
     def mine(attrs, inputs, out_type, target):
@@ -7,8 +7,8 @@ compute a convolution, of which there is one until a program registers others:
         strategy.add_implementation(wrap_compute_dense(my_dense), wrap_topi_schedule(my_schedule), name="mine")
         return strategy
 
-Builds ask a strategy once a program has registered something with it. A schedule that changes stages is the kernel's; where it changes none
-(`naive_schedule`, which all of `schedule_*` are), the rules of the target schedule the kernel.
+A build uses a strategy only if a program has registered something with it. A schedule that changes stages is used. If it changes none
+(`naive_schedule`, and with it all `schedule_*`), the rules of the target schedule the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilewright.tir.data_layout import layout as as_layout
 SCHEDULES = (
     "adaptive_pool", "bitpack", "concatenate", "injective", "lrn", "pad", "pool", "reduce", "softmax", "sparse_dense",
 )  # fmt: skip
-"""The schedule that classic strategies name. The rules of the target schedule kernels, so each is the naive one."""
+"""Names of classic schedules. The rules of the target schedule kernels, so each of them is the naive schedule."""
 
 __all__ = [
     "OpImplementation",
@@ -68,7 +68,7 @@ class StrategyFunc(GenericFunc):
 
 
 def _operators() -> dict[str, str]:
-    """Operators by the names that their strategies have."""
+    """Strategy name -> its operator."""
     return {f"{key.rpartition('.')[2].removeprefix('contrib_')}_strategy": key for key in reversed(list(cards()))}
 
 
@@ -89,7 +89,7 @@ def __dir__() -> list[str]:
 
 
 def naive_schedule(attrs: Any, outs: Any, target: Any) -> Any:
-    """A schedule without changes."""
+    """A schedule that changes nothing."""
     from tilewright import te
 
     with Target(target) if isinstance(target, str) else target:
@@ -97,7 +97,7 @@ def naive_schedule(attrs: Any, outs: Any, target: Any) -> Any:
 
 
 def wrap_topi_schedule(topi_schedule: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """A schedule function for a strategy, from a function of the results alone."""
+    """A schedule function for a strategy, from a function that takes only the results."""
 
     def wrapped(attrs: Any, outs: Any, target: Any) -> Any:
         with Target(target) if isinstance(target, str) else target:
@@ -111,7 +111,7 @@ globals().update({f"schedule_{name}": naive_schedule for name in SCHEDULES})
 
 
 def _extent(shape: Sequence[Any], text: str, axis: str) -> int:
-    """The extent of an axis in a layout, its blocks included."""
+    """The extent of an axis in a layout, including its blocks."""
     found = as_layout(text)
     outer, inner = found.index_of(axis), found.index_of(axis.lower())
     return int(shape[outer]) * (int(shape[inner]) if inner >= 0 else 1)
@@ -135,5 +135,5 @@ def is_depthwise_conv2d(
     return channels == get_conv2d_out_channels(kernel_shape, kernel_layout) == groups
 
 
-# Classic programs know the module as `strategy.generic`, too.
+# Classic programs also know the module as `strategy.generic`.
 generic = sys.modules[f"{__name__}.generic"] = sys.modules[__name__]

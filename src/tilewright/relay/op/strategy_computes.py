@@ -148,7 +148,7 @@ _ORDERS = {
     "topk": "k axis ret_type is_ascend dtype",
     "trilu": "upper",
 }
-"""By operator the order of attributes."""
+"""Operator -> the order of its attributes."""
 
 WRAPPERS: dict[str, Wrapper] = {
     f.__name__: f
@@ -158,4 +158,4 @@ WRAPPERS: dict[str, Wrapper] = {
         *[_wrapper(name, order) for name, order in _ORDERS.items()],
     )
 }  # fmt: skip
-"""All wrappers by name."""
+"""All wrappers, by name."""

@@ -1,4 +1,4 @@
-"""Operators that compute: on elements of one or two tensors, and along axes."""
+"""Operators with arithmetic: on elements of one or two tensors, and along axes."""
 
 from tilewright.support import lazy
 

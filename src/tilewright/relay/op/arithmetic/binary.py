@@ -48,11 +48,11 @@ class Binary(OpCard):
     fuse = BROADCAST
     result_dtype: ClassVar[str | None] = None
     of_bits: ClassVar[bool] = False
-    """Whether the operands must have bits: no float has those that these operators mean."""
+    """Whether the operands must be integers or bools, since these operators work on bits."""
     computed_by: ClassVar[str]
     np_form: ClassVar[Callable[[Any, Any], Any]]
     slopes: ClassVar[Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]] | None] = None
-    """The adjoints of both sides before what was broadcast is added up, from (lhs, rhs, result, adjoint of the result)."""
+    """The adjoints of both sides before the sum over broadcast axes, from (lhs, rhs, result, adjoint of the result)."""
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
         for place, one in enumerate((lhs, rhs) if self.of_bits else ()):
@@ -67,7 +67,7 @@ class Binary(OpCard):
         return result
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):  # kernels say nothing either
+        with np.errstate(all="ignore"):  # Kernels report no such errors either.
             result = np.asarray(type(self).np_form(lhs, rhs))
         return result.astype(self.result_dtype or lhs.dtype, copy=False)
 

@@ -94,8 +94,8 @@ class einsum(OpCard, key="einsum"):
 
 
 def as_products(data: Tuple, equation: str) -> Expr | None:
-    """einsum as nn.batch_matmul of transposed and reshaped operands. None if it has no such form, or if dimensions are not known to
-    agree."""
+    """einsum as nn.batch_matmul of transposed and reshaped operands. None if it has no such form, or if dimensions may
+    differ."""
     operands: list[Any] = list(data.fields)
     shapes = [dims(x.checked_type) for x in operands]
     terms, result = parse(equation, [len(s) for s in shapes])
@@ -119,7 +119,7 @@ def as_products(data: Tuple, equation: str) -> Expr | None:
 def _product(
     operands: Sequence[Any], terms: Sequence[str], wanted: set[str], order: str | None, sizes: dict[str, Dim]
 ) -> tuple[Any, str] | None:
-    """The product of two operands over what neither the rest nor the result needs, and its subscripts."""
+    """(the product of two operands, summed over subscripts that neither the rest nor the result needs; its subscripts)."""
     a, b = terms
     batch = [c for c in a if c in b and c in wanted]
     summed = [c for c in a if c in b and c not in wanted]

@@ -84,7 +84,7 @@ def unary(
     slope: Slope | None = None,
     by: str | None = None,
 ) -> type[Unary]:
-    """A card of one function. `by`: the name of the function of topi, where it is not the operator's."""
+    """A card for one function. `by`: the name of the function of topi, if it differs from the operator's."""
 
     class card(Unary, key=key):
         samples = (sample,)

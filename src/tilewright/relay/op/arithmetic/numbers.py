@@ -115,7 +115,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
         axes: Any,
         span: BaseSpan | None = None,
     ) -> Any:
-        """All attributes must be given."""
+        """Makes the call. All attributes must be given."""
         attrs = {"is_lshift_required": is_lshift_required, "is_rshift_required": is_rshift_required, "axes": axes}
         return cls.call([x, y, lshift, rshift], attrs, span)
 

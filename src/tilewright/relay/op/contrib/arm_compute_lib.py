@@ -23,7 +23,7 @@ def is_arm_compute_runtime_enabled() -> bool:
 
 
 def _conv2d(e: Any) -> bool:
-    """NHWC without dilation, in one group, or depthwise with one kernel for each channel."""
+    """Accepts NHWC convolutions without dilation, in one group, or depthwise with one kernel for each channel."""
     call = anchor(e, "nn.conv2d")
     attrs: Any = call.attrs
     if attrs.data_layout != "NHWC" or set(attrs.dilation) != {1} or not _floats(call):
@@ -73,7 +73,7 @@ def _pool(call: Call) -> bool:
 
 
 def _concatenate(call: Call) -> bool:
-    """Of tensors of at most four axes, not along the last of four from the end."""
+    """Accepts concatenations of tensors with at most four axes, except along the fourth axis from the end."""
     fields: Any = call.args[0].checked_type
     return all([isinstance(t, TensorType) and 0 < len(t.shape) <= 4 for t in fields.fields]) and call.attrs.axis >= -4  # type: ignore[union-attr]
 

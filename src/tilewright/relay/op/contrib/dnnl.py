@@ -31,11 +31,11 @@ SINGLE = (
     *("nn.relu", "nn.leaky_relu", "tanh", "sigmoid", "clip", "exp", "log", "sqrt", "abs", "round", "logsumexp"),
     *("add", "multiply"),
 )
-"""Operators that are taken alone."""
+"""Operators that are accepted outside of patterns."""
 
 
 def _taken(call: Call) -> bool:
-    """Floats; of binary operators on tensors of more than one element, as oneDNN's are."""
+    """Accepts floats. Operands of binary operators must have more than one element, as in oneDNN."""
     if call.operator.name in ("add", "multiply"):
         return _floats(call) and all([rank(a) == rank(call) > 0 for a in call.args])
     if (
@@ -53,7 +53,7 @@ def _name(parts: list[str]) -> str:
 
 @register_pattern_table("dnnl")  # type: ignore[untyped-decorator]
 def pattern_table() -> list[tuple[Any, ...]]:
-    """Convolutions and dense layers with a bias and one operator after it, the larger first."""
+    """Patterns of convolutions and dense layers with a bias and one operator after it, larger patterns first."""
     found: list[tuple[Any, ...]] = []
 
     def add(op: str, made: DFPattern, after: list[str]) -> None:

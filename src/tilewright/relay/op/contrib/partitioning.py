@@ -1,4 +1,4 @@
-"""Building blocks of the tables of known compilers: dtypes, shapes, patterns of an operator and its epilogue, and partitioning."""
+"""Functions for the pattern tables of known compilers: dtypes, shapes, patterns of an operator and its epilogue, and partitioning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def of_dtypes(*names: str) -> Check:
 
 
 def anchor(e: Expr, *names: str) -> Call:
-    """The call of one of these operators below the last call of a matched pattern."""
+    """The call of one of these operators in a matched pattern, searched from its last call."""
     while not (isinstance(e, Call) and type(e.op) is Op and e.op.name in names):
         e = next(a for a in e.args if isinstance(a, Call))  # type: ignore[attr-defined]
     return e
@@ -40,7 +40,7 @@ def rank(e: Expr) -> int:
 
 
 def biased(e: DFPattern, ops: Sequence[str] = ("nn.bias_add",), constant: bool = True) -> DFPattern:
-    """A pattern: an expression with a bias, added by any of the operators."""
+    """A pattern: an expression plus a bias, added by any of the operators."""
     bias = is_constant() if constant else wildcard()
     found: DFPattern = is_op(ops[0])(e, bias)
     for op in ops[1:]:
@@ -99,7 +99,7 @@ def partition(
 
 
 def pruned(mod: IRModule, compiler: str, keep: Callable[[Function], bool]) -> IRModule:
-    """Inlines those functions of a compiler again that are not worth a call."""
+    """The module with some of a compiler's functions inlined again: those that are not worth a call."""
     from tilewright.relay import transform
     from tilewright.relay.typing.infer_type import infer_module
 

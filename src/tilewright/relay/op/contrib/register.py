@@ -15,7 +15,7 @@ _tables: dict[str, Table] = {}
 
 
 KNOWN = ("arm_compute_lib", "dnnl")
-"""Compilers whose tables stand here, in modules that are imported when they are first asked for."""
+"""Compilers with a built-in table. Its module is imported at the first use."""
 
 
 def load_known(compiler: str) -> None:
@@ -49,6 +49,6 @@ def register_pattern_table(compiler: str, table: Callable[[], Table] | None = No
 
 
 def get_pattern_table(compiler: str) -> Table | None:
-    """The pattern table of a compiler, in order; None when there is none."""
+    """The pattern table of a compiler, in order; None for an unknown compiler."""
     load_known(compiler)
     return _tables.get(compiler)

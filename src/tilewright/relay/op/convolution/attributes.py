@@ -1,4 +1,4 @@
-"""What all convolutions share over any number of spatial axes: attributes, the types that follow from them, references."""
+"""Attributes, type rules and references that convolutions over any number of spatial axes share."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class ConvAttrs(OpCard):
 
     @property
     def plain(self) -> tuple[str, str]:
-        """The layouts of data and weights with the channels first."""
+        """The layouts of data and weights with channels first."""
         return f"NC{self.letters}", f"{self.filters}{self.letters}"
 
     def layouts(self) -> tuple[str, str, str]:
-        """The layouts of data, weights and result. Raises TypeRuleError if one is no permutation of the axes."""
+        """The layouts of data, weights and result. Raises TypeRuleError for a layout that is not a permutation of the axes."""
         plain, kernel = self.plain
         data = self.data_layout or plain
         weights = self.kernel_layout or (kernel if data[1] == "C" else f"{self.letters}{self.filters[::-1]}")
@@ -73,15 +73,15 @@ class ConvAttrs(OpCard):
         return data, weights, result
 
     def windows(self) -> Windows:
-        """Strides, dilation and padding, a number for each axis. Raises TypeRuleError where an attribute has too few or too many."""
+        """Strides, dilation and padding, with a number for each axis. Raises TypeRuleError for too few or too many numbers."""
         return windows_of(self, len(self.letters))
 
     def size(self) -> list[int] | None:
-        """The kernel's extents, where they are given. Raises TypeRuleError for too few or too many."""
+        """The kernel's extents, or None if they are not given. Raises TypeRuleError for too few or too many numbers."""
         return None if self.kernel_size is None else each(self.kernel_size, len(self.letters), "kernel_size")
 
     def need_agreement(self, channels: Dim, kernel: Sequence[Dim]) -> None:
-        """Refuse attributes that say other channels, or another kernel, than the weights have."""
+        """Refuses attributes that contradict the channels or the kernel of the weights."""
         size = self.size()
         wanted = [None if self.channels is None else [self.channels], size]
         for name, given, found in zip(("channels", "kernel_size"), wanted, ([channels], kernel), strict=True):
@@ -93,8 +93,8 @@ class ConvAttrs(OpCard):
             )
 
     def complete(self, args: Sequence[Type | None]) -> Sequence[Type | None]:
-        """Weights in plain layouts follow from the channels and the kernel. What is wrong with those, the rule finds when all types are
-        known."""
+        """Derives the type of weights in plain layouts from the channels and the kernel. The type rule reports errors when all types
+        are known."""
         data, weight = args
         data_layout, kernel_layout, _ = self.layouts()
         sizes = self.kernel_size or ()
@@ -111,7 +111,7 @@ class ConvAttrs(OpCard):
         return [data, tensor_type(tuple([place[c] for c in kernel_layout]), data.dtype)]
 
     def filters_of(self, channels: Dim) -> dict[str, Dim] | None:
-        """The extents O and I of weights for data of so many channels; None where they do not follow from those."""
+        """The extents O and I of weights for data with these channels; None if they cannot be derived."""
         return None
 
 
@@ -160,12 +160,12 @@ class Convolution(ConvAttrs):
         if not isinstance(channels, int) or self.channels is None:
             return None
         if self.kernel_layout.endswith("OI") and self.groups > 1:
-            # Depthwise weights of channels last: those of the data, then how many filters each has.
+            # Depthwise weights with channels last: (channels of the data, filters per channel).
             return {"O": channels, "I": self.channels // self.groups}
         return {"O": self.channels, "I": channels // self.groups}
 
     def kernel_of(self, weight: TensorType) -> list[Dim]:
-        """The extents of weights as (O, I, spatial ones)."""
+        """The extents of weights as (O, I, spatial extents)."""
         shape: list[Dim] = layout_shape(dims(weight), self.layouts()[1], self.plain[1])
         return shape
 
@@ -184,7 +184,7 @@ class Convolution(ConvAttrs):
         return tensor_type(tuple(layout_shape(out, self.plain[0], out_layout)), self.out_dtype or dtype)
 
     def channels_made(self, c: Dim, o: Dim, i: Dim) -> Dim:
-        """The channels of the result, for data of c channels. Raises TypeRuleError where weights (O, I) do not fit them."""
+        """The channels of the result for data with c channels. Raises TypeRuleError if weights (O, I) do not fit them."""
         need(
             is_any(c) or may_equal(c, product([i, self.groups])),
             "the weights' input channels times groups must be the data's channels",
@@ -210,7 +210,7 @@ class Convolution(ConvAttrs):
         )  # fmt: skip
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """Without the kernel offsets that read padding only, in plain layouts with channels first."""
+        """Removes the kernel offsets that read only padding, in plain layouts with channels first."""
         extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
         if self.layouts()[:2] != self.plain or not all([isinstance(e, int) for e in (*extents, *kernel)]):
             return None
@@ -237,7 +237,7 @@ class Convolution(ConvAttrs):
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         if w.shape[1] * self.groups != x.shape[1]:
-            # Depthwise weights: (channels, how many filters each has, ...).
+            # Depthwise weights: (channels, filters per channel, ...).
             w = w.reshape(-1, 1, *w.shape[2:])
         windows = self.windows()
         out = np_conv(x, w, windows.strides, windows.padding, windows.dilation, self.groups)

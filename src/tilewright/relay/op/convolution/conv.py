@@ -26,7 +26,7 @@ def vector_lanes() -> int:
 
 
 def current_core() -> Core:
-    """The description of the current target's cores; of any processor's if there is no target."""
+    """The description of the current target's cores; without a target, that of a generic processor."""
     target = Target.current(True)
     return core("portable", 16) if target is None else target.cpu.core
 
@@ -51,7 +51,7 @@ def filled_block(channels: int, widest: int, least: float) -> int:
 
 
 def fewest_block(channels: int, widest: int) -> int:
-    """The channel block, of 4, 8, .. `widest` sums, with the fewest dot-product instructions; of several the narrowest."""
+    """The channel block of 4, 8, .. `widest` sums that needs the fewest dot-product instructions; of several, the narrowest."""
     blocks = [b for b in (4, 8, 16) if b <= widest]
     return min(blocks, key=lambda b: (-(-channels // b), b))
 
@@ -62,12 +62,12 @@ def too_narrow(block: int, lanes: int) -> bool:
 
 
 class Conv2D(Over2D, Convolution):
-    """Every convolution over images: its layouts may have blocks."""
+    """Base of convolutions over images. Their layouts may have blocks."""
 
     blocked = True
 
     def in_rows(self, kernel: Dim) -> int | None:
-        """The kernel's width, where weights of so many columns are filled up with zeros to whole groups along rows."""
+        """The kernel's width, if weights with this number of columns are padded with zeros to whole groups along rows; else None."""
         size = self.size()
         if "w" not in self.kernel_layout or size is None or not isinstance(kernel, int):
             return None
@@ -79,7 +79,7 @@ class Conv2D(Over2D, Convolution):
         return [*shape, width if given is None else given]
 
     def channels_made(self, c: Dim, o: Dim, i: Dim) -> Dim:
-        """Depthwise weights may come as (channels, multiplier, kh, kw): dynamic channels do not say whether they do."""
+        """The channels of the result. Depthwise weights may be (channels, multiplier, kh, kw), which dynamic channels do not show."""
         if self.groups > 1 and o == self.groups and isinstance(o, int) and isinstance(i, int) and i > 1:
             if c == o:
                 return o * i
@@ -110,11 +110,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_vectors(args, types, current_core().filled_block)
 
     def lone_layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
-        """The same for a single convolution, if the cost model prefers it. Blocks of filters may be half empty."""
+        """Like `layout_rule`, for a single convolution and if the cost model prefers it. Blocks of filters may be half empty."""
         return self.on_vectors(args, types, current_core().filled_lone_block)
 
     def on_vectors(self, args: Sequence[str | None], types: Sequence[Type], least: float) -> LayoutChoice | None:
-        """Channels in blocks of whole vectors, of which filters must fill the share `least`."""
+        """Channels in blocks of whole vectors. Filters must fill at least the share `least` of their blocks."""
         if (
             self.data_layout != "NCHW"
             or self.kernel_layout != "OIHW"
@@ -147,7 +147,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             if too_narrow(block_out, lanes):
                 return None
             if args[0] is None and channels < lanes:
-                # The first layer of an image: its few channels are read as they come.
+                # The first layer of an image reads its few channels without blocks.
                 weights, result = f"OIHW{block_out}o", f"NCHW{block_out}c"
                 card = conv2d_NCHWc(**self._blocked(o, types[1], "NCHW", weights, result))
                 return LayoutChoice(card, [None, weights], result)
@@ -161,15 +161,15 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
 
     def decided_block(self, types: Sequence[Type], model: int, divides: int | None = None) -> int:
-        """The channel block of the result: that of a plan, else the model's."""
+        """The channel block of the result: the plan's if there is one, else `model`."""
         plan = scheduling.graph_plan.graph_plan()
         return model if plan is None else plan.block(self.problem(*types), model, vector_lanes(), divides)
 
     def in_groups(
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
     ) -> LayoutChoice | None:
-        """Narrow integers in groups of channels that one instruction multiplies and adds up. None if the target has no such
-        instruction. Channels are padded with zeros to whole groups, and to a whole last block if that takes fewer instructions."""
+        """The layouts for dot-product instructions on narrow integers: channels in groups that one instruction sums. None without such an
+        instruction. Channels are padded with zeros to whole groups, and to a whole last block if that needs fewer instructions."""
         from tilewright.scheduling.instructions import dot_product
 
         data, weight = (str(tensor(t).dtype) for t in types)
@@ -188,7 +188,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             return None
         group, block_in = found.group, block_of(layout)
         if layout is None and i < group * 2 and i % group and self.groups == 1 and self.windows().dilation[1] == 1:
-            # The first layer of an image: its few channels stay apart, and groups run along its rows.
+            # The first layer of an image has few channels, so its groups run along rows.
             weights = f"OIHW{found.lanes}o{group}w"
             result = f"NCHW{found.lanes}c"
             card = conv2d_NCHWc(**self._blocked(o, types[1], "NCHW", weights, result))
@@ -201,7 +201,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         return self.on_blocks(types[1], o, block_in, weights, found.lanes)
 
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
-        """The same for tile registers, which take many channels at once. None if the target has none, if dimensions are dynamic, or
+        """The layouts for tile registers, which hold many channels. None if the target has none, if dimensions are dynamic, or
         if there are too few channels."""
         from tilewright.scheduling.instructions import tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
@@ -217,7 +217,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             if not blocks:
                 return None
             block_in = blocks[0]
-        # The next layer finds as many channels together as a register holds.
+        # The next layer then finds a register's channels together.
         block_out = next(b for b in (SIDE * group, 2 * SIDE, SIDE) if (o // self.groups) % b == 0)
         return self.on_blocks(types[1], o, block_in, f"{block_in // group}i{block_out}o{group}i", block_out)
 
@@ -253,7 +253,7 @@ def block_of(layout: str | None) -> int | None:
 
 
 def _filled_up(rng: np.random.Generator) -> np.ndarray:
-    """Weights of three columns in groups of two: what fills up the last group is zero."""
+    """The product for weights of three columns in groups of two. The padding of the last group is zero."""
     w = rng.standard_normal((2, 3, 3, 2, 8, 2), np.float32)
     w[:, :, :, 1, :, 1] = 0
     return w

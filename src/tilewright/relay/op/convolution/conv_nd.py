@@ -102,7 +102,7 @@ class ConvTranspose(ConvAttrs):
         return None if self.channels is None else {"I": channels, "O": self.channels // self.groups}
 
     def more(self) -> list[int]:
-        """Places that the result has beyond those that windows reach, along each axis."""
+        """The number of additional elements along each axis beyond those that windows reach."""
         return each(self.output_padding, len(self.letters), "output_padding")
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:

@@ -1,4 +1,4 @@
-"""The kernel offsets of a convolution that read data; those that read padding only can be removed (kernels larger than the image)."""
+"""The kernel offsets of a convolution that read data. Those that read only padding can be removed (kernels larger than the image)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def offsets_on_data(
     ]  # fmt: skip
     if not met:
         return None
-    # Padding stays padding: none of it may be less than nothing.
+    # The new padding must not be negative.
     first, last = min(met[0], before // dilation), met[-1] + 1
     left = before - first * dilation
     while True:

@@ -13,7 +13,7 @@ from tilewright.relay.op.convolution.windows import need_steps_of_one, np_conv, 
 
 
 def _in_tiles(depth: int) -> bool:
-    """Whether the depth of a kernel is filtered in tiles as well."""
+    """Whether Winograd's tiles also cover the depth of a kernel."""
     from tilewright.topi.nn.winograd3d import transforms_depth
 
     return transforms_depth(depth)
@@ -67,7 +67,7 @@ class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_tra
     ]
 
     def _kernel(self, weight: TensorType) -> tuple[int, int]:
-        """(depth, height and width) of the kernel that the weights were made of."""
+        """(depth, height and width) of the kernel before the transformation."""
         places, _, third, _, _ = dims(weight)
         k = known_extent(places) - self.tile_size + 1
         if (size := self.size()) is not None:
@@ -240,7 +240,7 @@ class gemm_conv2d(Over2D, key="nn.contrib_conv2d_gemm_without_weight_transform")
     ]
 
     def made_of(self) -> tuple[list[int], int]:
-        """The kernel's extents, and the filters."""
+        """(the kernel's extents, the number of filters)."""
         channels, size = self.channels, self.size()
         if channels is None or size is None:
             rule = "channels and kernel_size must be given, as the weights no longer tell them"

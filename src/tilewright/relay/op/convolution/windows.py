@@ -1,4 +1,4 @@
-"""Windows along spatial axes: how many there are, the numbers that attributes give for each axis, NumPy references."""
+"""Windows along spatial axes: their number, attributes with a number for each axis, and NumPy references."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.tir import Any as AnyDim
 from tilewright.topi.utils import get_pad_tuple, window_extent
 
 FAR = 1 << 31
-"""What the numbers of windows are below, so that code can reckon with several windows past the data."""
+"""The upper bound of windows' numbers, which lets code compute positions several windows past the data without overflow."""
 
 
 def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
@@ -45,7 +45,7 @@ def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
 
 
 class Windows(NamedTuple):
-    """A number for each spatial axis: how far windows lie apart, how far the elements of one do, and the padding."""
+    """Numbers for each spatial axis: strides (between windows), dilation (between elements of a window), and padding."""
 
     strides: list[int]
     dilation: list[int]
@@ -58,13 +58,13 @@ class Windows(NamedTuple):
         return self.before, self.after
 
     def counts(self, extents: Sequence[Dim], kernel: Sequence[int]) -> list[Any]:
-        """Number of windows along each axis. Raises TypeRuleError where none fits."""
+        """The number of windows along each axis. Raises TypeRuleError if no window fits."""
         axes = zip(extents, kernel, self.before, self.after, self.strides, self.dilation, strict=True)
         return [window(*axis) for axis in axes]
 
 
 class Windowed(Protocol):
-    """What has the attributes of a convolution's windows."""
+    """Base of cards with the attributes of a convolution's windows."""
 
     strides: tuple[int, ...]
     padding: tuple[int, ...]
@@ -72,13 +72,13 @@ class Windowed(Protocol):
 
 
 def windows_of(card: Windowed, count: int) -> Windows:
-    """The attributes of windows along `count` axes. Raises TypeRuleError where one has too few or too many numbers."""
+    """The windows of attributes over `count` axes. Raises TypeRuleError for an attribute with too few or too many numbers."""
     before, after = pads(card.padding, count)
     return Windows(each(card.strides, count, "strides"), each(card.dilation, count, "dilation"), before, after)
 
 
 def need_steps_of_one(card: Windowed, count: int) -> None:
-    """Refuses a convolution over `count` axes whose strides or dilations are not 1."""
+    """Refuses a convolution over `count` axes with strides or dilations other than 1."""
     windows = windows_of(card, count)
     need(
         {*windows.strides, *windows.dilation} == {1},

@@ -27,9 +27,9 @@ class Counted(OpCard):
 
     kernel: ClassVar[type[OpCard]]
     counted_by: ClassVar[int]
-    """The place of the number among the kernel's results."""
+    """The index of the number among the kernel's results."""
     cut: ClassVar[tuple[int, ...]]
-    """The results of which only as many rows are wanted."""
+    """The indices of the results that are cut to the number of rows."""
     fuse = OPAQUE
     expand_in = "SimplifyInference"
 

@@ -28,7 +28,7 @@ from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim
 
 Value = int | float | PrimExpr
-"""An element of an argument that is read: a number, or an expression over sizes."""
+"""A known element of an argument: a number, or an expression over sizes."""
 
 
 UNKNOWN = "its attributes are not known yet. Run relay.transform.DynamicToStatic() before gradient"
@@ -38,9 +38,9 @@ class Dynamic(OpCard):
     """Base of operators that read the values of some arguments: those with the names of attributes of the operator `of`."""
 
     of: ClassVar[type[OpCard]]
-    """The operator that it is where the values are known."""
+    """The static operator that replaces this one when the values are known."""
     constant: ClassVar[tuple[str, ...]] = ()
-    """Arguments that must be constants in the end, since they decide what is computed and not only how much."""
+    """Arguments that must become constants, since they select the computation instead of only its size."""
     fuse = OPAQUE
 
     @classmethod
@@ -84,7 +84,7 @@ class Dynamic(OpCard):
         return self.of(**attrs)
 
     def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
-        """The elements that are read, after codes such as 0 and -1 are replaced by what they mean for these argument types."""
+        """The elements of the arguments, with codes such as 0 and -1 replaced by their meaning for these types."""
         return values
 
     def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
@@ -92,7 +92,7 @@ class Dynamic(OpCard):
         return []
 
     def infer(self, *args: Any, **kwargs: Any) -> Type:
-        """The result type if nothing is known of the values."""
+        """The result type for unknown values."""
         return self.inferred(args)
 
     def inferred(self, args: Sequence[TensorType]) -> Type:
@@ -276,7 +276,7 @@ class dyn_topk(Dynamic, key="dyn.topk"):
         return self.inferred([data, k])
 
     def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
-        """k < 1 means all."""
+        """Replaces k < 1 by the extent, since it means all elements."""
         (k,) = values[1]
         if isinstance(k, int):
             return values
@@ -312,7 +312,7 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
     def inferred(self, args: Sequence[TensorType]) -> Type:
         if len(args) < 4:
             return super().inferred(args)
-        # Any step leaves a number of elements of which nothing is known.
+        # With strides, the number of elements is unknown.
         shape = dims(tensor(args[0], 0))
         count: Any = dims(tensor(args[1], 1, 1))[0]
         need(isinstance(count, int), "the number of bounds must be known", f"begin is {args[1]}", 1)
@@ -422,7 +422,7 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
         if name != "roi":
             return tuple(values)
         if self.coordinate_transformation_mode != "tf_crop_and_resize":
-            # No other mode looks at it.
+            # Only tf_crop_and_resize reads it.
             return None
         known = all([isinstance(v, (int, float)) for v in values])
         need(known, "roi must be constant", "its values are not known", 2)

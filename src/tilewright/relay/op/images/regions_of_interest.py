@@ -24,7 +24,7 @@ def _regions(images: int, count: int, extent: float) -> Any:
 
 
 def _image(data: np.ndarray, number: Any) -> np.ndarray:
-    """The image of a region, or the one at the end beyond which its number lies."""
+    """The image of a region. A number out of bounds is clipped."""
     return np.asarray(data[int(np.clip(np.nan_to_num(number), 0, len(data) - 1))])
 
 

@@ -212,7 +212,7 @@ class grid_sample(OpCard, key="image.grid_sample"):
         return min(max(back, 0.0), size - 1.0)
 
     def _neighbours(self, x: float, size: int) -> list[tuple[int, float]]:
-        """(index, weight) of the neighbours of place x along an axis, which are read for it."""
+        """(index, weight) of the elements along an axis from which position x is interpolated."""
         if self.method == "bicubic":
             base = int(np.floor(x))
             t, a = x - base, -0.75

@@ -47,7 +47,7 @@ class cross_entropy(OpCard, key="nn.cross_entropy"):
         return np.asarray(-np.sum(np.log(predictions) * targets) / len(predictions), predictions.dtype)
 
     def _share(self, predictions: Expr, dy: Expr) -> Any:
-        """The adjoint of minus the sum."""
+        """The adjoint of the negative mean over the batch, for the sum."""
         batch = op("take")(op("shape_of")(predictions, dtype="int64"), op_scalar(0))
         return op("negative")(dy) / op("cast")(batch, str(tensor(predictions.checked_type).dtype))
 
@@ -177,7 +177,7 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         )
         by_weight = each * picked * kept
         if self.reduction == "mean":
-            # A weight counts in what the sum is divided by, too.
+            # The weight is also part of the divisor.
             by_weight = by_weight - op("broadcast_to_like")(part * result, shares) * kept
         flat = op("reshape")(safe, (1, -1))
         to_weights = op("scatter_nd")(op("zeros_like")(weights), flat, op("reshape")(by_weight, (-1,)), mode="add")

@@ -375,7 +375,7 @@ class matmul(OpCard, key="nn.matmul"):
 
 
 def swapped(x: Expr, ndim: int) -> Expr:
-    """x with its last two axes exchanged."""
+    """x with its last two axes swapped."""
     return op("transpose")(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 

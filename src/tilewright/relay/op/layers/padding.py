@@ -74,7 +74,7 @@ class pad(OpCard, key="nn.pad"):
             return topi.nn.mirror_pad(data, before, after, "REFLECT")
         if all([isinstance(w, int) and w == 0 for w in (*before, *after)]):
             return topi.identity(data)
-        # A number, where it is one: then schedules see a tensor and its halo.
+        # If the value is a number, schedules see a tensor and its halo.
         body = pad_value.op.body if isinstance(pad_value.op, te.ComputeOp) else (None,)
         known = isinstance(body[0], (IntImm, FloatImm))
         return topi.nn.pad(data, before, after, body[0] if known else pad_value())

@@ -16,7 +16,7 @@ from tilewright.topi.transform import layout_axes, spatial_axes
 
 
 def keep_blocks(card: OpCard, args: Sequence[str | None]) -> LayoutChoice | None:
-    """The layout rule of operators that treat all channels alike: run on the blocks of the data."""
+    """The layout rule of operators that treat all channels alike: they run on the blocks of the data."""
     arrives = args[0]
     if arrives is None or getattr(card, "layout", None) != "NCHW":
         return None

@@ -241,7 +241,7 @@ class reverse_reshape(OpCard, key="contrib_reverse_reshape"):
         i = 0
         while i < len(self.newshape):
             if self.newshape[i] == -4:
-                # A group stays a group: its extents change places with the axes.
+                # A group keeps its code, with its two extents reversed like the axes.
                 codes = [-4, *self.newshape[i + 1 : i + 3][::-1], *codes]
                 i += 3
             else:

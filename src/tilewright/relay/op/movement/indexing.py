@@ -31,7 +31,7 @@ from tilewright.tir.op import min as smaller
 
 
 def picks(high: int, *shape: int) -> Any:
-    """A sample argument: random indices below `high`."""
+    """A sample argument: random indices from 0 to `high` - 1."""
     return lambda rng: rng.integers(0, high, shape).astype(np.int32)
 
 
@@ -143,7 +143,7 @@ class take(OpCard, key="take"):
             at = op("minimum")(op("maximum")(at, const(0, "int64")), extent - const(1, "int64"))
         elif self.mode == "wrap":
             at = op("floor_mod")(at, extent)
-        # The taken axes first, as scatter_nd wants them.
+        # scatter_nd needs the indexed axes first.
         front = [axis, *[a for a in range(1 if flat else rank) if a != axis]]
         moved = op("transpose")(op("zeros_like")(source), front)
         around = [a for a in range(places + len(front) - 1) if not axis <= a < axis + places]

@@ -66,7 +66,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
             out.append(code)
             src += 1
         elif not isinstance(code, int):
-            # An extent of the data is no -1.
+            # An extent of the data is never -1.
             if nonnegative(code) or any([known_equal(code, d) for d in shape]):
                 out.append(code)
             else:
@@ -122,7 +122,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
             raise TypeRuleError("newshape holds extents and the codes 0, -1, -2, -3 and -4", f"it holds {code}", 0)
         i += 1
     if any([is_any(c) for c in codes]):
-        # Whatever is not known may be inferred from the rest.
+        # Any unknown extent may be the inferred one.
         return [AnyDim() if d == -1 and isinstance(d, int) else d for d in out]
     if open_places and unknown is None:
         return _infer_open(shape, out, open_places)
@@ -130,7 +130,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
 
 
 def _infer_open(shape: Sequence[Dim], out: list[Dim], places: Sequence[int]) -> list[Dim]:
-    """The dimensions where those at `places` are -1 if one is to be inferred."""
+    """The dimensions after inference. One of those at `places` may be -1, which stands for the inferred extent."""
     if any([is_any(d) for d in (*shape, *out)]):
         return [AnyDim() if k in places else d for k, d in enumerate(out)]
     minus = as_dim(-1)
@@ -186,7 +186,7 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
 
 
 def static(shape: Sequence[Dim]) -> list[int]:
-    """The dimensions, if all are known."""
+    """The dimensions if all are known; else None."""
     return [int(d) for d in shape if isinstance(d, int)]
 
 
@@ -375,7 +375,7 @@ class concatenate(OpCard, key="concatenate"):
                 parts.append(op("strided_slice")(dy, [at], [at + extent.value], axes=[axis]))
                 at += extent.value
                 continue
-            # From here on only a run knows where parts begin.
+            # The next parts begin at positions that are known only at run time.
             begin = const(np.array([at], np.int64)) if isinstance(at, int) else at
             size = op("take")(op("shape_of")(field, dtype="int64"), const(np.array([axis], np.int64)), axis=0)
             at = op("add")(begin, size)
@@ -560,13 +560,13 @@ class layout_transform(OpCard, key="layout_transform"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         src, dst = layout_axes(self.src_layout), layout_axes(self.dst_layout)
         letters = [a for a, _ in src if a.isupper()]
-        # To the plain layout ...
+        # First to the plain layout,
         order = [k for letter in letters for k, (a, _) in enumerate(src) if a.upper() == letter]
         sizes = [
             int(np.prod([data.shape[k] for k, (a, _) in enumerate(src) if a.upper() == letter])) for letter in letters
         ]
         plain = data.transpose(order).reshape(sizes)
-        # ... padded to whole blocks and cut into them ...
+        # then padded to whole blocks and cut into blocks,
         parts: list[int] = []
         places: list[int] = []
         for k, letter in enumerate(letters):
@@ -578,7 +578,7 @@ class layout_transform(OpCard, key="layout_transform"):
                 plain = np.pad(plain, [(0, outer * block - d if i == k else 0) for i, d in enumerate(plain.shape)])
             parts += [outer if a.isupper() else s for a, s in own]
             places += own_places
-        # ... and ordered as the result is: a view, for whoever lays the result out to copy once.
+        # then ordered like the result: a view, which the result's layout copies once.
         return plain.reshape(parts).transpose([places.index(j) for j in range(len(dst))])
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:

@@ -51,7 +51,7 @@ Scatter = Callable[[Expr, Expr, str], Expr]
 def _adjoints(
     mode: str, data: Any, updates: Any, result: Any, dy: Any, scatter: Scatter, gather: Callable[[Any], Any]
 ) -> Sequence[Expr | None]:
-    """Those of scatter(data, updates, mode), where gather(x) is what x has in the places of the updates."""
+    """The adjoints of scatter(data, updates, mode). gather(x) has the elements of x at the positions of the updates."""
     zero = op("zeros_like")(updates)
     if mode == "add":
         return [dy, None, gather(dy)]
@@ -63,7 +63,7 @@ def _adjoints(
     if mode in ("min", "max"):
         own = op("where")(op("equal")(data, result), dy, op("zeros_like")(dy))
         return [own, None, op("where")(op("equal")(updates, gather(result)), gather(dy), zero)]
-    # Of several updates of one place the last one counts.
+    # The last of several updates of one element counts.
     dtype = str(updates.checked_type.dtype)
     turn = op("reshape_like")(op("cumsum")(op("ones_like")(op("cast")(updates, "int32"))), updates)
     last = scatter(op("cast")(op("zeros_like")(data), "int32"), turn, "update")

@@ -113,7 +113,7 @@ class strided_slice(OpCard, key="strided_slice"):
 
 
 def _end_of(begin: Any, number: Any) -> Any:
-    """The end of a slice of `number` elements; a negative number means all that follow."""
+    """The end of a slice of `number` elements; a negative number means up to the end."""
     far = 2**31 - 1
     if is_any(begin) or is_any(number):
         return AnyDim()
@@ -126,7 +126,7 @@ def _end_of(begin: Any, number: Any) -> Any:
 def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
     start, count = slice_bounds(extent, begin, end, stride)
     if not count:
-        # A place before the first has no words in Python.
+        # Python has no index for the position before the first element.
         return 0, 0, 1
     stop = start + count * stride
     return start, stop if stop >= 0 else None, stride

@@ -163,7 +163,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
 
 
 def _need_whole(extent: Dim, block: int) -> None:
-    """Notes that an extent is so many whole blocks."""
+    """Records the condition that an extent is a multiple of the block."""
     if not is_any(extent):
         assume(extent // block * block, extent)
 

@@ -11,11 +11,11 @@ from tilewright.relay.expr import Expr
 
 
 class RegionMark(OpCard):
-    """The value itself."""
+    """Base of marks, which return their argument."""
 
     compiler: str
     expand_in = "CanonicalizeOps"
-    pure = False  # so that no pass folds it away; what is left when a program is compiled means nothing
+    pure = False  # keeps passes from folding it; in compiled programs a remaining mark has no effect
 
     def infer(self, data: Type) -> Type:
         return data

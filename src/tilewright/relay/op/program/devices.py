@@ -29,7 +29,7 @@ def as_virtual_device(value: Any) -> VirtualDevice:
 
 
 class _Same(OpCard):
-    """The value of the argument."""
+    """Base of operators that return their argument."""
 
     fuse = OPAQUE
 
@@ -59,7 +59,7 @@ class on_device(_Same, key="on_device"):
         return cls.call([body], attrs)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        # The adjoint is computed where the value is: the other way round.
+        # The adjoint is computed on the device of the value, so body and result change roles.
         return [on_device.make(dy, self.virtual_device, self.constrain_body, self.constrain_result)]
 
 

@@ -1,8 +1,8 @@
-"""Host operators: Python functions that compiled code calls, for what no kernel can do (strings, regular expressions, image files).
+"""Host operators: Python functions that compiled code calls for operators without kernels (strings, regular expressions, image files).
 
 `host.call` is an ordinary operator. Its kernel calls one packed function (`runtime/host_functions/registry`), so executors, memory
-plans and dynamic dimensions need no special case. If the size of the result depends on the data, another host function computes it,
-and `shape` is its result (`dyn.host.call`).
+plans and dynamic dimensions need no special case. If the size of the result depends on the data, another host function computes
+the shape (`dyn.host.call`).
 """
 
 from __future__ import annotations

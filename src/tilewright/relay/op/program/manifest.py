@@ -224,5 +224,5 @@ def _with_shape(t: Type, value: Any, is_data: bool) -> Type:
 
 
 def known_shape(shape: Any) -> tuple[int, ...] | None:
-    """The extents that a constant holds; None for other expressions."""
+    """The extents in a constant; None for other expressions."""
     return tuple([int(d) for d in shape.value.reshape(-1)]) if isinstance(shape, Constant) else None

@@ -57,7 +57,7 @@ class debug(Mark, key="debug"):
 
     fuse = OPAQUE
     pure = False
-    # What runs samples would stop.
+    # Running samples would stop in the debugger.
     samples: ClassVar[Any] = ()
 
     def ref(self, data: Any) -> Any:

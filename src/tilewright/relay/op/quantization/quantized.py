@@ -65,7 +65,7 @@ def composed(card: OpCard, args: Sequence[Any]) -> Any:
     return value(typed(card.expand(*parameters)))
 
 
-# ---- shapes and ranges
+# ---- shapes and ranges of types
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -144,7 +144,7 @@ def spread(v: np.ndarray, ndim: int, axis: int) -> np.ndarray:
 
 
 def is_zero(e: Expr) -> bool:
-    """Whether an expression is a constant all of whose elements are 0."""
+    """Whether an expression is a constant of zeros."""
     return isinstance(e, Constant) and not e.value.any()
 
 

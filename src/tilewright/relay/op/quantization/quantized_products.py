@@ -1,6 +1,6 @@
 """Convolutions and products of quantised tensors: sums of (data - its zero point) * (weight - its zero point), as int32.
 
-The sums do not depend on the scales. These are arguments so that passes know what a result stands for.
+The sums do not depend on the scales. Scales are arguments, so that passes know the quantisation of the result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def difference(q: Expr, zero: Expr, axis: int) -> Expr:
 
 
 def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Both operands unchanged if they are 8-bit integers, which processors can multiply; else both in a dtype that holds either."""
+    """Both operands unchanged if they are 8-bit integers, which processors can multiply; else both in a dtype that holds both."""
     from tilewright.relay.rewriting import typed
 
     types = [str(tensor(typed(e).checked_type).dtype) for e in (a, b)]
@@ -59,7 +59,7 @@ def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def _of_constants(e: Expr, depth: int = 8) -> bool:
-    """Whether few calls of operators compute a value from constants. What else a value comes from is not walked through."""
+    """Whether at most a few nested operator calls compute a value from constants."""
     if isinstance(e, Constant) or depth == 0:
         return depth > 0
     return isinstance(e, Call) and isinstance(e.op, Op) and all(_of_constants(a, depth - 1) for a in e.args)
@@ -117,7 +117,7 @@ class Product(Quantized):
         return self.plain().infer(*same)
 
     def expand(self, *args: Expr) -> Expr:
-        """Subtracts the zero points of both operands, then applies the plain operator. So padding stands for 0, as it must."""
+        """Subtracts the zero points of both operands, then applies the plain operator. Padding then stands for 0, as required."""
         data, weight, input_zero_point, kernel_zero_point, *_ = args
         ndim = len(tensor(weight.checked_type).shape)
         x = difference(data, input_zero_point, 0)
@@ -206,7 +206,7 @@ class dense(ProductOfBytes, key="qnn.dense"):
 
     def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr:
         product = op("nn.dense")(*alike(data, weight), units=self.units, out_dtype=self.out_dtype)
-        # At once: FoldConstant keeps what is smaller than its value, as large weights are than their cast to int32.
+        # Computed at once: FoldConstant would keep the sum's expression, since large weights are smaller than their cast to int32.
         return shifted_product(product, zero, const(weight.value.sum(1, dtype=np.int32)))
 
 
@@ -235,7 +235,7 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
         return super().infer(x, y, x_zero_point, y_zero_point, x_scale, y_scale)
 
     def expand(self, *args: Expr) -> Expr:
-        """Bytes stay bytes where the target adds up products of them:
+        """Keeps 8-bit operands if the target has dot products for them:
         sum((x - a) * (y - b)) = sum(x * y) - b * sum(x) - a * sum(y) + K * a * b, without the parts whose zero point is 0."""
         from tilewright.scheduling.instructions import dot_products
 

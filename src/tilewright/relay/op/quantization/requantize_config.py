@@ -1,4 +1,4 @@
-"""The defaults of requantize, for calls that do not state them."""
+"""Default attributes of requantize."""
 
 from __future__ import annotations
 
