@@ -80,7 +80,7 @@ build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test
 	$(BIN)/python -m ziglang c++ $(ZIG_TARGET_$*) -std=c++17 -O2 -s -Inative/include $< native/src/*.cc native/src/*/*.cc -ldl -lpthread -o $@
 
 test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what is compiled for RISC-V and 32-bit ARM under QEMU: operators, vector math, whole models (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_others.py
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_riscv_and_arm32.py
 
 test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.util import elementwise
+from tests.codegen.running import elementwise
 from tilewright.codegen import interp
 from tilewright.ir import IRModule, structural_equal
 from tilewright.tir import PrimFunc

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.codegen.running import aligned, native
 from tests.codegen.test_random_programs import SIZE, Generator
-from tests.codegen.util import aligned, native
 from tilewright import relay, runtime, te, tir
 from tilewright.codegen import interp
 from tilewright.codegen.source.c.toolchain import compile_text

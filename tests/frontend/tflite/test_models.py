@@ -193,7 +193,7 @@ def test_variables() -> None:
 
 def test_states_of_layers() -> None:
     """Variable tensors of recurrent layers carry over as variables do."""
-    from tests.frontend.tflite.ops.more import SAMPLES
+    from tests.frontend.tflite.ops.recurrent_and_images import SAMPLES
 
     data, (x,) = SAMPLES["SVDF"](1)
     state = initial_variables(data)["state4"]
@@ -223,7 +223,7 @@ def test_states_of_two_layers(same: bool) -> None:
 
 
 def test_directions_joined() -> None:
-    from tests.frontend.tflite.ops.more import MERGED, SAMPLES
+    from tests.frontend.tflite.ops.recurrent_and_images import MERGED, SAMPLES
 
     (data, x), (apart, _) = MERGED["BIDIRECTIONAL_LSTM-True"](1), SAMPLES["BIDIRECTIONAL_LSTM-False"](1)
     np.testing.assert_allclose(ours(data, x)[0], np.concatenate(litert(apart, x), -1), rtol=1e-5, atol=1e-6)

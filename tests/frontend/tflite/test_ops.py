@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from tests.frontend.tflite.ops import more, quantised  # noqa: F401 (samples)
+from tests.frontend.tflite.ops import quantised, recurrent_and_images  # noqa: F401 (samples)
 from tests.frontend.tflite.ops.samples import SAMPLES
 from tests.frontend.tflite.ops.writer import NEWEST, litert, ours
 

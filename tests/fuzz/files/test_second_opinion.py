@@ -216,7 +216,7 @@ def tflite_of(name: str, options: dict[str, Any], change: Any = None, version: i
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    from tests.frontend.tflite.ops import more, quantised  # noqa: F401 (samples)
+    from tests.frontend.tflite.ops import quantised, recurrent_and_images  # noqa: F401 (samples)
     from tests.frontend.tflite.ops.samples import SAMPLES
 
     model = schema.ModelT.InitFromPackedBuf(SAMPLES[name](version)[0], 0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.util import aligned
+from tests.codegen.running import aligned
 from tilewright import te, tir, topi
 from tilewright.arith import Analyzer
 from tilewright.codegen import interp

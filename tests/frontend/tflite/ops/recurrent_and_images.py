@@ -1,4 +1,4 @@
-"""Samples of resampling, detection, recurrent layers, StableHLO and the rest."""
+"""Samples of resampling, detection, recurrent layers, StableHLO, spectra and frames."""
 
 from __future__ import annotations
 
