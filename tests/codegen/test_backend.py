@@ -97,6 +97,15 @@ def test_the_cache_tells_back_ends_and_versions_apart(signed: list[str], monkeyp
     assert len(set(keys)) == 3
 
 
+def test_the_cache_tells_versions_of_llvm_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    import llvmlite
+
+    before = [target_key(Target(t)) for t in ("llvm", "interp")]
+    monkeypatch.setattr(llvmlite, "__version__", "0")
+    llvm, interp = [target_key(Target(t)) for t in ("llvm", "interp")]
+    assert llvm != before[0] and interp == before[1]
+
+
 def test_refusals(signed: list[str]) -> None:
     assert {"llvm", "hybrid"} <= set(back_ends())
     with pytest.raises(TVMError, match="^target kind 'hybrid' has a code generator; pass override=True to replace it$"):

@@ -173,7 +173,7 @@ class LazyBackEnd(NamedTuple):
 
 
 _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
-    "llvm": LazyBackEnd("tilewright.codegen.llvm.backend"),
+    "llvm": LazyBackEnd("tilewright.codegen.llvm.backend", toolchain="tilewright.codegen.llvm_version"),
     "c": LazyBackEnd("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
     "interp": LazyBackEnd("tilewright.codegen.interp.backend"),
 }

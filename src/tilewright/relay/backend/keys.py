@@ -23,6 +23,7 @@ COMPILER_ROOMS = (
     "ir",
     "node",
     "relay/backend",
+    "relay/cards",
     "relay/op",
     "scheduling",
     "te",
@@ -51,21 +52,17 @@ def package_digest() -> str:
 
 
 def sources_digest(root: Path, rooms: Sequence[str]) -> str:
-    """A digest of the sources in the folders `rooms` of `root`, and of LLVM's version."""
-    import llvmlite
-    from llvmlite import binding
-
-    versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
+    """A digest of the sources in the folders `rooms` of `root`, and of the package's version."""
     now = time.time_ns()
     files = [f for room in rooms for f in _sources(os.path.join(root, room))]
     # The times and sizes of the files identify their contents, unless one was changed so recently that a later change
     # could have the same time.
-    known = disk.key("sources", versions, repr(files))
+    known = disk.key("sources", VERSION, repr(files))
     settled = all([changed < now - SETTLED for *_, changed in files])
     found = disk.get(known) if settled else None
     if found is not None:
         return found.decode()
-    digest = hashlib.blake2b(versions.encode(), digest_size=16)
+    digest = hashlib.blake2b(VERSION.encode(), digest_size=16)
     for path, *_ in files:
         with open(path, "rb") as file:
             digest.update(file.read())
@@ -87,8 +84,9 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 def target_key(target: Target) -> str:
-    """The facts about the target for code generation, and the identity of the code generator."""
-    return f"{_target_facts(target)} {identity_of(target)}"
+    """The facts about the target for code generation, and the identities of its code generator and of its host's."""
+    host = f" {identity_of(target.host)}" if target.host is not None else ""
+    return f"{_target_facts(target)} {identity_of(target)}{host}"
 
 
 @lru_cache(maxsize=16)
