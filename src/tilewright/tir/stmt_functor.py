@@ -204,3 +204,14 @@ def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
         return (stmt.body,)
     body = getattr(stmt, "body", None)
     return (body,) if isinstance(body, Stmt) else ()
+
+
+def any_stmt(stmt: Stmt, holds: Callable[[Stmt], bool]) -> bool:
+    """Whether a condition holds for a statement or any below it; looks no further where it does, and into no expressions."""
+    waiting = [stmt]
+    while waiting:
+        found = waiting.pop()
+        if holds(found):
+            return True
+        waiting += child_stmts(found)
+    return False

@@ -17,12 +17,13 @@ from tilewright.codegen.interp.expr import CName
 from tilewright.codegen.interp.program import compiled
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, RawPointer, np_type
 from tilewright.ir import DataType, IRModule
-from tilewright.node import Visitor, deep_recursion, load_json, on, save_json
+from tilewright.node import deep_recursion, load_json, save_json
 from tilewright.runtime import _ffi
 from tilewright.runtime.dtype import parse_dtype
 from tilewright.runtime.errors import error_class
 from tilewright.runtime.packed_func import global_func
-from tilewright.tir import AttrStmt, Block, BufferStore, Evaluate, For, ForKind, PrimFunc
+from tilewright.tir import AttrStmt, For, ForKind, PrimFunc
+from tilewright.tir.stmt_functor import any_stmt
 
 if TYPE_CHECKING:
     from tilewright.tir.stmt import Stmt
@@ -155,10 +156,7 @@ class _Interpreter(Interpreter):
     """Runs the functions of one object. Calls of other functions go to `Linked`."""
 
     def __init__(self, linked: Linked, mod: IRModule, defined: set[str]) -> None:
-        look = _Parallel()
-        for name in defined:
-            look.visit(mod[name].body)
-        super().__init__(mod, check_races=look.found)
+        super().__init__(mod, check_races=any([any_stmt(mod[name].body, _is_parallel) for name in defined]))
         self._linked, self._defined = linked, defined
 
     def _call(self, races: Races, name: str, args: Sequence[Any]) -> Any:
@@ -172,29 +170,11 @@ class _Interpreter(Interpreter):
         return call_c(name, args) if isinstance(name, CName) else self._linked.call_packed(name, args)
 
 
-class _Parallel(Visitor):
-    """Finds whether there are parallel loops."""
-
-    found = False
-
-    @on(For)
-    def _for(self, s: For) -> None:
-        self.found |= s.kind in (ForKind.PARALLEL, ForKind.THREAD_BINDING)
-        self.visit(s.body)
-
-    @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> None:
-        self.found |= s.attr_key == "thread_extent"
-        self.visit(s.body)
-
-    @on(Block)
-    def _block(self, block: Block) -> None:
-        self.visit(block.init)
-        self.visit(block.body)
-
-    @on(BufferStore, Evaluate)
-    def _leaf(self, s: Stmt) -> None:
-        pass
+def _is_parallel(s: Stmt) -> bool:
+    """Whether a statement is a parallel loop, or one of threads."""
+    if isinstance(s, For):
+        return s.kind in (ForKind.PARALLEL, ForKind.THREAD_BINDING)
+    return isinstance(s, AttrStmt) and s.attr_key == "thread_extent"
 
 
 def checked(interpreter: Interpreter, name: str, args: Sequence[Any]) -> None:

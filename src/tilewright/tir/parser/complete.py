@@ -9,7 +9,7 @@ from tilewright.ir import IntImm
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, Stmt
-from tilewright.tir.stmt_functor import pre_order_visit
+from tilewright.tir.stmt_functor import any_stmt
 
 
 def with_root(body: Stmt, allocations: list[Buffer], detected: set[int]) -> Stmt:
@@ -27,15 +27,7 @@ def with_root(body: Stmt, allocations: list[Buffer], detected: set[int]) -> Stmt
 
 def has_block(stmt: Stmt) -> bool:
     """Whether a block stands anywhere in a statement."""
-    found: list[object] = []
-
-    def look(node: object) -> bool:
-        if isinstance(node, BlockRealize):
-            found.append(node)
-        return not found and isinstance(node, Stmt)
-
-    pre_order_visit(stmt, look)
-    return bool(found)
+    return any_stmt(stmt, lambda s: isinstance(s, BlockRealize))
 
 
 def with_regions(block: Block, by_data: Mapping[Var, Buffer], missing: tuple[bool, bool]) -> Block:

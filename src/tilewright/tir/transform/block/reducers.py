@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr
-from tilewright.node import Mutator, Node, Visitor, nodes_of, on, structural_equal
+from tilewright.node import Mutator, Node, Visitor, any_node, nodes_of, on, structural_equal
 from tilewright.node.leaves import numpy_dtype
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -102,9 +102,8 @@ class _Parts(Visitor):
         self.found: list[PrimExpr] = []
 
     def _touches(self, e: Any) -> bool:
-        walk = _Touch(self.targets)
-        walk.visit(e)
-        return walk.found
+        targets = {t.buffer for t in self.targets}
+        return any_node(e, lambda x: isinstance(x, BufferLoad) and x.buffer in targets)
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
@@ -114,16 +113,6 @@ class _Parts(Visitor):
             self.visit_children(e)
         elif not isinstance(e, (IntImm, FloatImm)) and not any([_same(e, f) for f in self.found]):
             self.found.append(e)
-
-
-class _Touch(Visitor):
-    def __init__(self, targets: list[BufferLoad]) -> None:
-        self.targets, self.found = targets, False
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.found |= any([e.buffer is t.buffer for t in self.targets])
-        self.visit_children(e)
 
 
 def _of_several(block: Block) -> Update | None:

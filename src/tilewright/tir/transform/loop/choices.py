@@ -179,15 +179,6 @@ def _is_undef(e: PrimExpr) -> bool:
     return call_name(e) == "undef"
 
 
-class _Undefined(Visitor):
-    found = False
-
-    @on(Call)
-    def _call(self, e: Call) -> None:
-        self.found |= call_name(e) == "undef"
-        self.visit_children(e)
-
-
 def _same(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
     a, b = analyzer.simplify(a), analyzer.simplify(b)
     if isinstance(a, FloatImm) and isinstance(b, FloatImm):

@@ -24,7 +24,7 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import any_stmt, substitute
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
@@ -300,19 +300,6 @@ class _Drop(Mutator):
         return self.visit(s.body) if _is_scope(s) else self.rebuild(s)
 
 
-class _Marked(Visitor):
-    found = False
-
-    @on(PrimExpr)
-    def _expr(self, e: PrimExpr) -> None:
-        pass
-
-    @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> None:
-        self.found |= s.attr_key == SCOPE
-        self.visit(s.body)
-
-
 def InjectDoubleBuffer() -> Pass:
     """Double the storage that is marked double_buffer_scope, and fill it for the next iteration of the loop during the
     current one.
@@ -322,9 +309,7 @@ def InjectDoubleBuffer() -> Pass:
     """
 
     def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
-        look = _Marked()
-        look.visit(func.body)
-        if not look.found:
+        if not any_stmt(func.body, lambda s: isinstance(s, AttrStmt) and _is_scope(s)):
             return func
         split = int((ctx.config.get("tir.InjectDoubleBuffer") or {}).get("split_loop", 1))
         walk = _DoubleBuffer(count_uses(func.body), split)

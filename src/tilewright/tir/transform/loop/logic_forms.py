@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import Visitor, on, structural_equal
+from tilewright.node import any_node, structural_equal
 from tilewright.tir.arithmetic import conjuncts, const, logical_and, logical_not, logical_or
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import And, BufferLoad, Or, Var
@@ -80,24 +80,9 @@ def under_each_other(e: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     return out
 
 
-class _Reads(Visitor):
-    def __init__(self, buffer: Buffer) -> None:
-        self.buffer, self.found = buffer, False
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.found |= e.buffer.data is self.buffer.data
-        self.visit_children(e)
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        self.found |= v is self.buffer.data
-
-
 def _reads(e: PrimExpr, buffer: Buffer) -> bool:
-    walk = _Reads(buffer)
-    walk.visit(e)
-    return walk.found
+    data = buffer.data
+    return any_node(e, lambda x: x is data or (isinstance(x, BufferLoad) and x.buffer.data is data))
 
 
 def _one_store(s: Stmt) -> tuple[list[For], list[PrimExpr], BufferStore] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
-from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const_true, floormod, logical_and, subtract
@@ -27,7 +27,7 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import any_stmt, substitute
 from tilewright.tir.transform.base import is_true, prim_func_pass
 from tilewright.tir.transform.loop.double_buffer import touches
 from tilewright.tir.transform.ssa import convert_ssa
@@ -254,20 +254,11 @@ class _Inject(Mutator):
     @on(For)
     def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
-        return _Pipeline(new).build() if STAGE in s.annotations or ORDER in s.annotations else new
+        return _Pipeline(new).build() if _is_marked(s) else new
 
 
-class _Marked(Visitor):
-    found = False
-
-    @on(PrimExpr)
-    def _expr(self, e: PrimExpr) -> None:
-        pass
-
-    @on(For)
-    def _for(self, s: For) -> None:
-        self.found |= STAGE in s.annotations or ORDER in s.annotations
-        self.visit(s.body)
+def _is_marked(s: Stmt) -> bool:
+    return isinstance(s, For) and (STAGE in s.annotations or ORDER in s.annotations)
 
 
 def InjectSoftwarePipeline() -> Pass:
@@ -279,9 +270,8 @@ def InjectSoftwarePipeline() -> Pass:
     """
 
     def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
-        look = _Marked()
-        look.visit(func.body)
-        return convert_ssa(func.replace(body=_Inject().visit(func.body))) if look.found else func
+        marked = any_stmt(func.body, _is_marked)
+        return convert_ssa(func.replace(body=_Inject().visit(func.body))) if marked else func
 
     made: Pass = prim_func_pass(run, name="tir.InjectSoftwarePipeline", gives=("no_pipelines",))
     return made

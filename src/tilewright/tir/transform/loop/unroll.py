@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
-from tilewright.node import Mutator, Visitor, on
+from tilewright.node import Mutator, Node, any_node, on
 from tilewright.tir.arithmetic import add
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.function import PrimFunc
@@ -89,22 +89,16 @@ class _Unroll(Mutator):
         return self.rebuild(s)
 
 
-class _Local(Visitor):
-    def __init__(self, var: Var) -> None:
-        self.var, self.found = var, False
-
-    @on(BufferLoad, BufferStore)
-    def _access(self, a: BufferLoad | BufferStore) -> None:
-        local = getattr(a.buffer.data.type_annotation, "storage_scope", "") == "local"
-        self.found |= local and any([self.var in used_vars(i) for i in a.indices])
-        self.visit_children(a)
-
-
 def _indexes_local(body: Stmt, var: Var) -> bool:
     """Whether a loop's variable indexes registers, which have no addresses."""
-    walk = _Local(var)
-    walk.visit(body)
-    return walk.found
+
+    def is_local(x: Node) -> bool:
+        if not isinstance(x, (BufferLoad, BufferStore)):
+            return False
+        local = getattr(x.buffer.data.type_annotation, "storage_scope", "") == "local"
+        return local and any([var in used_vars(i) for i in x.indices])
+
+    return any_node(body, is_local)
 
 
 def _options(ctx: PassContext) -> tuple[int, int, int, bool, bool]:

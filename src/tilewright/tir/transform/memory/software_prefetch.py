@@ -30,9 +30,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tilewright.ir import IntImm, Op, PrimExpr
+from tilewright.ir import IntImm, Op
 from tilewright.ir.transform import Pass
-from tilewright.node import Visitor, on
+from tilewright.node import on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import const
@@ -50,7 +50,7 @@ from tilewright.tir.stmt import (
     SeqStmt,
     Stmt,
 )
-from tilewright.tir.stmt_functor import post_order_visit, renew_stmt, substitute
+from tilewright.tir.stmt_functor import any_stmt, post_order_visit, renew_stmt, substitute
 from tilewright.tir.substitution import BufferMutator
 from tilewright.tir.transform.base import body_pass, is_true
 
@@ -76,9 +76,12 @@ def InjectSoftwarePrefetch() -> Pass:
 
 def with_hints(body: Stmt) -> Stmt:
     """The program with hints in the annotated loops, without the annotations."""
-    marked = _Marked()
-    marked.visit(body)
-    return _Hints().visit(body) if marked.found else body
+    return _Hints().visit(body) if any_stmt(body, _is_marked) else body
+
+
+def _is_marked(s: Stmt) -> bool:
+    """Whether a loop or block is annotated."""
+    return isinstance(s, (For, Block)) and (PANELS in s.annotations or EARLY in s.annotations)
 
 
 def tensors_of(block: Block) -> list[BufferRegion]:
@@ -101,22 +104,6 @@ def _known(buffer: Buffer) -> list[int]:
 
 def _extent(loop: For) -> int | None:
     return loop.extent.value if isinstance(loop.extent, IntImm) else None
-
-
-class _Marked(Visitor):
-    """Whether a loop or block of a program is annotated."""
-
-    found = False
-
-    @on(PrimExpr)
-    def _expr(self, e: PrimExpr) -> None:
-        pass
-
-    @on(For, Block)
-    def _annotated(self, s: For | Block) -> None:
-        self.found = self.found or PANELS in s.annotations or EARLY in s.annotations
-        if not self.found:
-            self.visit(s.body)
 
 
 class _Hints(BufferMutator):

@@ -26,7 +26,7 @@ from tilewright.tir.stmt import (
     While,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.stmt_functor import any_stmt, used_vars
 from tilewright.tir.transform.base import body_pass, call_name
 from tilewright.tir.transform.loop.double_buffer import touches
 
@@ -245,25 +245,8 @@ def _in(unit: int, s: Stmt) -> Stmt:
     return AttrStmt(axis, SCOPE, IntImm("int32", unit), s)
 
 
-class _Plain(Visitor):
-    """Whether a function has co-processor scopes."""
-
-    found = False
-
-    @on(PrimExpr)
-    def _expr(self, e: PrimExpr) -> None:
-        pass
-
-    @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> None:
-        self.found |= s.attr_key == SCOPE
-        self.visit(s.body)
-
-
 def _coproc(func: PrimFunc) -> Stmt:
-    look = _Plain()
-    look.visit(func.body)
-    if not look.found:
+    if not any_stmt(func.body, lambda s: isinstance(s, AttrStmt) and s.attr_key == SCOPE):
         return func.body
     body: Stmt = _CoProc().visit(func.body)
     return stmt_seq(body, Evaluate(Call("int32", "tir.vta.coproc_sync", ())))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import PassContext
-from tilewright.node import Visitor, on, structural_equal
+from tilewright.node import Node, Visitor, any_node, on, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered, same_step
@@ -359,21 +359,14 @@ class _Kernels(Visitor):
         self.visit_children(e)
 
 
-class _Loads(Visitor):
-    def __init__(self, store: BufferStore) -> None:
-        self.store, self.found = store, False
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        same = e.buffer is self.store.buffer and all(
-            [structural_equal(a, b) for a, b in zip(e.indices, self.store.indices, strict=True)]
-        )
-        self.found = self.found or same
-        self.visit_children(e)
-
-
 def _updates(s: BufferStore) -> bool:
     """Whether a store changes the element by its old value."""
-    walk = _Loads(s)
-    walk.visit(s.value)
-    return walk.found
+
+    def is_old(e: Node) -> bool:
+        return (
+            isinstance(e, BufferLoad)
+            and e.buffer is s.buffer
+            and all([structural_equal(a, b) for a, b in zip(e.indices, s.indices, strict=True)])
+        )
+
+    return any_node(s.value, is_old)

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
-from tilewright.node import Visitor, on, structural_equal
+from tilewright.node import Node, Visitor, any_node, on, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, multiply, subtract
@@ -122,21 +122,6 @@ def is_barrier(e: Any, scope: str) -> bool:
     return call_name(e) == "tvm_storage_sync" and getattr(e.args[0], "value", "") in (scope, "shared", "global")
 
 
-class _Uses(Visitor):
-    def __init__(self, names: set[Var]) -> None:
-        self.names, self.found = names, False
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        self.found |= v in self.names
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        # Private storage of threads may differ between them.
-        self.found |= scope_of(e.buffer.data) in ("local", "warp")
-        self.visit_children(e)
-
-
 class _Used(Visitor):
     """The variables of an index, and whether it reads memory."""
 
@@ -169,9 +154,13 @@ class _Planner:
 
     def differs(self, e: Any) -> bool:
         """Whether an expression may differ between the threads of a block."""
-        walk = _Uses(set(self.threads) | self.varying)
-        walk.visit(e)
-        return walk.found
+        names = set(self.threads) | self.varying
+
+        def varies(x: Node) -> bool:
+            # Private storage of threads may differ between them.
+            return x in names or (isinstance(x, BufferLoad) and scope_of(x.buffer.data) in ("local", "warp"))
+
+        return any_node(e, varies)
 
     def _own_element(self, indices: tuple[PrimExpr, ...], loops: set[Var]) -> bool:
         """Whether each thread accesses separate elements: an index differs between all threads and iterations of these loops."""

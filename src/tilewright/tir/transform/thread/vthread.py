@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
-from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.node import Mutator, Visitor, any_node, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, multiply
@@ -37,20 +38,9 @@ UNROLL_UP_TO = 16
 """The largest number of virtual threads for which statements are unrolled; for more it makes a loop."""
 
 
-class _Depends(Visitor):
+def _depends(e: Any, names: Container[Var]) -> bool:
     """Whether an expression depends on the virtual thread: on its variable, or on storage with a copy for each thread."""
-
-    def __init__(self, names: set[Var]) -> None:
-        self.names, self.found = names, False
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        self.found |= v in self.names
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.found |= e.buffer.data in self.names
-        self.visit_children(e)
+    return any_node(e, lambda x: (x.buffer.data if isinstance(x, BufferLoad) else x) in names)
 
 
 class _Touched(Visitor):
@@ -63,9 +53,7 @@ class _Touched(Visitor):
         self.grown = True
 
     def differs(self, e: Any) -> bool:
-        walk = _Depends(self.names)
-        walk.visit(e)
-        return walk.found
+        return _depends(e, self.names)
 
     def _add(self, v: Var) -> None:
         if v not in self.names:
@@ -88,9 +76,7 @@ class _Touched(Visitor):
         # A call may write through any of its pointer arguments.
         if self.control or self.differs(s.value):
             for data in self.inside:
-                walk = _Depends({data})
-                walk.visit(s.value)
-                if walk.found:
+                if _depends(s.value, {data}):
                     self._add(data)
 
     @on(LetStmt)
@@ -187,12 +173,10 @@ class _Inject(Mutator):
         return For(self.var, 0, self.count, kind, s)
 
     def _leaf(self, s: Stmt) -> Stmt:
-        walk = _Depends(self.touched.names)
-        walk.visit(s)
-        if isinstance(s, BufferStore):
-            walk.found |= s.buffer.data in self.touched.names
+        names = self.touched.names
+        differs = _depends(s, names) or (isinstance(s, BufferStore) and s.buffer.data in names)
         new: Stmt = self._rebuilt(s)
-        return self._repeated(new) if walk.found else new
+        return self._repeated(new) if differs else new
 
     def _rebuilt(self, s: Stmt) -> Stmt:
         if isinstance(s, BufferStore):
