@@ -13,6 +13,7 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule
 from tilewright.relay.analysis import list_op_freqs
+from tilewright.relay.rewriting import card_of
 from tilewright.scheduling import GraphPlan
 from tilewright.scheduling.database import PlanWarning, append_plan
 from tilewright.target import Target
@@ -91,6 +92,22 @@ def test_what_is_given_is_built() -> None:
     assert layouts
     plain, _ = operators(mod, dict.fromkeys(layouts, "plain"))
     assert not [op for op in plain if op.endswith("NCHWc")]
+
+
+def test_blocks_for_tile_registers_are_decided() -> None:
+    x, w = (relay.var(n, shape=s, dtype="bfloat16") for n, s in (("x", (1, 64, 8, 8)), ("w", (64, 64, 1, 1))))
+    call = relay.nn.conv2d(x, w, out_dtype="float32")
+    types = [v.type_annotation for v in (x, w)]
+
+    def result(given: dict[str, Any]) -> tuple[str, GraphPlan]:
+        target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=sapphirerapids"
+        with tvm.target.Target(target), GraphPlan(target, given) as plan:
+            return card_of(call).layout_rule([None, None], types).result, plan
+
+    found, plan = result({})
+    (name,) = plan.values()
+    assert found == "NCHW32c" and plan.space() == {name: [32, 16]}
+    assert result({name: 16})[0] == "NCHW16c"
 
 
 def test_branches_are_decided() -> None:

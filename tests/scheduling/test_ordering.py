@@ -10,16 +10,17 @@ import pytest
 import tilewright as tvm
 from tilewright import te, topi
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
 
 
 def kernel(shape: tuple[int, ...], axis: int, number: int, is_ascend: bool, dtype: str) -> Any:
-    x = te.placeholder(shape, dtype, "x")
-    best = topi.topk(x, number, axis, "both", is_ascend, "int64")
-    return schedule_kernel(te.create_prim_func([x, *best]), Target("llvm"))
+    x, plan = te.placeholder(shape, dtype, "x"), KernelPlan("llvm")
+    with plan:
+        best = topi.topk(x, number, axis, "both", is_ascend, "int64")
+    return schedule_kernel(te.create_prim_func([x, *best]), Target("llvm"), plan)
 
 
 def in_order(x: Array, axis: int, number: int, is_ascend: bool) -> Array:

@@ -77,6 +77,49 @@ def wide_pooling() -> tuple[Any, Arrays, np.ndarray]:
     return lambda data: nn.pool2d(data, [5, 5], [2, 2], [1, 1], [0, 0, 0, 0], "max"), [x], windows.max((4, 5))
 
 
+def first_of_many() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(12).permuted(np.arange(3 * 40, dtype=np.float32).reshape(3, 40), axis=1)
+    return lambda data: tvm.topi.topk(data, 5, 1, "values"), [x], -np.sort(-x, 1)[:, :5]
+
+
+def sorted_lines() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(13).integers(-9, 9, (2, 21)).astype(np.float32)
+    return lambda data: tvm.topi.sort(data, 1), [x], np.sort(x, 1)
+
+
+def several_axes() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(14).standard_normal((2, 3, 5, 7), np.float32)
+    return lambda data: tvm.topi.max(data, axis=[2, 3]), [x], x.max((2, 3))
+
+
+def turned() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(15).standard_normal((2, 12, 9), np.float32)
+    return lambda data: tvm.topi.transpose(data, (0, 2, 1)), [x], x.transpose(0, 2, 1)
+
+
+def joined() -> tuple[Any, Arrays, np.ndarray]:
+    rng = np.random.default_rng(16)
+    a, b = rng.standard_normal((3, 19), np.float32), rng.standard_normal((3, 24), np.float32)
+    return lambda x, y: tvm.topi.concatenate([x, y], 1), [a, b], np.concatenate([a, b], 1)
+
+
+def padded_pixels() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(17).standard_normal((1, 2, 4, 6, 4), np.float32)
+    around = (0, 0, 1, 1, 0)
+    return lambda data: nn.pad(data, around, around), [x], np.pad(x, [(n, n) for n in around])
+
+
+def padded_pooling() -> tuple[Any, Arrays, np.ndarray]:
+    x = np.random.default_rng(18).standard_normal((1, 1, 6, 6, 8), np.float32)
+    filled = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(filled, (3, 3), (2, 3))[:, :, ::2, ::2]
+
+    def compute(data: Any) -> Any:
+        return nn.pool2d(data, [3, 3], [2, 2], [1, 1], [1, 1, 1, 1], "max", layout="NCHW8c")
+
+    return compute, [x], windows.max((5, 6))
+
+
 def attention() -> tuple[Any, Arrays, np.ndarray]:
     rng = np.random.default_rng(9)
     query, key, value = (rng.standard_normal((2, n, 4), np.float32) for n in (7, 9, 9))
@@ -112,6 +155,13 @@ CASES = {
     "whole": whole,
     "ordered": ordered,
     "wide pooling": wide_pooling,
+    "first of many": first_of_many,
+    "sorted lines": sorted_lines,
+    "several axes": several_axes,
+    "turned": turned,
+    "joined": joined,
+    "padded pixels": padded_pixels,
+    "padded pooling": padded_pooling,
     "attention": attention,
     "transposed": transposed,
     "depthwise": depthwise,
@@ -122,7 +172,8 @@ def made(case: str, plan: KernelPlan) -> tuple[PrimFunc, Arrays, np.ndarray]:
     compute, arrays, expected = CASES[case]()
     with plan:
         tensors = [te.placeholder(a.shape, str(a.dtype), name=f"p{i}") for i, a in enumerate(arrays)]
-        func = te.create_prim_func([*tensors, compute(*tensors)])
+        results = compute(*tensors)
+        func = te.create_prim_func([*tensors, *(results if isinstance(results, list) else [results])])
     return schedule_kernel(func, plan.target, plan), arrays, expected
 
 
@@ -192,6 +243,9 @@ def test_rows_decide() -> None:
         "T_softmax_expsum_rf_2.steps": "unrolled",
         "T_softmax_exp.vector": 16,
         "T_softmax_norm.vector": 8,
+        "T_softmax_norm.pieces": 1,
+        "reduction.extent": 112,
+        "reduction_1.extent": 112,
     }
     assert plans["whole"].values() == {
         "T_sum.parts": 1, "T_sum.lanes": 32, "T_sum.fold": "unrolled", "T_sum_rf.steps": "unrolled", "T_sum_rf_1.steps": "unrolled",
@@ -201,6 +255,8 @@ def test_rows_decide() -> None:
         ("softmax", {"T_softmax_maxelem.place": "own"}),
         ("softmax", {"T_softmax_expsum.fold": "loop"}),
         ("softmax", {"T_softmax_expsum_rf.steps": "unrolled"}),
+        ("softmax", {"T_softmax_norm.pieces": 3}),
+        ("softmax", {"reduction.extent": 100}),
         ("whole", {"T_sum.parts": 8}),
     ):
         func, *_ = made(case, KernelPlan(TARGET, given))

@@ -11,6 +11,7 @@
     nn.conv2d(...).layout   blocks, or plain
     winograd(...).tile      the side of the tiles of results; 0: the direct form
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
+    windows(...).form       whether a convolution along a dynamic line is a product of copied windows (product), or a convolution
     product(...).rows       whether rows are counted along all leading axes (together) or along the last two (apart)
     attention(...).form     in blocks of queries, or as products and a softmax (whole)
     dense(...).branch       whether a product joins others of the same data (joined), or runs by itself (apart)
@@ -69,6 +70,10 @@ class GraphPlan(Decisions):
         fits = sorted({model, *[b for b in blocks if b >= 4 and (divides is None or divides % b == 0)]}, reverse=True)
         return self.choose(f"{problem}.block", model, lambda: fits)
 
+    def tile_block(self, problem: str, fits: Sequence[int]) -> int:
+        """Channels in a block of the result of a convolution by tile registers. fits: what may be, the model's first."""
+        return self.choose(f"{problem}.block", fits[0], lambda: fits)
+
     def in_blocks(self, problem: str, w: Windows | None, block_in: int, block_out: int, have: bool) -> bool:
         """Whether a convolution runs on channel blocks. w: what is priced in both forms; None: blocks it is. have: whether its data
         comes in blocks."""
@@ -98,6 +103,13 @@ class GraphPlan(Decisions):
         widths = [v * lanes for v in range(1, PANEL + 1) if v == 1 or v * lanes < columns + lanes]
         name = f"dense({'?' if rows is None else rows}x{inner}x{columns}, {8 * bytes_of_element} bits).panel"
         return self.choose(name, model, lambda: sorted({model, *widths, *([0] if along else [])}))
+
+    def copies_windows(self, window: int, filters: int) -> bool:
+        """Whether a convolution of one channel along a dynamic line is a product of copied windows. window: elements of one."""
+        core = self.target.cpu.core
+        model = "product" if window >= core.copied_window and filters >= core.copied_filters else "convolution"
+        name = f"windows({window}, {filters} filters).form"
+        return self.choose(name, model, lambda: ["convolution", "product"]) == "product"
 
     def together(self, lead: Sequence[int], columns: int, lanes: int) -> bool:
         """Whether rows are counted along all leading axes of a product: where they then fill register tiles better."""

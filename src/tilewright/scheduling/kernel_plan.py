@@ -38,6 +38,7 @@ from tilewright.scheduling.instructions import (
     whole_row_tiles,
     whole_steps,
 )
+from tilewright.scheduling.orderings import cheapest_order, order_forms
 from tilewright.scheduling.products import attention_rows, cheapest_product, long_tiles, product_costs
 from tilewright.target import Target
 from tilewright.tir.schedule import Fallback
@@ -217,6 +218,37 @@ class KernelPlan(Planner, Decisions):
         most = min(whole, self.target.cpu.core.interleaved_vectors * lanes // stride)
         lengths = [0, *[1 << n for n in range(1, (whole - 1).bit_length() + 1)]]
         return self.choose("T_phases.vector", _power(most) if most > 1 else 0, lambda: lengths)
+
+    def one_row(self, last: int, elements: int, dtype: str) -> bool:
+        lanes = self.lanes(dtype)
+        # Rows of whole vectors, several of them, need no merging.
+        model = "one row" if last % (4 * lanes) and elements >= 2 * lanes else "apart"
+        return self.choose("reduction.axes", model, lambda: ("one row", "apart")) == "one row"
+
+    def reduced(self, extent: int, dtype: str) -> int:
+        lanes, core = self.lanes(dtype), self.target.cpu.core
+        vectors = ceil_div(extent, lanes)
+        whole = {ceil_div(vectors, several) * several * lanes for several in (1, 2, 4)}
+        if extent <= (lanes // 2 if lanes > 8 else 4):
+            model = extent
+        else:
+            # Long rows fill several vectors, so that sums are independent.
+            several = 4 if vectors >= core.summed_in_fours else 2 if vectors >= core.summed_in_pairs else 1
+            model = ceil_div(vectors, several) * several * lanes
+        return self.choose("reduction.extent", model, lambda: sorted({extent, *whole}))
+
+    def pooled_columns(self, count: int, dtype: str) -> int:
+        width = self.lanes(dtype)
+        widths = [width]
+        while width > 4 and width >= 2 * count:
+            width //= 2
+            widths.append(width)
+        model = ceil_div(count, width) * width if count >= 3 else count
+        return self.choose("windows.columns", model, lambda: sorted({count, *[ceil_div(count, w) * w for w in widths]}))
+
+    def order(self, n: int, number: int, wide: bool) -> str:
+        model = cheapest_order(n, number, wide, self.target.cpu.core)
+        return self.choose("order.form", model, lambda: order_forms(n, number, wide))
 
     def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
         cpu, lanes = self.target.cpu, self.lanes(dtype)

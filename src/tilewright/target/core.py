@@ -153,6 +153,34 @@ class Core(NamedTuple):
     looped_elements: int
     """Elements of a program whose loops are not scheduled (sorting, scattering, sums in order) from which on threads are worth their
     start."""
+    copied_window: int
+    """Elements of a window along a dynamic line from which on copies of windows, whose products are then tiled, are worth their time."""
+    copied_filters: int
+    """Filters from which on they are."""
+    summed_in_pairs: int
+    """Vectors of a row from which on their number is made even, so that two sums are independent."""
+    summed_in_fours: int
+    """The same for four sums."""
+    inserted_line: int
+    """Elements of a line up to which it is sorted by insertion, and not by its digits."""
+    ranked_elements: int
+    """Elements that are put in order by counting, for each, those that come before it, at most."""
+    ranked_line: int
+    """Elements of a line up to which all of them are; of longer ones, those that are wanted."""
+    best_elements: int
+    """First elements of a line that are kept in order while it is read once, at most."""
+    halved: float
+    """Time to find the last element that is wanted, by halving the range of the keys some twenty times."""
+    halved_element: float
+    """The same for each element of the line."""
+    ranked_pair: float
+    """Time to compare two keys, in vectors."""
+    placed: float
+    """Time to write an element to its place."""
+    passed: float
+    """Time to look at an element, or to move it by one."""
+    mispredicted: float
+    """Time of a branch that was not foreseen."""
     adds_of_element: int
     """Multiply-adds that take as long as one of these elements: products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in
     two threads as in one, those of 131,000 0.9 times (16 lanes of float32)."""

@@ -137,6 +137,23 @@ class Planner:
         single elements."""
         return 0
 
+    def one_row(self, last: int, elements: int, dtype: str) -> bool:
+        """Whether a reduction along several last axes runs along one row of all their elements. last: those of the last axis."""
+        return False
+
+    def reduced(self, extent: int, dtype: str) -> int:
+        """The elements of a row to reduce: as many as there are, or more, which are neutral, so that they fill whole vectors."""
+        return extent
+
+    def pooled_columns(self, count: int, dtype: str) -> int:
+        """The columns of windows along the last axis to compute: as many as are wanted, or more, so that they fill whole vectors."""
+        return count
+
+    def order(self, n: int, number: int, wide: bool) -> str:
+        """The form in which a line of n elements is put in order, of which the first `number` are wanted: inserted, radix, best, ranked or
+        halved (topi/sort.py). wide: keys of 64 bits. If no machine is known: the one with the fewest steps."""
+        return "best" if 0 < number * number <= n else "radix" if n > 1 else "inserted"
+
     def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
         """The blocks of attention."""
         return Blocks((1, 1), (1, 1), queries, 1)

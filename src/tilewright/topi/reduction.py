@@ -87,27 +87,22 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 
 
 def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
-    """The last axes, at least two, if all of them are reduced and the last one does not fill a whole number of several vectors; else []."""
-    lanes = planner().lanes(dtype)
+    """The last axes, at least two, if all of them are reduced and the planner decides that they are one row; else []."""
     run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
-    if not lanes or len(run) < 2 or {int} != {type(shape[a]) for a in run}:
+    if len(run) < 2 or {int} != {type(shape[a]) for a in run}:
         return []
-    return run if shape[-1] % (4 * lanes) and prod([shape[a] for a in run]) >= 2 * lanes else []
+    return run if planner().one_row(shape[-1], prod([shape[a] for a in run]), dtype) else []
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, rounded up to a multiple of the vector length if it is dynamic or longer than half a vector. Long reductions are
-    rounded up to several vectors, so that their sums are independent."""
+    """The extent, rounded up to a multiple of the vector length if it is dynamic, or if the planner decides so."""
     lanes = planner().lanes(dtype)
     if not lanes:
         return extent
     if not isinstance(extent, int):
         return tir.floordiv(extent + (lanes - 1), lanes) * lanes
-    if extent <= (lanes // 2 if lanes > 8 else 4) or extent % lanes == 0:
-        return extent
-    vectors = -(-extent // lanes)
-    several = 4 if vectors >= 16 else 2 if vectors >= 6 else 1
-    return -(-vectors // several) * several * lanes
+    found = extent if extent % lanes == 0 else planner().reduced(extent, dtype)
+    return extent if found == extent else found
 
 
 def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:

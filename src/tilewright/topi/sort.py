@@ -1,5 +1,10 @@
-"""Sorting along an axis: short lines by counting the elements before each one, long lines by radix sort (O(n) for numbers of fixed
-width), and the first k of many elements in one pass.
+"""Sorting along an axis, and the first k elements of lines. The planner decides the form:
+
+inserted   insertion sort
+radix      by digits of the keys, one after the other: O(n) for numbers of fixed width
+best       one pass, in which the best elements so far stand in order
+ranked     the place of each element is the number of those that come before it
+halved     the range of the keys is halved until it holds those that are wanted; these are ranked
 
 Equal elements keep their order. NaN counts as larger than every number, as in NumPy.
 """
@@ -7,12 +12,12 @@ Equal elements keep their order. NaN counts as larger than every number, as in N
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import Lines, local, program
+from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, normalize_axis, shape_of, to
 
 if TYPE_CHECKING:
@@ -22,14 +27,11 @@ if TYPE_CHECKING:
 
 
 SHORT = 48
-"""The greatest length of lines that are sorted by insertion."""
+"""The greatest length of lines of dynamic length that are sorted by insertion."""
 DIGIT = 8
 """The number of bits of a key that one pass of radix sort uses."""
 FEW = 64
-"""The greatest k for which the k best are kept in order while a line is read once."""
-RANKED, WHOLE = 128, 96
-"""The most elements that are sorted by counting the elements before each one, and the greatest length of lines that are sorted that way as
-a whole."""
+"""The greatest k for which the k best of a line of dynamic length are kept in order while it is read once."""
 COUNTED = 64
 """The number of keys that one step of a counting loop compares."""
 
@@ -117,8 +119,9 @@ def _radix(ib: Any, keys: Any, places: Any, counts: Any, which: Any, line: Any, 
             which[0] = other
 
 
-def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) -> list[te.Tensor]:
-    """[values, positions] of the first `number` elements of every sorted line."""
+def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str, form: str = "") -> list[te.Tensor]:
+    """[values, positions] of the first `number` elements of every sorted line. form: inserted or radix; if it is not given, the length of
+    the lines selects it at run time."""
     shape = shape_of(data)
     lines = Lines(shape, axis)
     n = lines.length
@@ -126,7 +129,7 @@ def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str
     wide = data.dtype in ("float64", "int64", "uint64")
     bits = 64 if wide else {"bool": 8, "int8": 32, "uint8": 8, "uint16": 16}.get(str(data.dtype), 32)
     word = "uint64" if wide else "uint32"
-    short, long = isinstance(n, int) and n <= SHORT, isinstance(n, int) and n > SHORT
+    short, long = form == "inserted", form == "radix"
 
     def body(
         ib: IRBuilder,
@@ -197,14 +200,14 @@ def _best(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) 
     return program([out, out], [data.dtype, dtype], [data], body, "topk", [(room, data.dtype), (room, "int32")])
 
 
-def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str) -> list[te.Tensor]:
-    """Like `_sorted` for a few elements of 32 bits, by counting in vectors without branches. For longer lines the last of the wanted
-    elements is found by bisection over the range of the keys."""
+def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str, form: str) -> list[te.Tensor]:
+    """Like `_sorted` for a few elements of 32 bits, by counting in vectors without branches. form: ranked; or halved, where the last of
+    the wanted elements is found by bisection over the range of the keys."""
     shape = shape_of(data)
     lines = Lines(shape, axis)
     n = lines.length
     out = [*shape[:axis], number, *shape[axis + 1 :]]
-    chosen = number if n > WHOLE else n
+    chosen = number if form == "halved" else n
     # Padded with keys that come last, so that whole vectors are counted.
     keys_held, pairs_held = -(-n // COUNTED) * COUNTED, -(-chosen // 16) * 16
     word = "uint32"
@@ -233,7 +236,7 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
             return tir.bitwise_or(tir.shift_left(to(key, "uint64"), tir.const(32, "uint64")), to(place, "uint64"))
 
         with lines.each(ib, 8) as line:
-            if chosen == n:
+            if form == "ranked":
                 with ib.for_range(0, n, "k") as k:
                     pairs[line, k] = pair(_sortable(x[lines.index(line, k)], is_ascend), k)
             else:
@@ -286,29 +289,18 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
 
 
 def first(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) -> list[te.Tensor]:
-    """[values, positions] of the first `number` elements of every sorted line, by the method with the lowest cost."""
+    """[values, positions] of the first `number` elements of every sorted line, in the form that the planner decides."""
     n = shape_of(data)[axis]
-    if isinstance(n, int) and isinstance(number, int) and number <= RANKED:
-        part = n >= 2 * number and number <= FEW
-        narrow = str(data.dtype) not in ("float64", "int64", "uint64")
-        if narrow and number > 0 and (not part or _counted(n, number) < _in_order(n, number)):
-            return _ranked(data, axis, is_ascend, number, dtype)
-        if part:
+    if not isinstance(n, int) or not isinstance(number, int):
+        if isinstance(number, int) and number <= FEW:
             return _best(data, axis, is_ascend, number, dtype)
-    elif isinstance(number, int) and number <= FEW:
+        return _sorted(data, axis, is_ascend, number, dtype)
+    form = planner().order(n, number, str(data.dtype) in ("float64", "int64", "uint64"))
+    if form == "best":
         return _best(data, axis, is_ascend, number, dtype)
-    return _sorted(data, axis, is_ascend, number, dtype)
-
-
-def _counted(n: int, number: int) -> float:
-    """The cycles of a line for `_ranked`: about twenty bisections, the comparisons in vectors, and the writes."""
-    chosen = number if n > WHOLE else n
-    return (600 + 3 * n if n > WHOLE else 0) + 0.1 * chosen * chosen + 20 * number
-
-
-def _in_order(n: int, number: int) -> float:
-    """The cycles of a line for `_best`: each new element among the best moves half of the others, by branches that are mispredicted."""
-    return 1.2 * n + number * (1 + log(n / number)) * (1.2 * number / 2 + 15)
+    if form in ("ranked", "halved"):
+        return _ranked(data, axis, is_ascend, number, dtype, form)
+    return _sorted(data, axis, is_ascend, number, dtype, form)
 
 
 def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:

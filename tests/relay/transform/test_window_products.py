@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.scheduling.graph_plan import GraphPlan
 
 R = np.random.default_rng(0)
 N, W = tvm.tir.SizeVar("n", "int64"), tvm.tir.SizeVar("w", "int64")
@@ -66,6 +67,16 @@ def test_lines_are_products(name: str) -> None:
 def test_others_stay(shape: Any, weight: Any, attrs: dict[str, Any]) -> None:
     mod = line(shape, weight, **attrs)
     assert "nn.dense" not in str(relay.transform.ProductsOfWindows()(mod))
+
+
+@pytest.mark.parametrize(("filters", "form"), [(257, "convolution"), (8, "product")])
+def test_the_plan_decides(filters: int, form: str) -> None:
+    """Against the model, which takes products for many filters."""
+    mod, name = line((1, 1, 1, W), (filters, 1, 1, 512)), f"windows(512, {filters} filters).form"
+    with GraphPlan("llvm", {name: form}) as plan:
+        made = str(relay.transform.ProductsOfWindows()(mod))
+    assert plan.space() == {name: ["convolution", "product"]} and not plan.unfit()
+    assert ("nn.dense" in made) == (form == "product")
 
 
 def test_an_extent_of_the_data_is_no_code_of_a_reshape() -> None:

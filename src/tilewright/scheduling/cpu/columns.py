@@ -12,7 +12,7 @@ from math import prod
 
 from tilewright.scheduling.cpu.epilogue import attach_epilogue
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
-from tilewright.scheduling.cpu.sharing import useful_threads
+from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target
 
 
@@ -61,5 +61,5 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     *_, last = sch.get_loops(epilogue)
     _, lane = sch.split(last, [None, lanes])
     sch.vectorize(lane)
-    if threads > 1 and others * strips > 1:
+    if others * strips > 1 and shares(view, block.name, block.iterations, target):
         sch.parallel(sch.fuse(*outer, strip) if outer else strip)

@@ -177,7 +177,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
             sch, shared, len(own_loops), [*steps.outer, steps.last], weights.buffer.name, panels, shares
         )
     for reader in epilogue:
-        mark_epilogue_prefetch(sch, steps.first, nest.tile.registers * steps.iterations, reader, cpu.core)
+        mark_epilogue_prefetch(view, steps.first, nest.tile.registers * steps.iterations, reader)
     init = sch.decompose_reduction(block.rv, steps.first)
     for loop in (steps.unrolled, *nest.inner[:-1]):
         sch.unroll(loop)

@@ -27,7 +27,7 @@ def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) ->
     else:
         schedule_cpu(sch, target, plan)
     if halo is not None:
-        write_halo(sch, halo, target)
+        write_halo(KernelView(sch, plan), halo, target)
     plan.fallbacks = sch.fallbacks
     return sch
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm
-from tilewright.scheduling.cpu.kernel import HALO, extent_of
+from tilewright.scheduling.cpu.kernel import HALO, KernelView, extent_of
 from tilewright.scheduling.cpu.long_rows import has_roles
-from tilewright.scheduling.cpu.sharing import useful_threads
+from tilewright.scheduling.cpu.sharing import shares
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, BufferStore, Call, SeqStmt
 from tilewright.tir.schedule import BlockRV, Schedule
@@ -71,9 +71,10 @@ def adds_halo(block: Any, root: Any) -> bool:
     return bool(wanted) and {str(simplify(c)) for c in conjuncts(condition)} == wanted
 
 
-def write_halo(sch: Schedule, block: BlockRV, target: Target) -> None:
+def write_halo(view: KernelView, block: BlockRV, target: Target) -> None:
     """Let a scheduled kernel write its result inside of the halo, and the halo as well."""
-    whole = sch.get(block).writes[0].buffer
+    sch = view.sch
+    name, whole = sch.get(block).name_hint, sch.get(block).writes[0].buffer
     elements = prod(sizes_of(whole)) - prod(sizes_of(sch.get(block).reads[0].buffer))
     made = sch.decompose_halo(block)
     lanes = target.cpu.lanes(whole.dtype.bits)
@@ -83,7 +84,7 @@ def write_halo(sch: Schedule, block: BlockRV, target: Target) -> None:
             sch.vectorize(last)
     outer = sch.get_loops(made[0])[0]
     together = len(made) == 1 or len(sch.get_child_blocks(outer)) == len(made)
-    if together and useful_threads(elements, target) > 1:
+    if together and shares(view, name, elements, target):
         sch.parallel(outer)
     sch.elide_copy(block)
 

@@ -25,16 +25,22 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     total, whole = prod(view.extents(loops)), len(loops) == len(block.spatial)
     crossing = crossing_of(block, target) if whole else None
-    if crossing is not None:
+    if crossing is not None and has_form(view, block, "tiles"):
         loops, inside = schedule_crossing(view, block, crossing)
-    elif whole and pads_pixels(block, target):
+    elif whole and pads_pixels(block, target) and has_form(view, block, "filled"):
         loops, inside = schedule_padding(view, block, target)
-    elif ends := parts_of(block, loops, lanes):
+    elif (ends := parts_of(block, loops, lanes)) and has_form(view, block, "parts"):
         schedule_parts(view, block, loops, ends, target)
         return
     else:
         loops, inside = vectorize_rows(view, block, loops, lanes)
     parallelize(view, block.name, loops, total, target, inside)
+
+
+def has_form(view: KernelView, block: BlockView, form: str) -> bool:
+    """Whether a block gets a form that it can have: tiles (transposed reads), filled (padded rows of pixels), parts (concatenations); else
+    its rows are vectorised as they are."""
+    return view.plan.choose(f"{block.name}.form", form, lambda: (form, "rows")) == form
 
 
 def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lanes: int) -> tuple[list[LoopRV], int]:

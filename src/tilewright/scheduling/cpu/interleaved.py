@@ -18,7 +18,7 @@ from tilewright.tir.schedule import LoopRV
 from tilewright.topi.stages import INTERLEAVED
 
 MOST_ROWS = 8
-"""The number of rows, of as many phases, whose code is unrolled."""
+"""The number of rows, of as many phases, whose code is unrolled, at most; a plan may take twice as many."""
 
 
 def interleaved_vectors(view: KernelView) -> BlockView | None:
@@ -31,6 +31,12 @@ def interleaved_vectors(view: KernelView) -> BlockView | None:
     return None
 
 
+def by_period(view: KernelView, reader: BlockView, period: int) -> bool:
+    """Whether there is code for each row of a period, as the plan decides."""
+    model = "unrolled" if period <= MOST_ROWS else "loop"
+    return view.plan.choose(f"{reader.name}.rows", model, lambda: ("unrolled", "loop")) == "unrolled"
+
+
 def schedule_interleaved(view: KernelView, block: BlockView, target: Target) -> None:
     """Schedule such vectors and their reader."""
     sch = view.sch
@@ -40,7 +46,7 @@ def schedule_interleaved(view: KernelView, block: BlockView, target: Target) -> 
     total = prod(view.extents([*outer, last]))
     inner: list[LoopRV] = []
     period = int(block.block.annotations[INTERLEAVED])
-    if 1 < period <= MOST_ROWS:
+    if 1 < period <= 2 * MOST_ROWS and by_period(view, reader, period):
         # Which phase a row is of, or none, is known before the model runs.
         *outer, row = outer
         rows, row = sch.split(row, [None, period])

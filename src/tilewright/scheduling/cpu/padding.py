@@ -22,7 +22,7 @@ from tilewright.tir import BufferStore, Call
 from tilewright.tir.schedule import LoopRV
 
 UNROLLED = 8
-"""The number of pixels in the body of a loop."""
+"""The number of pixels in the body of a loop, at most; a plan may take twice as many."""
 
 
 def pads_pixels(block: BlockView, target: Target) -> bool:
@@ -49,6 +49,9 @@ def schedule_padding(view: KernelView, block: BlockView, target: Target) -> tupl
     whole = sch.fuse(*view.loops(fill)[-2:])
     sch.vectorize(sch.split(whole, [None, gcd(row, lanes)])[1])
     *rows, column, pixel = view.loops(block)
-    sch.unroll(sch.split(column, [None, max(divisors(extent_of(sch.get(column)), UNROLLED))])[1])
+    columns = extent_of(sch.get(column))
+    model = max(divisors(columns, UNROLLED))
+    pixels = view.plan.choose(f"{block.name}.unroll", model, lambda: divisors(columns, 2 * UNROLLED))
+    sch.unroll(sch.split(column, [None, pixels])[1])
     sch.vectorize(pixel)
     return rows, row

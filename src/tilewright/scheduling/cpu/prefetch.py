@@ -10,7 +10,7 @@ The data that an epilogue reads besides the sums (a residual) is fetched during 
 from __future__ import annotations
 
 from tilewright.ir import IntImm
-from tilewright.target.core import Core
+from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.transform.memory.software_prefetch import EARLY, PANELS, tensors_of
 
@@ -28,10 +28,14 @@ def mark_panel_prefetch(
         sch.annotate(steps[-1], PANELS, [name, count.value // (panels * times), panels, rows, len(steps) - 1])
 
 
-def mark_epilogue_prefetch(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV, core: Core) -> None:
-    """Mark what an epilogue reads of tensors for prefetch before the reduction loop, which does `work` multiply-adds on
-    vectors, and so takes at least as long as memory for a cache line.
+def mark_epilogue_prefetch(view: KernelView, sums: LoopRV, work: int, epilogue: BlockRV) -> None:
+    """Mark what an epilogue reads of tensors for prefetch before the reduction loop, as the plan decides: where the `work`
+    multiply-adds of the loop on vectors take at least as long as memory for a cache line.
     """
-    if work >= core.memory_latency * core.multiply_adds and tensors_of(sch.get(epilogue)):
+    sch, core = view.sch, view.plan.target.cpu.core
+    if not tensors_of(sch.get(epilogue)):
+        return
+    model = "operands" if work >= core.memory_latency * core.multiply_adds else "no"
+    if view.plan.choose(f"{sch.get(epilogue).name_hint}.prefetch", model, lambda: ("operands", "no")) == "operands":
         sch.annotate(epilogue, EARLY, 1)
         sch.annotate(sums, EARLY, 1)

@@ -23,7 +23,7 @@ from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.rows import schedule_rows
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
-from tilewright.scheduling.cpu.windows import is_strided, is_windowed, schedule_windows
+from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
@@ -56,7 +56,7 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
         schedule_attention(view, attention, target)
     elif len(reductions) == 1 and is_columns(reductions[0], target):
         schedule_columns(view, reductions[0], target)
-    elif any([is_product(b, target) for b in view.blocks()]):
+    elif any([is_product(view, b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
     elif reductions and all([is_columns(b, target) for b in reductions]):
         for block in reductions:
@@ -75,20 +75,22 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
             schedule_reduction(view, block, target)
 
 
-def is_product(block: BlockView, target: Target) -> bool:
+def is_product(view: KernelView, block: BlockView, target: Target) -> bool:
     """Whether a block is computed by register tiles."""
-    return is_contraction(block, target) or is_strided(block, target) or tile_of(block, target) is not None
+    if is_contraction(block, target):
+        return True
+    return (is_strided(block, target) and by_windows(view, block, "loops")) or tile_of(block, target) is not None
 
 
 def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
     """Schedule the heaviest contraction with the epilogue, and smaller ones on their own."""
-    found = [b for b in view.blocks() if is_product(b, target)]
+    found = [b for b in view.blocks() if is_product(view, b, target)]
     contractions = sorted(found, key=lambda b: -b.iterations)
     for block in contractions:
         tiles = tile_of(block, target)
         if tiles is not None and by_tiles(view.plan, block, target):
             schedule_tiles(view, block, target, tiles)
-        elif is_windowed(block, target):
+        elif is_windowed(block) and by_windows(view, block, "tiles"):
             schedule_windows(view, block, target)
         else:
             schedule_contraction(view, block, target)

@@ -31,9 +31,10 @@ def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, tar
     How many iterations the parallel loop has is a decision where it is a number: 1 starts no threads.
     """
     sch, threads = view.sch, useful_threads(work, target)
-    if threads < 2 or not loops:
+    if target.cpu.threads < 2 or not loops:
         return
-    start, end = most_even(sch, loops, target.cpu.core.pieces * threads)
+    enough = target.cpu.core.pieces * threads
+    start, end = most_even(sch, loops, enough)
     if (
         start
         and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]])
@@ -41,15 +42,13 @@ def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, tar
     ):
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
         start, end = 0, leading_dynamic(sch, loops)
-    cut = cheapest_cut(sch, loops, start, end, target.cpu.core.pieces * threads)
+    cut = cheapest_cut(sch, loops, start, end, enough) if threads > 1 else None
     if all([isinstance(sch.get(loop).extent, IntImm) for loop in loops[start:end]]):
-        found, model = cuts(sch, loops, start, end), 1
-        if cut is not None:
-            model = prod(view.extents(loops[start : cut.loops - 1])) * (
-                cut.parts or extent_of(sch.get(loops[cut.loops - 1]))
-            )
-            found[model] = cut
-        cut = found.get(view.plan.choose(f"{name}.pieces", model, lambda: sorted({1, *found})))
+        model = 1 if cut is None else pieces_of(view, loops, start, cut)
+        own = {} if cut is None else {model: cut}
+        pieces = view.plan.choose(f"{name}.pieces", model, lambda: sorted({1, *own, *cuts(sch, loops, start, end)}))
+        if pieces != model:
+            cut = cuts(sch, loops, start, end).get(pieces)
     if cut is None:
         return
     shared = [*loops[start : cut.loops]]
@@ -83,6 +82,20 @@ def cheapest_cut(sch: Schedule, loops: list[LoopRV], start: int, end: int, enoug
         if parts < extent.value:
             return Cut(take, parts)
     return Cut(take)
+
+
+def pieces_of(view: KernelView, loops: list[LoopRV], start: int, cut: Cut) -> int:
+    """The number of iterations of the parallel loop that a cut makes of loops of known extents from `start` on."""
+    last = cut.parts or extent_of(view.sch.get(loops[cut.loops - 1]))
+    return prod(view.extents(loops[start : cut.loops - 1])) * last
+
+
+def shares(view: KernelView, name: str, work: int, target: Target) -> bool:
+    """Whether threads share a loop that is one piece for each of its iterations: as the plan decides, where the target has threads."""
+    if target.cpu.threads < 2:
+        return False
+    model = "shared" if useful_threads(work, target) > 1 else "alone"
+    return view.plan.choose(f"{name}.threads", model, lambda: ("alone", "shared")) == "shared"
 
 
 def cuts(sch: Schedule, loops: list[LoopRV], start: int, end: int) -> dict[int, Cut]:
@@ -132,4 +145,4 @@ def most_even(sch: Schedule, loops: list[LoopRV], enough: int) -> tuple[int, int
     return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
 
 
-__all__ = ["leading_dynamic", "most_even", "parallelize", "useful_threads"]
+__all__ = ["leading_dynamic", "most_even", "parallelize", "shares", "useful_threads"]

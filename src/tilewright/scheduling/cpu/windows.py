@@ -21,7 +21,7 @@ from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
-from tilewright.scheduling.cpu.sharing import useful_threads
+from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
@@ -29,8 +29,8 @@ from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.stages import LANE_SUMS
 
 
-def is_windowed(block: BlockView, target: Target) -> bool:
-    """Whether a contraction, with static sizes, reads every operand along its vector axis, and few elements for each
+def is_windowed(block: BlockView) -> bool:
+    """Whether a contraction, with static sizes, reads every operand along its vector axis, and several elements for each
     sum.
     """
     if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]) or LANE_SUMS in block.block.annotations:
@@ -38,10 +38,20 @@ def is_windowed(block: BlockView, target: Target) -> bool:
     vector = block.spatial[-1]
     if block.role_of(vector) != frozenset(range(len(block.block.reads))):
         return False
-    kernel_offsets = prod(
-        [e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction]
-    )
-    return 1 < kernel_offsets <= target.cpu.core.unrolled_offsets
+    return kernel_offsets_of(block) > 1
+
+
+def kernel_offsets_of(block: BlockView) -> int:
+    """The number of elements that are added up for each sum."""
+    return prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction])
+
+
+def by_windows(view: KernelView, block: BlockView, otherwise: str) -> bool:
+    """Whether a windowed contraction is computed by this rule, as the plan decides: where its kernel offsets are few enough to be
+    unrolled. otherwise: the name of the other way to compute it."""
+    few = kernel_offsets_of(block) <= view.plan.target.cpu.core.unrolled_offsets
+    model, choices = ("windows" if few else otherwise), ("windows", otherwise)
+    return view.plan.once(f"{block.name}.rule", model, lambda: choices) == "windows"
 
 
 def is_strided(block: BlockView, target: Target) -> bool:
@@ -51,7 +61,7 @@ def is_strided(block: BlockView, target: Target) -> bool:
     axis = block.spatial[-1]
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     extent = block.extents[block.block.iter_vars.index(axis)]
-    if not is_windowed(block, target) or extent % vector_width(extent, lanes) or vector_width(extent, lanes) == 1:
+    if not is_windowed(block) or extent % vector_width(extent, lanes) or vector_width(extent, lanes) == 1:
         return False
     *_, last = block.block.writes[0].region
     return last.min is axis.var and all([_steps(r, axis, target.cpu.core) for r in block.block.reads])
@@ -92,8 +102,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     """Schedule one such contraction, with the padding of its input and its epilogue."""
     sch, cpu = view.sch, target.cpu
     work = block.iterations
-    if cpu.avx512:
-        _inline_padding(view, block)
+    _inline_padding(view, block)
     loops = view.loops(block)
     by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
     lanes = vector_width(
@@ -122,7 +131,8 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     _attach_padding(view, block, bands, target)
     # What is computed in bands overlaps, and is seen through before loops are fused.
     shared = sch.fuse(*channels, bands)
-    serial = _serial(reduction, extents, tile, cpu.core)
+    model = _serial(reduction, extents, tile, cpu.core)
+    serial = view.plan.choose(f"{block.name}.serial", model, lambda: range(len(reduction)))
     init = sch.decompose_reduction(block.rv, reduction[0])
     for loop in reduction[serial:]:
         sch.unroll(loop)
@@ -130,7 +140,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     sch.vectorize(vector)
     for each in (init, *epilogue):
         vectorize_tile(sch, each, wide, lanes)
-    if threads > 1 and extent_of(sch.get(shared)) > 1:
+    if extent_of(sch.get(shared)) > 1 and shares(view, block.name, work, target):
         sch.parallel(shared)
 
 
@@ -160,10 +170,15 @@ def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: 
 
 
 def _inline_padding(view: KernelView, block: BlockView) -> None:
-    """Read the input without a padded copy. A vector outside of it has an empty mask, and costs no more than others."""
+    """Read the input without a padded copy, as the plan decides. If vectors have masks, one outside of the input has an empty mask, and
+    costs no more than others.
+    """
+    model = "masks" if view.plan.target.cpu.avx512 else "copy"
     for rv in view.sch.get_producers(block.rv):
         producer = BlockView(view.sch, rv)
-        if producer.is_padding and len(view.consumers(producer)) == 1 and not _is_scheduled(view, rv):
+        if not producer.is_padding or len(view.consumers(producer)) != 1 or _is_scheduled(view, rv):
+            continue
+        if view.plan.choose(f"{producer.name}.padding", model, lambda: ("copy", "masks")) == "masks":
             view.sch.compute_inline(rv)
 
 
@@ -193,4 +208,4 @@ def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: T
             sch.compute_at(rv, bands)
 
 
-__all__ = ["is_strided", "is_windowed", "schedule_windows"]
+__all__ = ["by_windows", "is_strided", "is_windowed", "schedule_windows"]

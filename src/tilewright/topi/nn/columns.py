@@ -27,13 +27,8 @@ Read = Callable[..., Any]
 
 
 def computed_columns(count: Any, dtype: str) -> Any:
-    """The number of output columns to compute: rounded up to whole vectors, if it is known and large enough."""
-    width = planner().lanes(dtype)
-    if not width or not isinstance(count, int) or count < 3:
-        return count
-    while width > 4 and width >= 2 * count:
-        width //= 2
-    return -(-count // width) * width
+    """The number of output columns to compute: rounded up to whole vectors as the planner decides, if it is known."""
+    return planner().pooled_columns(count, dtype) if planner().lanes(dtype) and isinstance(count, int) else count
 
 
 def window_columns(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.loops import program
+from tilewright.topi.loops import loop_kind, program
 from tilewright.topi.utils import Dim, prod, shape_of, to
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def threefry_generate(gen: te.Tensor, out_shape: Sequence[Dim]) -> list[te.Tenso
     blocks = (total + 3) // 4
 
     def body(ib: IRBuilder, key: BufferVar, advanced: BufferVar, out: BufferVar) -> None:
-        kind = "parallel" if not isinstance(total, int) or total >= 1 << 14 else "serial"
-        with ib.for_range(0, blocks, "i", kind=kind) as i:
+        with ib.for_range(0, blocks, "i", kind=loop_kind(total)) as i:
             counter = [ib.let("c", key[4] + to(i, WORD)), key[5], key[6], key[7]]
             # The carry of the first word is added to the second.
             counter[1] = ib.let("c", key[5] + to(counter[0] < key[4], WORD))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.loops import local, program
+from tilewright.topi.loops import local, loop_kind, program
 from tilewright.topi.sort import argsort
 from tilewright.topi.utils import as_int, get_const_int, shape_of, to
 from tilewright.topi.vision.nms import overlap
@@ -79,7 +79,7 @@ def multibox_transform_loc(
     def body(
         ib: IRBuilder, prob: BufferVar, loc: BufferVar, anchors: BufferVar, out: BufferVar, valid: BufferVar
     ) -> None:
-        with ib.for_range(0, batch, "b", kind="parallel") as b:
+        with ib.for_range(0, batch, "b", kind=loop_kind(batch, classes, count)) as b:
             found = local(ib, "int32", 0, "found")
             with ib.for_range(0, count, "k") as k:
                 score, kind = local(ib, dtype, -1, "score"), local(ib, "int32", start - 1, "kind")
@@ -213,7 +213,7 @@ def proposal(
 
     def body(ib: IRBuilder, x: BufferVar, rank: BufferVar, out: BufferVar, kept: BufferVar) -> None:
         most = tir.min(to(total, "int32"), before) if before > 0 else to(total, "int32")
-        with ib.for_range(0, batch, "b", kind="parallel") as b:
+        with ib.for_range(0, batch, "b", kind=loop_kind(batch, total, after)) as b:
             found = local(ib, "int32", 0, "found")
             with ib.for_range(0, most, "i") as i:
                 mine = ib.let("mine", rank[b, i])

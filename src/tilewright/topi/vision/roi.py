@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright import te
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.loops import local, program
+from tilewright.topi.loops import local, loop_kind, program
 from tilewright.topi.utils import pair, shape_of, to
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
+CORNERS = 4
+"""Elements that a sample between them is computed of."""
 FAR = float(1 << 22)
 """The greatest distance of a corner from the first element; corners are clipped to it. Up to there float32 distinguishes samples."""
 
@@ -159,7 +161,9 @@ def _by_program(p: _Align) -> te.Tensor:
     average = p.mode == "avg"
 
     def body(ib: IRBuilder, x: BufferVar, roi: BufferVar, result: BufferVar) -> None:
-        with ib.for_range(0, shape_of(p.rois)[0], "r", kind="parallel") as r:
+        with ib.for_range(
+            0, shape_of(p.rois)[0], "r", kind=loop_kind(*p.out, CORNERS * max(sample_ratio, 1) ** 2)
+        ) as r:
             y0, x0, bh, bw = [
                 ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), p.region(r, lambda a, k: roi[a, k]), strict=True)
             ]
@@ -253,7 +257,7 @@ def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_sc
             most = to(extent, "int32")
             return tir.min(tir.max(low, 0), most), tir.min(tir.max(high, 0), most)
 
-        with ib.for_range(0, count, "r", kind="parallel") as r:
+        with ib.for_range(0, count, "r", kind=loop_kind(count, channels, height, width)) as r:
             image = ib.let("image", _image(roi[r, 0], data))
             x0, y0, x1, y1 = [ib.let(f"p{k}", rounded(roi[r, k])) for k in range(1, 5)]
             rows, columns = ib.let("rows", tir.max(y1 - y0 + 1, 1)), ib.let("columns", tir.max(x1 - x0 + 1, 1))

@@ -217,8 +217,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
             if not blocks:
                 return None
             block_in = blocks[0]
-        # The next layer then finds a register's channels together.
-        block_out = next(b for b in (SIDE * group, 2 * SIDE, SIDE) if (o // self.groups) % b == 0)
+        # The next layer finds as many channels together as a register holds.
+        widths = sorted({SIDE * group, 2 * SIDE, SIDE}, reverse=True)
+        fits = [b for b in widths if (o // self.groups) % b == 0]
+        plan = scheduling.graph_plan.graph_plan()
+        block_out = fits[0] if plan is None else plan.tile_block(self.problem(*types), fits)
         return self.on_blocks(types[1], o, block_in, f"{block_in // group}i{block_out}o{group}i", block_out)
 
     def on_blocks(self, weight: Type, filters: int, block_in: int, weights: str, block_out: int) -> LayoutChoice:

@@ -16,9 +16,7 @@ from tilewright.relay.cards.relations import dims
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
-
-LONG, MANY = 32, 16
-"""The smallest size of a window, and the smallest number of filters, for which copying the windows pays off."""
+from tilewright.scheduling.graph_plan import portable_plan
 
 
 def as_product(call: Call) -> Expr | None:
@@ -38,7 +36,9 @@ def as_product(call: Call) -> Expr | None:
     n, extents = len(window), dims(data)
     line = channels == 1 and extents[1:-1] == [1] * n and prod(window[:-1]) == 1
     strides, dilation, before, after = card.windows()
-    if not line or window[-1] < LONG or filters < MANY or set(dilation) != {1} or any([*before[:-1], *after[:-1]]):
+    if not line or set(dilation) != {1} or any([*before[:-1], *after[:-1]]):
+        return None
+    if not portable_plan().copies_windows(window[-1], filters):
         return None
     source: Expr = call.args[0]
     if before[-1] or after[-1]:
